@@ -24,7 +24,7 @@ from webprofile.operations.devserver.supervisor import Part
 from webprofile.tests.end_to_end.runs import send
 
 READY_WITHIN_S = 180.0
-PERSON = "demo@example.com"
+USER = "demo@example.com"
 WORKER = device.WORKER
 
 
@@ -60,11 +60,11 @@ class Cluster:
     def _start_all(self) -> None:
         self.start("redis", parts.redis(self.site))
         self.start("storage", parts.storage(self.site))
-        prepared = self.manage(
+        result = self.manage(
             "embedded_prepare", "--admin-email", "root@example.com",
-            "--demo-user", PERSON, "--worker", WORKER, "--enrol",
+            "--demo-user", USER, "--worker", WORKER, "--enrol",
         )  # fmt: skip
-        self.made = json.loads(prepared.stdout.splitlines()[-1])
+        self.prepared = json.loads(result.stdout.splitlines()[-1])
         self.start("dispatch", parts.dispatch())
         for number, port in enumerate(self.ports):
             self.start(f"web{number}", parts.web(replace(self.site, port=port)))
@@ -79,7 +79,7 @@ class Cluster:
         part = self._parts.setdefault(name, part or self._parts.get(name) or parts.sweep())
         with (self.folder / f"{name}.log").open("ab") as log:
             started = subprocess.Popen(
-                mortal(part.command),
+                with_parent_death_signal(part.command),
                 cwd=REPOSITORY,
                 env=self.environment | dict(part.environment),
                 stdin=subprocess.DEVNULL,
@@ -88,23 +88,23 @@ class Cluster:
                 start_new_session=True,
             )
         self.processes[name] = started
-        until(lambda: part.ready is None or part.ready(), what=f"{name} answers")
+        until(lambda: part.ready is None or part.ready(), what=f"{name} is ready")
 
-    def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop a part and its child processes; after 12 s it is killed."""
-        ended = self.processes.pop(name)
-        _signal(ended.pid, how)
+        running = self.processes.pop(name)
+        _signal(running.pid, number)
         try:
-            ended.wait(12)
+            running.wait(12)
         except subprocess.TimeoutExpired:
-            _signal(ended.pid, signal.SIGKILL)
-            ended.wait(5)
-        _signal(ended.pid, signal.SIGKILL)
+            _signal(running.pid, signal.SIGKILL)
+            running.wait(5)
+        _signal(running.pid, signal.SIGKILL)
 
     def manage(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        done = self.try_manage(*arguments, **environment)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
+        result = self.try_manage(*arguments, **environment)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result
 
     def try_manage(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -129,9 +129,9 @@ class Cluster:
         return f"http://127.0.0.1:{self.ports[web]}"
 
     @contextlib.contextmanager
-    def person(self, web: int = 0) -> Iterator[Visitor]:
+    def login(self, web: int = 0) -> Iterator[Visitor]:
         """Log in as the ordinary user at one of the web processes."""
-        account = {"email": PERSON, "password": self.made["demo"]["password"]}
+        account = {"email": USER, "password": self.prepared["demo"]["password"]}
         visitor = Visitor(self.address(web), account)
         try:
             yield visitor
@@ -141,25 +141,25 @@ class Cluster:
     def start_agent(self, program: Path, *, server: str = "") -> None:
         """Enrol a device at `server` whose load_and_run is `program`, and start its agent."""
         server = server or self.address()
-        code = self.made["enrolment"]["code"]
+        code = self.prepared["enrolment"]["code"]
         enrol = device.enrol_command(self.layout, server, code)
-        done = subprocess.run(
+        result = subprocess.run(
             enrol, cwd=REPOSITORY, env=self.environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert result.returncode == 0, result.stdout + result.stderr
         config = self.layout.agent_config
         with config.open("a", encoding="utf-8") as file:
             file.write(f'\n[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{program}"\n')
         self.start("agent", parts.agent(config))
 
 
-def ask(visitor: Visitor, **options: int) -> int:
+def submit_tiny(visitor: Visitor, **options: int) -> int:
     """Submit a task with a small model; return its id."""
     data = {"data": DATA / "inputs" / "tiny" / "data.npy"}
     return send(visitor, DATA / "models" / "tiny.mge", data, **options)
 
 
-def mortal(command: list[str]) -> list[str]:
+def with_parent_death_signal(command: list[str]) -> list[str]:
     """Wrap a command so that the kernel kills it when the test process dies."""
     return [sys.executable, "-I", "-S", process.__file__, str(os.getpid()), *command]
 
@@ -188,8 +188,8 @@ def write_replayer(folder: Path, profile: Path) -> Path:
     """Write a fake load_and_run that takes 5 ms per iteration and copies this profile."""
     path = folder / "load_and_run"
     # next to the program, because the sandbox hides home folders, which may hold the test data
-    kept = shutil.copyfile(profile, folder / "replayed.json")
-    path.write_text(_REPLAYER.format(python=sys.executable, profile=kept))
+    copy = shutil.copyfile(profile, folder / "replayed.json")
+    path.write_text(_REPLAYER.format(python=sys.executable, profile=copy))
     path.chmod(0o755)
     return path
 
@@ -206,18 +206,18 @@ if "--help" in sys.argv:
 say("load model: 3.985ms")
 say("=== prepare: 2.418ms; going to warmup")
 say("warm up 0  17.724ms")
-given = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[2:])
-time.sleep(0.005 * int(given.get("iter", 3)))
+options = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[2:])
+time.sleep(0.005 * int(options.get("iter", 3)))
 for index in range(3):
     say("iter %d/3: e2e=7.751 ms (host=0.250 ms)" % index)
 say("=== finished test #0: time=23.253 ms avg_time=7.751 ms "
     "standard_deviation=0.000 ms min=7.751 ms max=7.751 ms")
 say("=== total time: 23.253ms")
-if given.get("profile"):
-    shutil.copyfile("{profile}", given["profile"])
+if options.get("profile"):
+    shutil.copyfile("{profile}", options["profile"])
 """
 
 
-def _signal(pid: int, how: signal.Signals) -> None:
+def _signal(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, how)
+        os.killpg(pid, number)

@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 ROOT = "/api/v1/"
 PROBLEM = "application/problem+json"
-#: responses to paths and methods that the schema does not have
-_OF_NO_OPERATION = (404, 405)
+#: statuses for paths and methods that the schema does not have
+_UNDOCUMENTED = (404, 405)
 
 
 class DocumentedClient(APIClient):
@@ -33,6 +33,13 @@ def caller(user: Any) -> DocumentedClient:
     return client
 
 
+def bearer(secret: str) -> APIClient:
+    """Return a client that authenticates with this token."""
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return client
+
+
 def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
     """Assert that a response is this error; return its body."""
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
@@ -42,7 +49,7 @@ def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
 def check_answer(method: str, path: str, answer: Any) -> None:
     operation = operation_of(method, path)
     if operation is None:
-        assert answer.status_code in _OF_NO_OPERATION, (method, path, answer.status_code)
+        assert answer.status_code in _UNDOCUMENTED, (method, path, answer.status_code)
         return
     documented = operation["responses"].get(str(answer.status_code))
     place = f"{method} {path}: {answer.status_code}"

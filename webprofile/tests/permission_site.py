@@ -66,7 +66,7 @@ EVERYTHING = frozenset(
 _OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
 #: route of the picture of a memory plan, which needs a profile made from one
 _PLANS = "api:profile-picture-static-memory.profile_id"
-_KNOWN = {
+_VISIBLE = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},
     "other user": {"bob@"},
@@ -83,10 +83,10 @@ OWN_WORK = (
 
 def secrets_for(person: str, route: str) -> set[str]:
     """Return the texts that no response of this route to this person may contain."""
-    known = set(_KNOWN[person])
+    visible = set(_VISIBLE[person])
     if person == "owner" and route.startswith(OWN_WORK):
-        known.add(DEVICE)
-    return set(EVERYTHING) - known
+        visible.add(DEVICE)
+    return set(EVERYTHING) - visible
 
 
 @dataclass(frozen=True)
@@ -212,10 +212,10 @@ def _make_result(owner: Any) -> Profile:
     rows = TaskFile.objects.filter(task=attempt.task_id, kind="model")
     rows.update(size_bytes=len(model), name=f"{title}.mge")
     dump = zip_bytes(make_files({(1, "x"): np.ones((2, 3), np.float32)}))
-    made = Artifact.objects.create(
+    artifact = Artifact.objects.create(
         attempt=attempt, name="bin_io_dump.zip", size_bytes=len(dump), md5=MD5
     )
-    storage.write(made.object_key, dump)
+    storage.write(artifact.object_key, dump)
     return profile
 
 
@@ -229,9 +229,9 @@ def _make_step(owner: Any) -> Profile:
 
 def _make_plan(owner: Any) -> Profile:
     """Create a profile from a memory plan, which has a picture of it."""
-    made = make_plan(2, make_chunk(0, (0, 2), (0, 64)))
+    plan = make_plan(2, make_chunk(0, (0, 2), (0, 64)))
     name = SECRET if owner.email.startswith("alice@") else "plan"
-    return make_import(owner, to_bytes(made), name=name).profile
+    return make_import(owner, to_bytes(plan), name=name).profile
 
 
 def _session_of(user: Any) -> str:

@@ -36,11 +36,16 @@ PATIENCE_S = 20
 
 
 def exchange(
-    site: PermissionSite, person: str, address: str, *, origin: str = SITE, says: Sequence[str] = ()
+    site: PermissionSite,
+    person: str,
+    address: str,
+    *,
+    origin: str = SITE,
+    texts: Sequence[str] = (),
 ) -> list[Any]:
     """Open a WebSocket, send frames and return its answers: texts, or the close code at the end.
 
-    says: each text is sent after the answer to the previous one; its lines are separate frames
+    texts: each text is sent after the answer to the previous one; its lines are separate frames
         that get one answer together
     """
     credentials = site.credentials[person]
@@ -55,11 +60,11 @@ def exchange(
     if credentials.token:
         headers.append((b"authorization", f"Bearer {credentials.token}".encode()))
     with override_settings(AGENT_THREADS=0):
-        return async_to_sync(_visit)(address, headers, [_opening(address), *says])
+        return async_to_sync(_visit)(address, headers, [_opening(address), *texts])
 
 
 def reports(attempt: Any) -> list[str]:
-    """Return all messages of an agent about an attempt, for `says` of `exchange`."""
+    """Return all messages of an agent about an attempt, for `texts` of `exchange`."""
     files = (FileOffer(name="profile.json", size_bytes=1, md5=MD5),)
     silent = [
         AttemptStarted(attempt=attempt, at=0, command="anothers"),
@@ -78,22 +83,22 @@ def reports(attempt: Any) -> list[str]:
 
 def word_of(answers: list[Any], address: str) -> str:
     """Return the word of the permission table for the first answer."""
-    known = {4401: "401" if address == AGENTS else "login", 4404: "404"}
+    words = {4401: "401" if address == AGENTS else "login", 4404: "404"}
     first = answers[0]
-    return known.get(first, f"closed with {first}") if isinstance(first, int) else "ok"
+    return words.get(first, f"closed with {first}") if isinstance(first, int) else "ok"
 
 
 def _opening(address: str) -> str:
     return HELLO if address == AGENTS else FOLLOW
 
 
-async def _visit(address: str, headers: list[Any], says: Sequence[str]) -> list[Any]:
+async def _visit(address: str, headers: list[Any], texts: Sequence[str]) -> list[Any]:
     socket = WebsocketCommunicator(application, address, headers=headers)
     is_open, code = await socket.connect(timeout=PATIENCE_S)
     if not is_open:
         return [code]
     answers = list[Any]()
-    for text in says:
+    for text in texts:
         for frame in text.splitlines():
             await socket.send_to(text_data=frame)
         event = await socket.receive_output(timeout=PATIENCE_S)

@@ -107,10 +107,10 @@ def _methods_of(view: Any) -> tuple[str, ...]:
     """Return the methods of a view. Pages only get GET and POST (and HEAD)."""
     if actions := getattr(view, "actions", None):  # a view set
         return tuple(method for method in METHODS if method.lower() in actions)
-    made = getattr(view, "cls", None)
-    if made is None:
+    view_class = getattr(view, "cls", None)
+    if view_class is None:
         return METHODS[:2]
-    return tuple(method for method in METHODS if hasattr(made, method.lower())) or METHODS
+    return tuple(method for method in METHODS if hasattr(view_class, method.lower())) or METHODS
 
 
 def _sockets(router: Any) -> Iterator[str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pika
 
 from webprofile.operations.devserver.layout import free_ports
-from webprofile.tests.cluster import mortal, until
+from webprofile.tests.cluster import until, with_parent_death_signal
 from webprofile.tests.machine import RABBITMQ
 from webprofile.tests.needs import need
 
 
-class Rabbit:
+class RabbitServer:
     """A RabbitMQ server that can be killed and restarted with the same data."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,8 +45,8 @@ class Rabbit:
     def url(self) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
 
-    def __enter__(self) -> "Rabbit":
-        # started here, because RabbitMQ would start one that outlives it
+    def __enter__(self) -> "RabbitServer":
+        # RabbitMQ would start an epmd that outlives it
         self._start([shutil.which("epmd") or "epmd", "-port", str(self._epmd_port)])
         self.start()
         return self
@@ -58,7 +58,7 @@ class Rabbit:
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
         self._start([self._program])
-        until(self._answers, what="RabbitMQ answers")
+        until(self._accepts_connections, what="RabbitMQ accepts connections")
 
     def kill(self) -> None:
         """Kill the server with SIGKILL, as a power failure does."""
@@ -71,7 +71,7 @@ class Rabbit:
         with (self._folder / "output").open("ab") as log:
             self._running.append(
                 subprocess.Popen(
-                    mortal(command),
+                    with_parent_death_signal(command),
                     env=self._environment,
                     stdout=log,
                     stderr=log,
@@ -79,7 +79,7 @@ class Rabbit:
                 )
             )
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         assert self._running[-1].poll() is None, (self._folder / "output").read_text()
         try:
             pika.BlockingConnection(pika.URLParameters(self.url)).close()

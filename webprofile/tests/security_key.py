@@ -20,9 +20,9 @@ _ID = b"a key of alice's"
 def security_key() -> dict[str, Any]:
     """Return what a browser sends to register a key without attestation."""
     public = ES256.from_cryptography_key(ec.generate_private_key(ec.SECP256R1()).public_key())
-    known = AttestedCredentialData.create(Aaguid.NONE, _ID, public)
+    credential = AttestedCredentialData.create(Aaguid.NONE, _ID, public)
     flags = AuthenticatorData.FLAG.UP | AuthenticatorData.FLAG.AT
-    data = AuthenticatorData.create(hashlib.sha256(b"testserver").digest(), flags, 0, known)
+    data = AuthenticatorData.create(hashlib.sha256(b"testserver").digest(), flags, 0, credential)
     origin = {"type": "webauthn.create", "challenge": bytes(32), "origin": "http://testserver"}
     response = {
         "clientDataJSON": websafe_encode(CollectedClientData.create(**origin)),

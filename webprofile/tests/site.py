@@ -50,15 +50,15 @@ class EmbeddedSite:
 
         Raises AssertionError if it fails.
         """
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "webprofile.operations.devserver", "manage", *arguments],
             cwd=ROOT,
             env=os.environ | {"MGW_HOME": str(self.home)},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout.strip()
 
     @contextlib.contextmanager
     def login(self) -> Iterator[Visitor]:

@@ -1,4 +1,4 @@
-"""Times in the admin site: in the user's time zone, with seconds, and with UTC as the tooltip."""
+"""Tests of times in the admin site: in the user's time zone, with UTC as the tooltip."""
 
 import datetime as dt
 import re
@@ -36,7 +36,7 @@ def root(request, client):
 
 @pytest.fixture
 def pages(root):
-    """Pages that tell moments, with rows that are all of one moment."""
+    """Number of times on each page. All rows have the same time."""
     bob, worker = make_user("bob", date_joined=AT), make_worker("box")
     Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
     UserSession.objects.update(created_at=AT, last_seen_at=AT)
@@ -60,21 +60,21 @@ def pages(root):
     }
 
 
-def test_every_page_tells_moments_in_the_readers_zone_to_the_second(client, pages):
+def test_admin_pages_show_times_in_the_zone_of_the_user(client, pages):
     for url, times in pages.items():
         page = client.get(url).content.decode()
         assert page.count(TIME) == times, url
-        # nor in Django's own words, which name the month
+        # not in the format of Django, which has the name of the month
         assert not re.search(r"March \d, 2026, |年3月\d日 \d", page), url
 
 
-def test_the_last_heartbeat_says_how_long_ago_and_when(client, root):
+def test_last_heartbeat_has_its_time_as_a_tooltip(client, root):
     set_last_heartbeat(AT, make_worker("box").pk)
     page = client.get("/admin/workers/worker/").content.decode()
     assert f'title="{LOCAL} · {UTC}"' in page
 
 
-def test_a_reader_whose_zone_nobody_knows_gets_utc(client, root):
+def test_user_without_a_time_zone_gets_utc(client, root):
     root.time_zone = ""
     root.save(update_fields=["time_zone"])
     worker = make_worker("box")

@@ -28,15 +28,15 @@ from webprofile.tests.permission_site import rolled_back
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.exhaustive]
 
-ASKED = os.environ.get("API_FUZZ", "")
-SENDS_ALL = bool(ASKED)
-TIMES = int(ASKED) if ASKED.isdigit() else 1
-#: of requests that are no borders, for each operation
+API_FUZZ = os.environ.get("API_FUZZ", "")
+SEND_ALL = bool(API_FUZZ)
+TIMES = int(API_FUZZ) if API_FUZZ.isdigit() else 1
+#: number of random requests for each operation
 EXAMPLES = 3
-#: borders that are tried at each operation before the sampling begins
+#: the first boundary cases of each operation are sent, then one of EVERY
 FIRST = 6
 EVERY = 20
-#: of several rows by their numbers, in bodies
+#: fields of bodies with lists of ids, and with one id
 LISTS = {"tasks": "task_id"}
 KEYS = {"worker": "worker_id", "copied_from": "task_id", "from_file": "file_id"}
 
@@ -44,29 +44,29 @@ django_app = get_wsgi_application()
 
 
 def app(environ, start_response):
-    """As a server calls it, which knows where a request comes from."""
+    """The WSGI application, with an address of the client as set by a server."""
     return django_app(environ | {"REMOTE_ADDR": "127.0.0.1"}, start_response)
 
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", app)
 rejection = schema.config.checks.negative_data_rejection
-#: what is wrong may be too long besides
+#: invalid data may also be too long
 rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
-_turns: Counter[str] = Counter()
-_borders: Counter[str] = Counter()
+_request_counts: Counter[str] = Counter()
+_boundary_counts: Counter[str] = Counter()
 
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    """Thousands of refusals are meant; writing them down takes a third of the time."""
+    """Do not log the thousands of refusals, which takes a third of the time."""
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")
-def things(permission_site):
-    """Numbers and names of what exists, by the part of an address that they stand for."""
+def existing(permission_site):
+    """Ids and names of existing objects, by parameter."""
     worker = make_worker("openbox")
     initiated = make_task(owner=User.objects.get(email="alice@example.com"), worker=worker)
     names = {
@@ -82,13 +82,13 @@ def things(permission_site):
 
 
 def person_of(place):
-    """A user or an administrator, by turns."""
-    _turns[place] += 1
-    return "alice" if _turns[place] % 2 == 0 else "root"
+    """Return a user or an administrator, alternately."""
+    _request_counts[place] += 1
+    return "alice" if _request_counts[place] % 2 == 0 else "root"
 
 
 def credentials(name):
-    cache.clear()  # limits of log-ins are no faults
+    cache.clear()  # resets the rate limits
     user = User.objects.get(email=f"{name}@example.com")
     if name == "alice":
         return issue_token_pair(user).access
@@ -96,17 +96,17 @@ def credentials(name):
 
 
 def is_sent(case):
-    if case.meta.phase.name.value != "coverage" or SENDS_ALL:
+    if case.meta.phase.name.value != "coverage" or SEND_ALL:
         return True
     place = f"{case.method} {case.path}"
-    _borders[place] += 1
-    return _borders[place] <= FIRST or _borders[place] % EVERY == 0
+    _boundary_counts[place] += 1
+    return _boundary_counts[place] <= FIRST or _boundary_counts[place] % EVERY == 0
 
 
-def aim(case, things):
-    """Put what exists where the schema asks for a number or a name; three requests of four."""
+def use_existing(case, existing):
+    """Put existing ids and names into three of four requests."""
     place = f"{case.method} {case.path}"
-    if _turns[place] % 4 == 3:
+    if _request_counts[place] % 4 == 3:
         return
     modes = {where.name: info.mode for where, info in case.meta.components.items()}
 
@@ -117,39 +117,40 @@ def aim(case, things):
         parts = case.path.strip("/").split("/")
         before = dict(zip(parts[1:], parts, strict=False))
         for name in case.path_parameters:
-            known = things["names"].get(before[f"{{{name}}}"]) if name == "name" else things[name]
-            case.path_parameters[name] = known
-        if "task_id" in case.path_parameters and _turns[place] % 4 == 1:
-            case.path_parameters["task_id"] = things["initiated"]
+            is_name = name == "name"
+            value = existing["names"].get(before["{name}"]) if is_name else existing[name]
+            case.path_parameters[name] = value
+        if "task_id" in case.path_parameters and _request_counts[place] % 4 == 1:
+            case.path_parameters["task_id"] = existing["initiated"]
     if isinstance(case.body, dict) and fits("BODY"):
-        _aim_body(case.body, things)
+        _use_existing_in_body(case.body, existing)
     if case.query and "p" in case.query and fits("QUERY"):
-        case.query["p"] = [str(things["profile_id"])] * 2
+        case.query["p"] = [str(existing["profile_id"])] * 2
 
 
-def _aim_body(body, things):
+def _use_existing_in_body(body, existing):
     for key, value in body.items():
         if key in LISTS and isinstance(value, list):
-            body[key] = [things[LISTS[key]] for number in value if isinstance(number, int)]
+            body[key] = [existing[LISTS[key]] for number in value if isinstance(number, int)]
         elif key in KEYS and isinstance(value, int):
-            body[key] = things[KEYS[key]]
+            body[key] = existing[KEYS[key]]
         elif key == "runtime_version":
             body[key] = "1.13.0"
         elif isinstance(value, list):
             for item in value:
                 if isinstance(item, dict):
-                    _aim_body(item, things)
+                    _use_existing_in_body(item, existing)
 
 
 def has_a_documented_code(context, response, case):
-    """An error has a code, and it is one of those that the operation names."""
+    """Check that the code of an error is documented for the operation."""
     if response.headers.get("content-type", [""])[0] != "application/problem+json":
         return
-    answers = case.operation.definition.raw["responses"]
-    if str(response.status_code) not in answers:
-        return  # another check's finding
+    responses = case.operation.definition.raw["responses"]
+    if str(response.status_code) not in responses:
+        return  # another check reports it
     code = response.json()["code"]
-    named = re.findall("`([^`]+)`", answers[str(response.status_code)]["description"])
+    named = re.findall("`([^`]+)`", responses[str(response.status_code)]["description"])
     assert any(fnmatchcase(code, pattern) for pattern in named), f"{code} is none of {named}"
 
 
@@ -161,18 +162,18 @@ def has_a_documented_code(context, response, case):
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_no_request_ends_in_a_fault_or_in_an_answer_that_is_not_documented(case, things):
+def test_generated_requests_get_documented_responses(case, existing):
     if not is_sent(case):
         return
     person = person_of(f"{case.method} {case.path}")
-    aim(case, things)
-    # what is a cursor, and whether a device is online, no schema can say
+    use_existing(case, existing)
+    # the schema describes neither cursors nor which devices are online
     excluded = [positive_data_acceptance]
-    if case.path == "/api/v1/tasks/judge/":  # what is wrong with a request is its answer
+    if case.path == "/api/v1/tasks/judge/":  # returns the errors of a request with status 200
         excluded.append(negative_data_rejection)
     with rolled_back():
         case.call_and_validate(
-            # schemathesis does not unpack what an application answers in gzip
+            # schemathesis does not decompress gzip of a WSGI application
             headers={
                 "Authorization": f"Bearer {credentials(person)}",
                 "Accept-Encoding": "identity",

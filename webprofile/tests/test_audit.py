@@ -21,13 +21,13 @@ BAD = {
 SKIPPED = {"name": "x", "skip_reason": "Dependency not found on PyPI and could not be audited"}
 
 
-def pip_told(*rows):
+def pip_output(*rows):
     return json.dumps({"dependencies": rows, "fixes": []})
 
 
-def test_a_known_hole_is_a_finding_and_none_is_none():
-    assert audit.of_pip(pip_told(GOOD), "") == []
-    assert audit.of_pip(pip_told(GOOD, BAD), "") == [("flask", "0.5", "PYSEC-2019-179")]
+def test_vulnerabilities_are_findings():
+    assert audit.of_pip(pip_output(GOOD), "") == []
+    assert audit.of_pip(pip_output(GOOD, BAD), "") == [("flask", "0.5", "PYSEC-2019-179")]
     row = {"range": "<1.2", "via": ["other", {"url": "https://github.com/advisories/GHSA-1"}]}
     assert audit.of_npm(json.dumps({"vulnerabilities": {"a": row}}), "") == [
         ("a", "<1.2", "GHSA-1")
@@ -35,27 +35,27 @@ def test_a_known_hole_is_a_finding_and_none_is_none():
     assert audit.of_npm(json.dumps({"vulnerabilities": {}}), "") == []
 
 
-@pytest.mark.parametrize("answer", ["", "no json", pip_told(GOOD, SKIPPED), "{}"])
-def test_what_pip_audit_could_not_ask_is_no_good_news(answer):
+@pytest.mark.parametrize("output", ["", "no json", pip_output(GOOD, SKIPPED), "{}"])
+def test_incomplete_output_of_pip_audit_is_an_error(output):
     with pytest.raises(audit.UnaskedError):
-        audit.of_pip(answer, "requests.exceptions.ConnectionError: no route")
+        audit.of_pip(output, "requests.exceptions.ConnectionError: no route")
 
 
-@pytest.mark.parametrize("answer", ["", json.dumps({"message": "405", "error": {"summary": ""}})])
-def test_what_npm_could_not_ask_is_no_good_news(answer):
+@pytest.mark.parametrize("output", ["", json.dumps({"message": "405", "error": {"summary": ""}})])
+def test_incomplete_output_of_npm_audit_is_an_error(output):
     with pytest.raises(audit.UnaskedError):
-        audit.of_npm(answer, "npm error")
+        audit.of_npm(output, "npm error")
 
 
-def test_what_is_ignored_has_a_reason_and_an_end():
+def test_ignored_finding_has_a_reason_and_an_end():
     text = '[[ignored]]\nid = "A"\nreason = "why"\nuntil = 2026-12-31\n'
     assert audit.ignored_now(text, datetime.date(2026, 12, 31)) == {"A": "why"}
     assert audit.ignored_now(text, datetime.date(2027, 1, 1)) == {}
-    kept = audit.IGNORED.read_text(encoding="utf-8")
-    assert all(audit.ignored_now(kept, datetime.date.min).values())
+    text = audit.IGNORED.read_text(encoding="utf-8")
+    assert all(audit.ignored_now(text, datetime.date.min).values())
 
 
-def test_every_pinned_file_is_asked_about():
+def test_each_requirements_file_is_audited():
     pinned = {path.name for path in ROOT.glob("requirements/*.txt")}
     assert pinned >= audit.BY_HAND
     for name in pinned - audit.BY_HAND:

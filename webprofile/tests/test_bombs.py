@@ -11,7 +11,7 @@ from tasks.tests.make import make_user, make_worker
 from workers.tokens import issue_code, redeem_code
 
 pytestmark = pytest.mark.django_db
-#: below the limits of length, far beyond those of depth and width
+#: within the limits of length, far beyond sensible depth and width
 DEEP = ["[" * 100_000, '{"a":' * 20_000, "[" * 50_000 + "]" * 50_000]
 WIDE = [
     json.dumps([0] * 60_000),
@@ -23,7 +23,8 @@ WIDE = [
 ]
 
 
-def entrances():
+def endpoints():
+    """Return (client, headers) of each endpoint that takes JSON, by path."""
     alice, root = make_user("alice"), make_user("root", is_staff=True)
     page, script = Client(), Client()
     page.force_login(alice)
@@ -43,25 +44,27 @@ def entrances():
 
 
 @pytest.mark.parametrize("body", [*DEEP, *WIDE], ids=lambda body: f"{body[:12]} {len(body)}")
-def test_a_body_that_is_deep_or_wide_is_refused(body):
-    for address, (client, headers) in entrances().items():
-        answer = client.post(address, body, content_type="application/json", headers=headers)
-        if address.endswith("/judge/") and answer.status_code == 200:
-            assert answer.json()["problems"]  # it tells what is wrong with a request
+def test_deep_or_wide_body_is_refused(body):
+    for address, (client, headers) in endpoints().items():
+        response = client.post(address, body, content_type="application/json", headers=headers)
+        if address.endswith("/judge/") and response.status_code == 200:
+            assert response.json()["problems"]  # it returns the errors of a request
             continue
-        assert 400 <= answer.status_code < 500, (address, answer.status_code)
+        assert 400 <= response.status_code < 500, (address, response.status_code)
 
 
-def test_a_packed_body_is_not_unpacked_anywhere():
+def test_compressed_body_is_not_decompressed():
     bomb = gzip.compress(bytes(50_000_000))
-    for address, (client, headers) in entrances().items():
-        packed = {"Content-Encoding": "gzip", **headers}
-        answer = client.post(address, bomb, content_type="application/json", headers=packed)
-        assert 400 <= answer.status_code < 500, (address, answer.status_code)
+    for address, (client, headers) in endpoints().items():
+        gzip_headers = {"Content-Encoding": "gzip", **headers}
+        response = client.post(address, bomb, content_type="application/json", headers=gzip_headers)
+        assert 400 <= response.status_code < 500, (address, response.status_code)
 
 
-def test_a_form_of_very_many_fields_is_refused():
+def test_form_with_too_many_fields_is_refused():
     client = Client()
     form = "&".join(f"field{n}=1" for n in range(5_000))
-    answer = client.post("/accounts/login/", form, content_type="application/x-www-form-urlencoded")
-    assert answer.status_code == 400
+    response = client.post(
+        "/accounts/login/", form, content_type="application/x-www-form-urlencoded"
+    )
+    assert response.status_code == 400

@@ -13,16 +13,17 @@ pytestmark = pytest.mark.production
 
 
 @pytest.fixture
-def closed() -> str:
+def closed_address() -> str:
+    """Address on which nothing listens."""
     return f"127.0.0.1:{free_ports(1)[0]}"
 
 
-def examined(
+def run_doctor(
     cluster: Cluster, *, limit_s: int = 10, **environment: str
 ) -> tuple[int, dict[str, str], str]:
-    """Exit code, what is said of each part, and all that is printed.
+    """Return the exit code, the message for each part, and the output.
 
-    limit_s: how long a part may take; the pool of a database that is away takes all of it
+    limit_s: time limit for each part, which an unreachable database uses up
     """
     folder = cluster.folder / "agent-files"
     folder.mkdir(exist_ok=True)
@@ -32,15 +33,15 @@ def examined(
     (folder / "manifest.json").write_text(
         json.dumps({"version": "1.0", "wheel": {"name": "a.whl"}, "files": listed})
     )
-    words = ("doctor", "--json", "--time-limit-s", str(limit_s))
-    done = cluster.try_manage(*words, AGENT_FOLDER=str(folder), **environment)
-    rows = json.loads(done.stdout)["parts"]
+    arguments = ("doctor", "--json", "--time-limit-s", str(limit_s))
+    result = cluster.try_manage(*arguments, AGENT_FOLDER=str(folder), **environment)
+    rows = json.loads(result.stdout)["parts"]
     texts = {row["part"]: f"{row['state']}: {row['text']} {row['next_step']}" for row in rows}
-    return done.returncode, texts, done.stdout + done.stderr
+    return result.returncode, texts, result.stdout + result.stderr
 
 
-def test_of_a_site_that_is_well_every_line_says_so(cluster):
-    code, texts, _ = examined(cluster, limit_s=30)
+def test_doctor_finds_no_fault_in_a_healthy_site(cluster):
+    code, texts, _ = run_doctor(cluster, limit_s=30)
     assert {part for part, text in texts.items() if not text.startswith("ok: ")} == {"mail"}
     assert texts["mail"].startswith("odd: Letters go nowhere")
     assert code == 0
@@ -49,20 +50,20 @@ def test_of_a_site_that_is_well_every_line_says_so(cluster):
     assert lines[0].startswith("ok      database")
 
 
-def test_each_part_that_is_away_has_its_own_words_and_no_secret(cluster, closed):
-    code, texts, printed = examined(
+def test_doctor_reports_unreachable_parts_without_secrets(cluster, closed_address):
+    code, texts, printed = run_doctor(
         cluster,
-        DATABASE_URL=f"postgres://site:hidden-database@{closed}/rows",
-        REDIS_URL=f"redis://site:hidden-redis@{closed}/0",
-        BROKER_URL=f"amqp://site:hidden-broker@{closed}/%2F",
-        S3_ENDPOINT_URL=f"http://{closed}",
-        S3_PUBLIC_ENDPOINT_URL=f"http://{closed}",
-        EMAIL_URL=f"smtp://site:hidden-mail@{closed}",
-        SITE_URL=f"http://{closed}",
+        DATABASE_URL=f"postgres://site:hidden-database@{closed_address}/rows",
+        REDIS_URL=f"redis://site:hidden-redis@{closed_address}/0",
+        BROKER_URL=f"amqp://site:hidden-broker@{closed_address}/%2F",
+        S3_ENDPOINT_URL=f"http://{closed_address}",
+        S3_PUBLIC_ENDPOINT_URL=f"http://{closed_address}",
+        EMAIL_URL=f"smtp://site:hidden-mail@{closed_address}",
+        SITE_URL=f"http://{closed_address}",
     )
     assert code == 1
-    whole = {"clock", "static files", "agent"}
-    assert {part for part, text in texts.items() if not text.startswith("broken: ")} == whole
+    healthy = {"clock", "static files", "agent"}
+    assert {part for part, text in texts.items() if not text.startswith("broken: ")} == healthy
     assert texts["database"].startswith("broken: postgresql at 127.0.0.1: connection failed")
     assert "Start the database, or correct host and port" in texts["database"]
     assert "correct BROKER_URL" in texts["broker"]
@@ -76,8 +77,8 @@ def test_each_part_that_is_away_has_its_own_words_and_no_secret(cluster, closed)
     assert cluster.site.keys.secret_key not in printed
 
 
-def test_each_part_that_is_another_one_has_its_own_words(cluster):
-    code, texts, _ = examined(
+def test_doctor_reports_parts_of_another_site(cluster):
+    code, texts, _ = run_doctor(
         cluster,
         DATABASE_URL=fresh_database(),
         S3_BUCKET="nobody-made-it",
@@ -90,13 +91,13 @@ def test_each_part_that_is_another_one_has_its_own_words(cluster):
     assert "another SECRET_KEY" in texts["address"]
 
 
-def test_a_user_who_may_not_write_and_a_wrong_database_are_named(cluster):
+def test_doctor_reports_a_read_only_role_and_a_missing_database(cluster):
     address = cluster.environment["DATABASE_URL"]
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute("CREATE ROLE reader LOGIN")
         admin.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     reader = address.replace("postgresql://postgres", "postgresql://reader")
-    text = examined(cluster, DATABASE_URL=reader)[1]["database"]
+    text = run_doctor(cluster, DATABASE_URL=reader)[1]["database"]
     assert "Give the site's user all rights" in text
-    texts = examined(cluster, DATABASE_URL=address.replace("/cluster_", "/no_cluster_"))[1]
+    texts = run_doctor(cluster, DATABASE_URL=address.replace("/cluster_", "/no_cluster_"))[1]
     assert "Create it, or correct its name" in texts["database"]

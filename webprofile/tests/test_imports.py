@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: a domain module may import what lies to its left
+#: a domain module may import apps to its left
 APPS = ("accounts", "workers", "tasks", "profiles")
 #: files and folders of an app that connect it with the outside
 EDGES = {
     "actors", "admin", "api", "apps", "consumers", "management", "templatetags", "urls", "views",
 }  # fmt: skip
-#: those of the project; whatever else it has lies to the left of all apps
+#: edges of the project; its other modules are to the left of all apps
 PROJECT_EDGES = {
     *EDGES, "asgi", "checks", "context", "middleware", "oidc", "operations", "routing", "settings",
 }  # fmt: skip
-#: they join the edges of all apps
+#: modules that import the edges of all apps
 JOINTS = {"asgi", "operations", "routing", "settings", "urls"}
-#: what `pip install .` installs; each part imports those named here and itself, and no more
+#: packages that `pip install .` installs, and all that they may import besides themselves
 INSTALLED = {
     "webprofile.client": {"webprofile.terminal", "httpx2", "yaml"},
     "webprofile.terminal": {"tabulate", "tqdm"},
@@ -44,10 +44,10 @@ def name_of(path: Path) -> str:
 
 @cache
 def imports_of(path: Path) -> tuple[str, ...]:
-    """Names that the module imports anywhere, also inside of functions."""
+    """Return the names that the module imports, also inside of functions."""
     names: list[str] = []
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    # names of types alone are no imports
+    # without imports for type checkers
     tree.body = [node for node in tree.body if not _is_for_types(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -81,7 +81,7 @@ def broken_law(module: str, target: str) -> str | None:
 
 
 def _broken_by_program(m: list[str], t: list[str]) -> str | None:
-    """Of the agent and the client, which are installed without the server."""
+    """Check the agent and the client, which are installed without the server."""
     if m[0] == "agent":
         server = {"django", "channels", "dramatiq", "webprofile", *APPS}
         return "the agent imports nothing of the server" if t[0] in server else None
@@ -111,7 +111,7 @@ def _broken_by_order(m: list[str], t: list[str]) -> str | None:
     return None
 
 
-def test_every_import_obeys_the_laws():
+def test_each_import_obeys_the_laws():
     broken = [
         (name_of(path), target, law)
         for path in sources()
@@ -121,7 +121,7 @@ def test_every_import_obeys_the_laws():
     assert broken == []
 
 
-def test_no_file_imports_itself_by_a_detour():
+def test_imports_have_no_cycles():
     files = {name_of(path): path for path in sources()}
 
     def module_of(name: str) -> str:
@@ -168,12 +168,12 @@ def test_no_file_imports_itself_by_a_detour():
         ("webprofile.terminal.progress", "httpx2", False),
     ],
 )
-def test_the_laws_themselves(module, target, is_allowed):
+def test_broken_law(module, target, is_allowed):
     assert (broken_law(module, target) is None) is is_allowed
 
 
 @pytest.mark.parametrize("program", ["agent.cli", "webprofile.client.program"])
-def test_agent_and_client_start_without_django(program):
+def test_agent_and_client_import_no_django(program):
     code = (
         f"import {program}, sys;"
         "sys.exit(any(m.split('.')[0] in ('django', 'channels') for m in sys.modules))"
@@ -182,7 +182,7 @@ def test_agent_and_client_start_without_django(program):
 
 
 def test_no_module_imports_a_test_module():
-    """What tests share lies in make.py and its neighbours, so that any test file can be deleted."""
+    """Shared helpers are in other modules, so that each test file can be deleted."""
     listed = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -206,7 +206,7 @@ def test_only_the_default_storage_uses_boto3():
     assert users == {"webprofile/storage/s3.py"}
 
 
-def test_each_state_has_one_module_that_writes_it():
+def test_each_state_is_written_by_one_module():
     writing = {"update", "_update", "create", "bulk_create", "bulk_update"}
     writers = {
         str(path.relative_to(ROOT))
@@ -216,11 +216,11 @@ def test_each_state_has_one_module_that_writes_it():
         and ast.unparse(node.func).split(".")[-1] in writing
         and any(keyword.arg in {"state", "outcome"} for keyword in node.keywords)
     }
-    # of tasks, and of imported profiles
+    # for tasks and imported profiles
     assert writers == {"tasks/lifecycle/transitions.py", "profiles/imports/uploads.py"}
 
 
-def test_readers_and_analysis_import_neither_django_nor_megengine():
+def test_formats_and_analysis_import_neither_django_nor_megengine():
     """They run in processes without settings; presenters of formats do not."""
     folders = [ROOT / "profiles" / name for name in ("analysis", "formats")]
     pure = [

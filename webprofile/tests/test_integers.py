@@ -8,7 +8,7 @@ from webprofile.integers import parse_int
 @pytest.mark.parametrize(
     ("text", "number"), [("0", 0), ("7", 7), ("007", 7), ("199", 199), ("200", 200)]
 )
-def test_a_whole_number_up_to_the_maximum_is_read(text, number):
+def test_integer_up_to_the_maximum_is_parsed(text, number):
     assert parse_int(text, maximum=200) == number
 
 
@@ -20,14 +20,14 @@ def test_a_whole_number_up_to_the_maximum_is_read(text, number):
         "\u0663", "\u0967", "\uff11", "\u00b2", "\u2460", "1\u0663",
     ],
 )  # fmt: skip
-def test_anything_else_is_none(text):
+def test_other_text_is_none(text):
     assert parse_int(text, maximum=200) is None
 
 
-def test_a_text_longer_than_what_python_converts_is_none():
+def test_text_beyond_the_limit_of_python_is_none():
     assert parse_int("9" * 5000, maximum=10**18 - 1) is None
     assert parse_int("0" * 5000, maximum=10**18 - 1) is None
 
 
-def test_below_a_list_without_elements_there_is_no_number():
+def test_negative_maximum_allows_no_integer():
     assert parse_int("0", maximum=-1) is None

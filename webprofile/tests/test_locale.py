@@ -1,4 +1,4 @@
-"""The Chinese catalogue is complete."""
+"""Tests of the Chinese catalogue: completeness, punctuation and terms."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def read(path: Path) -> Catalog:
         return read_po(file, locale="zh_Hans")
 
 
-def test_every_text_has_its_translation_and_no_placeholder_is_lost():
+def test_each_text_has_a_translation_with_all_placeholders():
     for message in read(ROOT / CATALOGUE):
         if not message.id:
             continue
@@ -32,29 +32,29 @@ def test_every_text_has_its_translation_and_no_placeholder_is_lost():
 
 
 def texts() -> list[str]:
-    """Every Chinese text of the catalogue."""
+    """Return all Chinese texts of the catalogue."""
     strings = [message.string for message in read(ROOT / CATALOGUE) if message.id]
     return [
         text for string in strings for text in (string if isinstance(string, tuple) else (string,))
     ]
 
 
-def test_chinese_sentences_have_no_half_width_marks():
+def test_chinese_texts_have_no_half_width_punctuation():
     han = "[\u4e00-\u9fff”“（）]"
-    # a colon and what follows may be code: N:first
+    # a colon with a word after it may be code: N:first
     half_width = re.compile(rf"{han} ?[,;!?(]|{han} ?:(?!\w)|[,;:!?)] ?{han}")
     code = re.compile(r"[\w.]*\w\([^()]*\)|%\(\w+\)s|\{\w+\}|“[:;]”|\( \) \[|\?\w+=")
     wrong = [text for text in texts() if half_width.search(code.sub("x", text))]
     assert wrong == []
 
 
-def test_a_pass_has_one_word_of_its_own():
-    """A run, 运行, is an attempt: it consists of passes, 轮次."""
+def test_chinese_term_for_pass_is_used_consistently():
+    """运行 is an attempt, which consists of passes, 轮次."""
     other = re.compile("剖析运行|不带剖析的运行|[各单]次运行|轮运行|运行次数")
     assert [text for text in texts() if other.search(text)] == []
 
 
-def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):
+def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path):
     need("gettext")
     folders = ("accounts", "workers", "tasks", "profiles", "webprofile", "templates")
     for folder in folders:
@@ -71,5 +71,5 @@ def test_the_catalogue_holds_exactly_the_texts_of_the_sources(tmp_path):
         capture_output=True,
     )
     expected = {(m.context, m.id) for m in read(tmp_path / CATALOGUE) if m.id}
-    there = {(m.context, m.id) for m in read(ROOT / CATALOGUE) if m.id}
-    assert (expected - there, there - expected) == (set(), set())
+    actual = {(m.context, m.id) for m in read(ROOT / CATALOGUE) if m.id}
+    assert (expected - actual, actual - expected) == (set(), set())

@@ -34,14 +34,14 @@ def test_nothing_special():
 
 
 def run_probe(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run tests of which each lacks another part, since no program is on PATH."""
+    """Run tests that need different parts, without any program on PATH."""
     (folder / "test_probe.py").write_text(PROBE)
-    kept = {name: value for name, value in os.environ.items() if name != "CI"}
+    environ = {name: value for name, value in os.environ.items() if name != "CI"}
     command = [sys.executable, "-m", "pytest", "-p", "webprofile.tests.needs", "-c", os.devnull]
     command += ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir=."]
     return subprocess.run(
         [*command, "test_probe.py"],
-        env=kept | {"PATH": str(folder), "PYTHONPATH": str(ROOT), **environment},
+        env=environ | {"PATH": str(folder), "PYTHONPATH": str(ROOT), **environment},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -49,10 +49,10 @@ def run_probe(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_end_of_the_output_says_what_did_not_run_and_how_to_get_what_it_needs(tmp_path):
-    done = run_probe(tmp_path)
-    assert done.returncode == 0, done.stdout
-    *_, counts, kinds, packages, megengine = done.stdout.splitlines()
+def test_summary_lists_skipped_tests_and_how_to_install_their_needs(tmp_path):
+    result = run_probe(tmp_path)
+    assert result.returncode == 0, result.stdout
+    *_, counts, kinds, packages, megengine = result.stdout.splitlines()
     assert "1 passed, 5 not run" in counts
     assert kinds == (
         "Tests that did not run: in a browser (3), of the sandbox and of scripts (1),"
@@ -63,27 +63,27 @@ def test_the_end_of_the_output_says_what_did_not_run_and_how_to_get_what_it_need
     assert "make runtime" in megengine
 
 
-def test_in_ci_what_lacks_a_part_fails(tmp_path):
-    done = run_probe(tmp_path, CI="true")
-    assert done.returncode == 1, done.stdout
-    assert "5 failed, 1 passed" in done.stdout
-    assert "apt-get install --no-install-recommends bubblewrap" in done.stdout
+def test_missing_part_fails_in_ci(tmp_path):
+    result = run_probe(tmp_path, CI="true")
+    assert result.returncode == 1, result.stdout
+    assert "5 failed, 1 passed" in result.stdout
+    assert "apt-get install --no-install-recommends bubblewrap" in result.stdout
 
 
-@pytest.mark.parametrize("ci", [True, False])
-def test_what_is_there_is_used(monkeypatch, ci):
+@pytest.mark.parametrize("is_ci", [True, False])
+def test_installed_part_is_used(monkeypatch, is_ci):
     part = machine.SystemPackages("of something", ("something",), lambda: True)
     monkeypatch.setitem(machine.PARTS, "something", part)
-    monkeypatch.setenv("CI", "true") if ci else monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("CI", "true") if is_ci else monkeypatch.delenv("CI", raising=False)
     need("something")
     with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
         lacks("something", "install it")
-    assert (raised.type is pytest.fail.Exception) is ci
+    assert (raised.type is pytest.fail.Exception) is is_ci
 
 
-def test_ci_installs_what_the_script_prints(tmp_path):
-    """One package per line, found with nothing but Python."""
-    done = subprocess.run(
+def test_script_prints_missing_packages(tmp_path):
+    """One package per line, without other Python packages."""
+    result = subprocess.run(
         [sys.executable, "-I", "-S", machine.__file__],
         env={"PATH": str(tmp_path)},
         capture_output=True,
@@ -91,5 +91,5 @@ def test_ci_installs_what_the_script_prints(tmp_path):
         check=True,
     )
     assert {"chromium", "chromium-driver", "gettext", "bubblewrap", "caddy"} <= set(
-        done.stdout.splitlines()
+        result.stdout.splitlines()
     )

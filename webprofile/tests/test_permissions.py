@@ -214,7 +214,7 @@ def test_agent_cannot_report_for_an_attempt_of_another_device(permission_site):
         """Return the answers to the reports, and the rows after them."""
         with rolled_back():
             answers = sockets.exchange(
-                permission_site, person, sockets.AGENTS, says=sockets.reports(attempt)
+                permission_site, person, sockets.AGENTS, texts=sockets.reports(attempt)
             )
             heartbeat = {"sent_at": 0, "running": [str(attempt)]}
             address = "/api/agent/heartbeat/"

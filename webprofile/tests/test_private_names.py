@@ -30,7 +30,7 @@ DOCUMENTED = {
 _TYPES = "the wheel declares the C function not at all or with types that do not fit"
 _RECORD = "a Profiler cannot be paused, nor made to drop or join what it has recorded"
 _RUNNING = "MegEngine says whether a Profiler runs, but not which"
-#: (module, name): why it is used all the same
+#: (module, name): why it is used
 ALLOWED = {
     ("accounts/api/login.py", "_get_login_attempts_cache_key"): (
         "allauth does not say how long a refused login has to wait"
@@ -81,7 +81,7 @@ def is_third_party(module: str, path: str) -> bool:
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each imported name: what it is bound to in the module, and where it comes from."""
+    """Yield (name in the module, origin) of each imported name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -92,7 +92,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
-    """Names of functions, classes, variables, and attributes that methods set on themselves."""
+    """Yield the names of functions, classes, variables, and attributes of self and cls."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -104,7 +104,7 @@ def defined(tree: ast.Module) -> Iterator[str]:
 
 
 def foreign_private_names(path: str, tree: ast.Module, ours: set[str]) -> Iterator[str]:
-    """Private names of third-party packages that a module imports or reads; `ours`: all defined."""
+    """Yield private names of other packages that a module uses. `ours`: names of this project."""
     theirs = set()
     for bound, origin in imports(tree):
         if is_third_party(origin, path):
@@ -130,13 +130,13 @@ def private_uses() -> frozenset[tuple[str, str]]:
     )
 
 
-def test_private_names_of_other_packages_are_used_only_where_a_reason_is_given():
+def test_each_private_name_of_another_package_has_a_reason():
     used = {(path, name) for path, name in private_uses() if name not in DOCUMENTED}
     assert sorted(used - set(ALLOWED)) == []
     assert all(ALLOWED.values())
 
 
-def test_no_exception_outlives_its_use():
+def test_each_allowed_private_name_is_used():
     assert sorted(set(ALLOWED) - private_uses()) == []
     assert sorted(set(DOCUMENTED) - {name for _, name in private_uses()}) == []
 
@@ -158,5 +158,5 @@ def test_no_exception_outlives_its_use():
         ("from __future__ import annotations", set()),
     ],
 )
-def test_the_rules_themselves(source, expected):
+def test_private_names_are_detected(source, expected):
     assert set(foreign_private_names("tasks/x.py", ast.parse(source), {"_ours"})) == expected

@@ -12,21 +12,21 @@ from webprofile.operations.devserver import parts
 from webprofile.operations.devserver.demo import Visitor
 from webprofile.rabbitmq import OneConnectionBroker
 from webprofile.settings.connections import broker_of
-from webprofile.tests.cluster import Cluster, ask, write_replayer
+from webprofile.tests.cluster import Cluster, submit_tiny, write_replayer
 from webprofile.tests.end_to_end.runs import watch
-from webprofile.tests.rabbit import Rabbit
+from webprofile.tests.rabbit import RabbitServer
 
 pytestmark = pytest.mark.production
 
 
 @pytest.fixture(scope="module")
-def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
-    with Rabbit(tmp_path_factory.mktemp("rabbit") / "server") as rabbit:
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    with RabbitServer(tmp_path_factory.mktemp("rabbit") / "server") as rabbit:
         yield rabbit
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, rabbit: Rabbit) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, rabbit: RabbitServer) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     with Cluster(folder, BROKER_URL=rabbit.url) as cluster:
         cluster.start("actors", parts.actors())
@@ -37,24 +37,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, rabbit: Rabbit) -> Iterato
 
 @pytest.fixture(scope="module")
 def visitor(cluster: Cluster) -> Iterator[Visitor]:
-    with cluster.person() as visitor:
+    with cluster.login() as visitor:
         visitor.device()  # online
         yield visitor
 
 
-def test_a_task_goes_over_rabbitmq_to_its_profile(rabbit, cluster, visitor):
-    states, log = watch(visitor, ask(visitor))
+def test_task_is_profiled_over_rabbitmq(rabbit, cluster, visitor):
+    states, log = watch(visitor, submit_tiny(visitor))
     assert states[-1] == "succeeded", log
     with redis.Redis(unix_socket_path=str(cluster.site.redis_socket)) as client:
-        assert client.keys("*dramatiq*") == [], "Redis carried it"
+        assert client.keys("*dramatiq*") == [], "the message went over Redis"
     output = cluster.try_manage("doctor").stdout
     assert "RabbitMQ takes messages and hands them out." in output
     assert "They listen to the queue and answer." in output
 
 
-def test_what_is_sent_while_rabbitmq_is_dead_is_made_up_for_by_the_sweep(rabbit, cluster, visitor):
+def test_sweep_recovers_messages_lost_while_rabbitmq_is_down(rabbit, cluster, visitor):
     rabbit.kill()
-    task = ask(visitor)
+    task = submit_tiny(visitor)
     assert cluster.state_of(task) == "waiting"
     rabbit.start()
     states, log = watch(visitor, task)
@@ -63,7 +63,7 @@ def test_what_is_sent_while_rabbitmq_is_dead_is_made_up_for_by_the_sweep(rabbit,
     assert output.strip() == "Every promise holds."
 
 
-def test_many_threads_that_send_share_one_connection(rabbit):
+def test_sending_threads_share_one_connection(rabbit):
     options = broker_of(rabbit.url)["OPTIONS"]
     broker = OneConnectionBroker(middleware=[], **options)
     try:

@@ -6,10 +6,10 @@ from webprofile.tests.reference_pages import FOLDER, PAGES, page_of
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_reference_is_current(name):
+def test_page_of_the_reference_is_current(name):
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert text == page_of(name), "run `make reference`"
 
 
-def test_every_page_of_the_reference_is_generated():
+def test_each_page_of_the_reference_is_generated():
     assert {path.stem for path in FOLDER.glob("*.md")} == set(PAGES)

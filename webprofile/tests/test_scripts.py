@@ -11,7 +11,7 @@ from webprofile.errors import DomainError
 
 ROOT = Path(__file__).parents[2]
 
-LOOK = """
+SCRIPT = """
 import { openAsBlob } from "node:fs";
 import { basename } from "node:path";
 import { inspectData, inspectModel } from "%(module)s";
@@ -25,24 +25,24 @@ console.log(JSON.stringify(results));
 """
 
 
-def look_in_browser(files: list[tuple[Path, str]]) -> dict[str, dict]:
-    """What the form finds in files, by path; with each `model`, or the kind of the runtime."""
-    script = LOOK % {
+def inspect_by_form(files: list[tuple[Path, str]]) -> dict[str, dict]:
+    """Inspect (path, kind) as the form does; kind: `model`, or that of a runtime for data."""
+    script = SCRIPT % {
         "module": (ROOT / "static" / "js" / "tasks" / "new" / "file_heads.js").as_uri()
     }
     pairs_json = json.dumps([[str(path), what] for path, what in files])
-    done = node(
+    result = node(
         ["--input-type=module", "-e", script, pairs_json],
         return_completed_process=True,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
-def on_the_server(path: Path, kind: str) -> dict:
-    """The same of the server's inspection of a data file."""
+def inspect_on_server(path: Path, kind: str) -> dict:
+    """Inspect a data file as the server does."""
     data = path.read_bytes()
     head = data[: inspected_bytes_of(path.name, len(data))]
     try:
@@ -52,7 +52,7 @@ def on_the_server(path: Path, kind: str) -> dict:
     return {"arrays": arrays}
 
 
-def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):
+def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
     cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
     paths = [testdata / case["file"] for case in cases]
     for dtype in ("float16", "int64", "bool", ">i4", "float64", "complex64", "S3", "M8[s]"):
@@ -81,17 +81,17 @@ def test_the_form_refuses_the_same_data_files_as_the_server(testdata, tmp_path):
     pictures = ("a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
     paths += [tmp_path / name for name in ("fortran.npy", *texts, *pictures)]
     for kind in ("wheel", "binary"):
-        heads = look_in_browser([(path, kind) for path in paths])
+        heads = inspect_by_form([(path, kind) for path in paths])
         for path in paths:
-            seen, known = heads[str(path)], on_the_server(path, kind)
-            assert {key: seen.get(key) for key in known} == known, path.name
+            actual, expected = heads[str(path)], inspect_on_server(path, kind)
+            assert {key: actual.get(key) for key in expected} == expected, path.name
     assert heads[str(tmp_path / "fortran.npy")]["isFortran"] is True
 
 
-def test_the_form_takes_every_model_and_refuses_what_is_none_for_sure(testdata):
+def test_form_accepts_all_models_and_refuses_other_files(testdata):
     models = sorted((testdata / "models").glob("*.mge"))
     others = [testdata / case["file"] for case in _bad_models(testdata)]
-    problems = look_in_browser([(path, "model") for path in (*models, *others)])
+    problems = inspect_by_form([(path, "model") for path in (*models, *others)])
     assert models
     assert {path.name: problems[str(path)] for path in models if problems[str(path)]} == {}
     refused = {path.name for path in others if problems[str(path)]}
@@ -105,14 +105,14 @@ def _bad_models(testdata: Path) -> list[dict]:
     return json.loads((testdata / "bad" / "cases.json").read_text())["models"]
 
 
-def test_the_scripts_pass_their_own_tests():
+def test_javascript_unit_tests_pass():
     files = sorted((ROOT / "static" / "js" / "tests").glob("*.mjs"))
     assert files
-    done = node(
+    result = node(
         ["--test", *map(str, files)],
         return_completed_process=True,
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout

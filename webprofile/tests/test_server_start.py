@@ -7,26 +7,38 @@ import sys
 
 from django.core.checks import run_checks
 
-_LOOK = """
+_FIGURES = """
 import gc, json
 import webprofile.asgi
 from webprofile.storage.s3 import ObjectStorage
-clients, spared = len(ObjectStorage.clients), gc.get_freeze_count()
-walked = len(gc.get_objects())
-print(json.dumps({"clients": clients, "spared": spared, "walked": walked}))
+clients, frozen = len(ObjectStorage.clients), gc.get_freeze_count()
+tracked = len(gc.get_objects())
+print(json.dumps({"clients": clients, "frozen": frozen, "tracked": tracked}))
 """
 
 
-def test_nobody_waits_for_clients_of_storage_or_for_a_walk_through_all_that_is_loaded():
-    names = {"S3_ENDPOINT_URL": "http://inside.test:1", "S3_PUBLIC_ENDPOINT_URL": "http://out.test"}
-    environment = os.environ | names | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test"}
-    done = subprocess.run(
-        [sys.executable, "-c", _LOOK], env=environment, capture_output=True, text=True, timeout=60
+def run_python(code: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_storage_clients_and_frozen_objects_exist_at_the_start():
+    output = run_python(
+        _FIGURES,
+        DJANGO_SETTINGS_MODULE="webprofile.settings.test",
+        S3_ENDPOINT_URL="http://inside.test:1",
+        S3_PUBLIC_ENDPOINT_URL="http://out.test",
+    )
+    figures = json.loads(output)
     assert figures["clients"] == 2
-    assert figures["spared"] > 100 * figures["walked"]
+    assert figures["frozen"] > 100 * figures["tracked"]
 
 
 _HEAVY = ("boto3", "drf_spectacular.views", "numpy", "prometheus_client", "redis", "requests")
@@ -38,17 +50,9 @@ print(json.dumps([name for name in {_HEAVY} if name in sys.modules]))
 """
 
 
-def test_a_command_that_needs_no_page_imports_no_clients_and_no_pages():
-    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.dev"}
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMAND],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+def test_help_command_imports_no_heavy_modules():
+    output = run_python(_COMMAND, DJANGO_SETTINGS_MODULE="webprofile.settings.dev")
+    assert json.loads(output.splitlines()[-1]) == []
 
 
 def test_system_checks_include_the_admin_of_every_app(monkeypatch):

@@ -17,11 +17,23 @@ from webprofile.settings.connections import patient
 from workers.models import Worker
 
 
-def test_a_device_that_died_is_found_out_within_45_seconds(settings):
+def test_dead_device_is_detected_within_45_seconds(settings):
     assert settings.LEASE_S + settings.HEARTBEAT_BATCH_S + INTERVAL_S <= 45
 
 
-def test_the_settings_as_they_are_go_together():
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        # AWS with a role instead of keys
+        {"S3_ACCESS_KEY_ID": "", "S3_SECRET_ACCESS_KEY": "", "S3_ENDPOINT_URL": ""},
+        # storage at a subdomain of the site
+        {"S3_PUBLIC_ENDPOINT_URL": "http://127.0.0.1:8000", "S3_ADDRESSING": "virtual"},
+    ],
+)
+def test_valid_settings_pass_the_checks(settings, changes):
+    for name, value in changes.items():
+        setattr(settings, name, value)
     assert check_settings() == []
 
 
@@ -40,13 +52,13 @@ def test_the_settings_as_they_are_go_together():
         ({"BROKER_URL": "kafka://mq.example.org"}, "webprofile.E011"),
     ],
 )
-def test_a_wrong_combination_is_named(settings, changes, check_id):
+def test_invalid_combination_of_settings_is_reported(settings, changes, check_id):
     for name, value in changes.items():
         setattr(settings, name, value)
     assert [message.id for message in check_settings()] == [check_id]
 
 
-def test_a_sqlite_that_cannot_move_tasks_is_named_and_postgresql_needs_none(settings, monkeypatch):
+def test_old_sqlite_is_reported_unless_postgresql_is_used(settings, monkeypatch):
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     engine = "django.db.backends.sqlite3"
     monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", engine)
@@ -55,17 +67,7 @@ def test_a_sqlite_that_cannot_move_tasks_is_named_and_postgresql_needs_none(sett
     assert check_settings() == []
 
 
-def test_a_role_in_place_of_keys_is_fine_at_aws(settings):
-    settings.S3_ACCESS_KEY_ID = settings.S3_SECRET_ACCESS_KEY = settings.S3_ENDPOINT_URL = ""
-    assert check_settings() == []
-
-
-def test_storage_with_a_name_of_its_own_below_the_sites_is_fine(settings):
-    settings.S3_PUBLIC_ENDPOINT_URL, settings.S3_ADDRESSING = settings.SITE_URL, "virtual"
-    assert check_settings() == []
-
-
-def test_rabbitmq_without_its_package_is_named(settings, monkeypatch):
+def test_rabbitmq_without_its_package_is_reported(settings, monkeypatch):
     settings.BROKER_URL = "amqp://mq.example.org"
     assert check_settings() == []
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -74,7 +76,7 @@ def test_rabbitmq_without_its_package_is_named(settings, monkeypatch):
 
 @pytest.fixture
 def production(settings, monkeypatch):
-    """What production has, as far as checks ask for it."""
+    """Settings that the checks of production accept."""
     engine = "django.db.backends.postgresql"
     monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", engine)
     settings.HAS_MAIL_SERVER = True
@@ -83,7 +85,7 @@ def production(settings, monkeypatch):
     return settings
 
 
-def test_settings_of_production_go_together(production):
+def test_production_settings_pass_the_checks(production):
     assert check_production() == []
 
 
@@ -96,19 +98,19 @@ def test_settings_of_production_go_together(production):
         ({"S3_PUBLIC_ENDPOINT_URL": "http://s3.example.org"}, "webprofile.E013"),
     ],
 )
-def test_what_production_may_not_do_without_is_named(production, changes, check_id):
+def test_invalid_production_setting_is_reported(production, changes, check_id):
     for name, value in changes.items():
         setattr(production, name, value)
     assert [message.id for message in check_production()] == [check_id]
 
 
-def test_a_database_for_one_machine_is_named(production, monkeypatch):
+def test_sqlite_in_production_is_reported(production, monkeypatch):
     engine = "django.db.backends.sqlite3"
     monkeypatch.setitem(production.DATABASES["default"], "ENGINE", engine)
     assert [message.id for message in check_production()] == ["webprofile.W003"]
 
 
-def test_a_secret_may_start_with_a_dollar_or_lie_in_a_file(monkeypatch, tmp_path):
+def test_secret_is_read_from_environment_or_file(monkeypatch, tmp_path):
     monkeypatch.setenv("MGW_SECRET", "$ABC")
     assert secret("MGW_SECRET") == "$ABC"
     file = tmp_path / "secret"
@@ -117,14 +119,14 @@ def test_a_secret_may_start_with_a_dollar_or_lie_in_a_file(monkeypatch, tmp_path
     assert secret("MGW_SECRET") == "from the file"
 
 
-def test_a_missing_secret_stops_the_start(monkeypatch):
+def test_missing_secret_is_an_error(monkeypatch):
     monkeypatch.delenv("MGW_SECRET", raising=False)
     with pytest.raises(ImproperlyConfigured, match="Set MGW_SECRET"):
         secret("MGW_SECRET")
 
 
 @pytest.mark.django_db
-def test_a_fresh_site_is_prepared_once_and_shows_passwords_once(capsys):
+def test_embedded_prepare_prints_passwords_once(capsys):
     def prepare(*more: str) -> dict:
         call_command("embedded_prepare", "--admin-email", "root@example.com", "--worker", "local",
                      "--demo-user", "demo@example.com", *more)  # fmt: skip
@@ -139,14 +141,14 @@ def test_a_fresh_site_is_prepared_once_and_shows_passwords_once(capsys):
     assert Worker.objects.get().name == "local"
 
 
-def test_the_addresses_of_parts_may_lie_in_files_since_they_hold_passwords(tmp_path):
-    given = {
+def test_urls_with_passwords_are_read_from_files(tmp_path):
+    urls = {
         "DATABASE_URL": "postgres://webprofile:secret@rows.example.org:5433/site",
         "REDIS_URL": "redis://:secret@hints.example.org:6380/1",
         "EMAIL_URL": "smtp+tls://site:secret@mail.example.org:587",
     }
     names = {}
-    for name, value in given.items():
+    for name, value in urls.items():
         (tmp_path / name).write_text(f"{value}\n")
         names[f"{name}_FILE"] = str(tmp_path / name)
     show = (
@@ -154,12 +156,12 @@ def test_the_addresses_of_parts_may_lie_in_files_since_they_hold_passwords(tmp_p
         "print(d['HOST'], d['PORT'], d['PASSWORD'], s.REDIS_URL);"
         "print(s.EMAIL_HOST, s.EMAIL_USE_TLS)"
     )
-    environment = {name: value for name, value in os.environ.items() if name not in given}
+    environment = {name: value for name, value in os.environ.items() if name not in urls}
     environment |= {**names, "DJANGO_SETTINGS_MODULE": "webprofile.settings.dev"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", show], env=environment, capture_output=True, text=True
     )
-    assert done.stdout.split() == [
-        "rows.example.org", "5433", "secret", patient(given["REDIS_URL"]), "mail.example.org",
+    assert result.stdout.split() == [
+        "rows.example.org", "5433", "secret", patient(urls["REDIS_URL"]), "mail.example.org",
         "True",
-    ], done.stderr  # fmt: skip
+    ], result.stderr  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ SITE = "https://profile.example.org"
 
 @pytest.fixture
 def server(database_url, tmp_path):
-    """The address of a site that was started for this test, and its log."""
+    """Start a web server with low limits; yield its address and log."""
     log = tmp_path / "log.txt"
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
@@ -49,26 +50,23 @@ def _port(running, log):
         for line in log.read_text().splitlines():
             if "running on http://127.0.0.1:" in line:
                 return int(line.split("http://127.0.0.1:")[1].split(" ")[0])
-        running_wait = 0.1
-        try:
-            running.wait(running_wait)
-        except subprocess.TimeoutExpired:
-            continue
+        time.sleep(0.1)
     raise AssertionError(log.read_text())
 
 
-def enrolled():
+def agent_headers():
     _, token = redeem_code(issue_code(make_worker("box", online=False)))
     return {"Authorization": f"Bearer {token}"}
 
 
-def logged_in():
+def browser_headers():
     client = Client()
     client.force_login(make_user("alice"))
     return {"Cookie": f"sessionid={client.cookies['sessionid'].value}"}
 
 
-async def refused(address, path, headers, origin):
+async def refusal(address, path, headers, origin):
+    """Return the HTTP status with which the socket is refused, or None."""
     try:
         async with connect(f"ws://{address}{path}", additional_headers=headers, origin=origin):
             return None
@@ -77,7 +75,7 @@ async def refused(address, path, headers, origin):
 
 
 async def close_code(address, path, headers, frames, **more):
-    """The code with which the socket was closed; None if it was not."""
+    """Return the code with which the server closes the socket, None if it does not."""
     async with connect(f"ws://{address}{path}", additional_headers=headers, **more) as socket:
         try:
             for frame in frames:
@@ -99,21 +97,21 @@ FOREIGN = (
 )
 
 
-async def test_sockets_of_pages_open_from_own_pages_and_the_agents_from_none(server):
+async def test_page_sockets_require_the_own_origin_and_agent_sockets_none(server):
     address, _ = server
-    browser, agent = await asyncio.to_thread(lambda: (logged_in(), enrolled()))
+    browser, agent = await asyncio.to_thread(lambda: (browser_headers(), agent_headers()))
     for origin in FOREIGN:
-        assert await refused(address, "/ws/tasks/", browser, origin) == 403
-        assert await refused(address, "/ws/agent/", agent, origin) == 403
-    assert await refused(address, "/ws/tasks/", browser, None) == 403
-    assert await refused(address, "/ws/tasks/", browser, f"http://{address}") is None
-    assert await refused(address, "/ws/agent/", agent, None) is None
+        assert await refusal(address, "/ws/tasks/", browser, origin) == 403
+        assert await refusal(address, "/ws/agent/", agent, origin) == 403
+    assert await refusal(address, "/ws/tasks/", browser, None) == 403
+    assert await refusal(address, "/ws/tasks/", browser, f"http://{address}") is None
+    assert await refusal(address, "/ws/agent/", agent, None) is None
 
 
 @pytest.mark.exhaustive
-async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
+async def test_exceeded_limits_close_the_socket_without_an_error(server):
     address, log = server
-    browser, agent = await asyncio.to_thread(lambda: (logged_in(), enrolled()))
+    browser, agent = await asyncio.to_thread(lambda: (browser_headers(), agent_headers()))
     own = {"origin": f"http://{address}"}
     beat = json.dumps({"type": "heartbeat", "sent_at": 0})
     hello = json.dumps(
@@ -130,18 +128,18 @@ async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
     assert await close_code(address, "/ws/tasks/", browser, ["{}"] * 30, **own) == 4429
     assert await close_code(address, "/ws/tasks/", browser, ["x" * 2_000], **own) == 4400
     assert await close_code(address, "/ws/tasks/", browser, [b"\x00binary"], **own) == 4400
-    odd = ["no json", "[" * 900, '{"after": 1e999}', '{"after": 99999999999999999999}']
-    assert await close_code(address, "/ws/tasks/", browser, odd, **own) is None
-    open_ones = [
+    ignored = ["no json", "[" * 900, '{"after": 1e999}', '{"after": 99999999999999999999}']
+    assert await close_code(address, "/ws/tasks/", browser, ignored, **own) is None
+    open_sockets = [
         await connect(f"ws://{address}/ws/tasks/", additional_headers=browser, **own)
         for _ in range(3)
     ]
     assert await close_code(address, "/ws/tasks/", browser, [], **own) == 4429
-    for socket in open_ones:
+    for socket in open_sockets:
         await socket.close()
     assert await close_code(address, "/ws/tasks/", browser, [], **own) is None
-    words = log.read_text()
-    assert "Traceback" not in words, words[words.find("Traceback") - 500 :][:4000]
+    text = log.read_text()
+    assert "Traceback" not in text, text[text.find("Traceback") - 500 :][:4000]
 
 
 @pytest.mark.parametrize(
@@ -159,14 +157,14 @@ async def test_what_is_too_much_closes_the_socket_and_is_no_error(server):
         ("https://other.example.org", None, False),
     ],
 )
-def test_an_own_page_is_told_by_origin_and_host_together(origin, host, own, settings):
+def test_own_page_is_recognised_by_origin_and_host(origin, host, own, settings):
     settings.SITE_URL = SITE
     settings.NETRON_ORIGIN = "https://viewer.example.org"
     settings.ALLOWED_HOSTS = ["profile.example.org", "other.example.org", "viewer.example.org"]
     assert is_own_page(origin, host=host) is own
 
 
-def test_a_pace_lets_a_burst_through_and_then_counts(monkeypatch):
+def test_pace_allows_a_burst_and_then_limits_the_rate(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("webprofile.realtime.consumers.time.monotonic", lambda: now[0])
     pace = Pace(3, 2)
@@ -175,7 +173,7 @@ def test_a_pace_lets_a_burst_through_and_then_counts(monkeypatch):
     assert [pace.has_room() for _ in range(2)] == [True, False]
 
 
-def test_places_are_given_back(settings):
+def test_socket_counter_releases_places(settings):
     settings.SOCKETS_PER_USER = 1
     counter = SocketCounter()
     assert [counter.take(1), counter.take(1), counter.take(2)] == [True, False, True]

@@ -11,18 +11,18 @@ from testdata import DATA, SOURCE, making
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_BYTES, TOTAL_BYTES = 1_000_000, 8_000_000
-#: the folder beside the repository that held test data before; written so that it is not found here
+#: former folder of test data beside the repository; split, so that it does not match itself
 OUTSIDE = re.compile("shared" + r"[/\"', ]+data\b|\.\./" + "shared")
 
 
 def tracked() -> list[Path]:
-    """The files that git knows; without git (an unpacked archive) the test is skipped."""
-    done = subprocess.run(
+    """Return the files of the repository; skip the test without git (an unpacked archive)."""
+    result = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if result.returncode:
         pytest.skip("this is no git repository")
-    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+    return [path for name in result.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
 def test_test_data_is_small() -> None:
@@ -31,25 +31,25 @@ def test_test_data_is_small() -> None:
     assert [path for path, size in sizes.items() if size >= LARGEST_BYTES] == []
 
 
-def test_no_file_of_the_repository_is_as_large_as_a_megabyte() -> None:
+def test_repository_has_no_file_of_a_megabyte() -> None:
     assert [path for path in tracked() if path.stat().st_size >= LARGEST_BYTES] == []
 
 
-def test_no_file_names_the_data_that_once_lay_beside_the_repository() -> None:
-    naming = []
+def test_no_file_refers_to_data_outside_of_the_repository() -> None:
+    matches = []
     for path in tracked():
         text = path.read_bytes().decode("utf-8", "ignore")
-        naming += [f"{path.relative_to(ROOT)}: {match[0]}" for match in OUTSIDE.finditer(text)]
-    assert naming == []
+        matches += [f"{path.relative_to(ROOT)}: {match[0]}" for match in OUTSIDE.finditer(text)]
+    assert matches == []
 
 
-def test_files_are_unpacked_under_their_plain_names() -> None:
+def test_compressed_files_are_unpacked() -> None:
     for path in SOURCE.rglob("*.json*"):
         name = str(path.relative_to(SOURCE)).removesuffix(".xz")
         assert (DATA / name).read_bytes() == making.read(name)
 
 
-def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypatch) -> None:
+def test_written_file_is_compressed_only_if_that_is_smaller(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(making, "SOURCE", tmp_path)
     assert making.write("a/long.json", b" " * 50_000)
     assert making.write("a/short.json", b"{}")
@@ -68,7 +68,7 @@ def test_what_is_written_is_compressed_only_where_that_helps(tmp_path, monkeypat
 
 @pytest.mark.exhaustive
 @pytest.mark.megengine
-def test_models_of_the_repository_come_from_their_seeds(megengine_python, tmp_path) -> None:
+def test_models_are_reproducible(megengine_python, tmp_path) -> None:
     names = ("tiny", "tiny_fbs1", "no_op", "two_inputs", "dynamic_shape", "hostile_names")
     for entry in making.make_models(megengine_python, names, tmp_path):
         for file in (entry["file"], *(array["file"] for array in entry["inputs"])):
@@ -76,7 +76,7 @@ def test_models_of_the_repository_come_from_their_seeds(megengine_python, tmp_pa
 
 
 @pytest.mark.megengine
-def test_expected_outputs_are_those_of_the_original(megengine_python) -> None:
+def test_expected_outputs_equal_those_of_profile_analyze(megengine_python) -> None:
     for kind, name in (("profiles", "no_op"), ("bad/profiles", "time_null")):
         expected = making.read(f"expected/{kind}/{name}.json")
         arguments = [run["arguments"] for run in json.loads(expected)]

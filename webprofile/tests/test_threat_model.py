@@ -1,4 +1,4 @@
-"""The code and the tests that the threat model names exist."""
+"""Tests of the threat model: the code and the tests that it names exist."""
 
 import re
 from pathlib import Path
@@ -8,17 +8,17 @@ PAGE = (ROOT / "docs" / "threat_model.md").read_text(encoding="utf-8")
 NOT_OURS = {"node_modules", ".venv", ".git"}
 
 
-def test_whatever_the_threat_model_names_is_there():
-    named = set(re.findall(r"`((?:[\w.]+/)*[\w]+\.(?:py|md))(?::\w+)?`", PAGE))
+def test_files_named_in_the_threat_model_exist():
+    file_names = set(re.findall(r"`((?:[\w.]+/)*[\w]+\.(?:py|md))(?::\w+)?`", PAGE))
     folders = {p for p in ROOT.iterdir() if p.is_dir() and p.name not in NOT_OURS}
     names = {path.name for folder in folders for path in folder.rglob("*.*")}
     names |= {path.name for path in ROOT.iterdir()}
-    missing = {n for n in named if not ((ROOT / n).exists() or ("/" not in n and n in names))}
-    assert len(named) > 30
+    missing = {n for n in file_names if not ((ROOT / n).exists() or ("/" not in n and n in names))}
+    assert len(file_names) > 30
     assert missing == set()
 
 
-def test_each_threat_names_what_stops_it():
+def test_each_threat_has_a_control_and_a_test():
     rows = [line for line in PAGE.splitlines() if re.match(r"\| (all|\d)", line)]
     assert len(rows) > 20
     for row in rows:

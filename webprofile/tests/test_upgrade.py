@@ -47,25 +47,25 @@ MODELS = {
 
 @contextmanager
 def other_database(name: str) -> Iterator[None]:
-    """Rows are those of this database until the end of the block."""
+    """Use this database until the end of the block."""
     before = connection.settings_dict["NAME"]
-    _go_to_database(name)
+    _connect_to(name)
     try:
         yield
     finally:
-        _go_to_database(before)
+        _connect_to(before)
 
 
-def _go_to_database(name: str) -> None:
+def _connect_to(name: str) -> None:
     connection.close()
     if connection.vendor == "postgresql":
-        connection.close_pool()  # its connections lead to the database of before
+        connection.close_pool()  # its connections are to the previous database
     connection.settings_dict["NAME"] = name
 
 
 @contextmanager
 def recorded_database(folder: Path) -> Iterator[None]:
-    """Rows are the recorded ones, in a database of their own."""
+    """Use a separate database with the recorded rows."""
     if connection.vendor == "sqlite":
         name = str(folder / "upgraded.sqlite3")
         with closing(sqlite3.connect(name)) as database:
@@ -84,7 +84,7 @@ def recorded_database(folder: Path) -> Iterator[None]:
 
 
 def schema() -> dict[str, tuple[set, set]]:
-    """Columns and constraints of each table; names of constraints may differ."""
+    """Return columns and constraints of each table, without the names of constraints."""
     tables = {}
     with connection.cursor() as cursor:
         for table in connection.introspection.get_table_list(cursor):
@@ -114,7 +114,7 @@ def new_schema(django_db_setup, django_db_blocker) -> dict[str, tuple[set, set]]
 def _upgraded(
     new_schema, object_storage, tmp_path_factory, django_db_setup, django_db_blocker
 ) -> Iterator[None]:
-    """The site has the recorded rows and objects, and was migrated."""
+    """Migrate the recorded database; the objects are in a bucket of their own."""
     bucket = f"test-{uuid.uuid4().hex}"
     addresses = dict.fromkeys(("S3_ENDPOINT_URL", "S3_PUBLIC_ENDPOINT_URL"), object_storage)
     with (
@@ -133,7 +133,7 @@ def _upgraded(
 
 @pytest.fixture(autouse=True)
 def _a_day_later(_upgraded, monkeypatch) -> None:
-    """Deadlines are those of the recorded rows; what a test changes is rolled back."""
+    """Set the time to a day after the recording, so that deadlines have passed."""
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
 
 
@@ -143,23 +143,23 @@ def logged_in(email: str) -> Client:
     return client
 
 
-def failing(client: Client, *addresses: str) -> dict[str, int]:
-    """Pages that are not answered with 200, with their status."""
-    answers = {address: client.get(address).status_code for address in addresses}
-    return {address: status for address, status in answers.items() if status != 200}
+def failing_pages(client: Client, *addresses: str) -> dict[str, int]:
+    """Return the pages that do not return 200, with their status."""
+    statuses = {address: client.get(address).status_code for address in addresses}
+    return {address: status for address, status in statuses.items() if status != 200}
 
 
-def test_migrations_lead_to_the_schema_of_a_new_site(new_schema) -> None:
+def test_migrated_schema_equals_that_of_a_new_site(new_schema) -> None:
     call_command("makemigrations", check=True, dry_run=True, verbosity=0)
     assert schema() == new_schema
 
 
-def test_no_row_is_lost_or_added() -> None:
+def test_upgrade_keeps_the_number_of_rows() -> None:
     counts = {name: MODELS[name]._base_manager.count() for name in ROWS["counts"]}
     assert counts == ROWS["counts"]
 
 
-def test_tasks_keep_their_states_attempts_and_files() -> None:
+def test_upgrade_keeps_states_attempts_and_files_of_tasks() -> None:
     tasks = [
         {
             "id": task.pk,
@@ -183,16 +183,16 @@ def test_tasks_keep_their_states_attempts_and_files() -> None:
     assert tasks == ROWS["tasks"]
 
 
-def test_profiles_keep_their_figures() -> None:
+def test_upgrade_keeps_the_figures_of_profiles() -> None:
     rows = Profile.objects.order_by("pk").values_list("pk", "operators", "device_total_s")
     assert [list(row) for row in rows] == ROWS["profiles"]
 
 
-def test_people_may_do_what_they_might_before() -> None:
+def test_upgrade_keeps_permissions_of_users() -> None:
     for email, codenames in ROWS["permissions"].items():
-        held = User.objects.get(email=email).get_all_permissions()
-        assert sorted(name.partition(".")[2] for name in held) == codenames
-        for name in held:
+        granted_names = User.objects.get(email=email).get_all_permissions()
+        assert sorted(name.partition(".")[2] for name in granted_names) == codenames
+        for name in granted_names:
             app, _, codename = name.partition(".")
             kind = Permission.objects.get(content_type__app_label=app, codename=codename)
             assert kind.content_type.model_class() is not None, name
@@ -205,14 +205,14 @@ def test_permissions_follow_a_model_to_its_new_app() -> None:
     assert set(granted) == {149, 150, 151, 152}  # the recorded rows, not new ones
 
 
-def test_entries_of_the_administration_name_what_was_changed() -> None:
+def test_admin_log_entries_keep_their_objects() -> None:
     entries = LogEntry.objects.order_by("pk")
     rows = [[entry.content_type.model, entry.object_id, entry.object_repr] for entry in entries]
     assert rows == ROWS["log_entries"]
     assert [str(entry.get_edited_object()) for entry in entries] == [row[2] for row in rows]
 
 
-def test_its_owner_finds_everything() -> None:
+def test_owner_can_open_all_pages_after_the_upgrade() -> None:
     owner = User.objects.get(email=OWNER)
     tasks = Task.objects.filter(owner=owner)
     of_tasks = Profile.objects.filter(upload=None)
@@ -230,10 +230,10 @@ def test_its_owner_finds_everything() -> None:
         *(reverse("profiles:detail", args=[profile.pk]) for profile in opened),
         *(reverse("profiles:operators", args=[profile.pk]) for profile in opened),
     ]
-    assert failing(logged_in(OWNER), *addresses) == {}
+    assert failing_pages(logged_in(OWNER), *addresses) == {}
 
 
-def test_a_result_still_has_its_figures_and_its_profile() -> None:
+def test_result_keeps_its_figures_and_profile() -> None:
     profile = Profile.objects.get(attempt__task=1)
     client = logged_in(OWNER)
     page = client.get(reverse("tasks:result", args=[1])).content.decode()
@@ -242,31 +242,31 @@ def test_a_result_still_has_its_figures_and_its_profile() -> None:
     assert len(table.splitlines()) == profile.operators + 1
 
 
-def test_staff_and_administrators_keep_their_pages() -> None:
+def test_staff_and_administrators_can_open_their_pages() -> None:
     changed = [entry.get_admin_url() for entry in LogEntry.objects.all()]
     pages = [reverse("admin:index"), *(address for address in changed if address)]
-    assert failing(logged_in(ADMINISTRATOR), *pages) == {}
+    assert failing_pages(logged_in(ADMINISTRATOR), *pages) == {}
     workers = MODELS["Worker"]._meta
     lists = reverse(f"admin:{workers.app_label}_{workers.model_name}_changelist")
-    assert failing(logged_in(STAFF), lists) == {}
+    assert failing_pages(logged_in(STAFF), lists) == {}
 
 
-def test_a_token_of_before_is_still_good() -> None:
+def test_old_token_is_still_valid() -> None:
     headers = {"Authorization": f"Bearer {ROWS['token']}"}
-    answer = Client().get(reverse("api:tasks"), headers=headers)
-    assert answer.status_code == 200
+    response = Client().get(reverse("api:tasks"), headers=headers)
+    assert response.status_code == 200
     owned = [task for task in ROWS["tasks"] if task["owner"] == OWNER]
-    assert {row["id"] for row in answer.json()["results"]} == {task["id"] for task in owned}
+    assert {row["id"] for row in response.json()["results"]} == {task["id"] for task in owned}
 
 
-def test_a_result_that_was_being_read_is_read() -> None:
+def test_result_in_processing_is_completed() -> None:
     task = Task.objects.get(state="processing")
     build_profile(str(task.attempts.get().pk))
     task.refresh_from_db()
     assert (task.state, task.outcome) == ("finished", "succeeded")
 
 
-def test_the_sweep_ends_what_is_overdue() -> None:
+def test_sweep_ends_overdue_tasks_after_the_upgrade() -> None:
     before = {task["id"]: task["state"] for task in ROWS["tasks"]}
     assert Rounds(None).round() == []
     reasons: dict[str, set[str]] = {}

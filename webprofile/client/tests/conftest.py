@@ -69,7 +69,7 @@ class Proxy:
     address: str
     #: (method, path) -> "" to forward, "lost" to drop the response, or a status such as "503"
     plan: Callable[[str, str], str] = lambda method, path: ""
-    seen: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     #: bodies of POST /api/v1/tasks/
     posted_tasks: list[dict] = field(default_factory=list)
     #: size of all request bodies
@@ -77,7 +77,7 @@ class Proxy:
 
     def count(self, ending: str) -> int:
         """Return how many requests had a path with this ending."""
-        return sum(path.endswith(ending) for _, path in self.seen)
+        return sum(path.endswith(ending) for _, path in self.requests)
 
     def lose_first(self, *methods: str, ending: str = "") -> None:
         """Drop the response to the first request with one of these methods and this ending."""
@@ -101,7 +101,7 @@ def proxy(live_server) -> Iterator[Proxy]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            state.seen.append((self.command, self.path))
+            state.requests.append((self.command, self.path))
             state.received_bytes += len(body)
             if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
                 state.posted_tasks.append(json.loads(body))

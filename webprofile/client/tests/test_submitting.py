@@ -143,7 +143,7 @@ def test_lost_response_creates_no_second_task(client, proxy):
     """The client repeats the request with the same key."""
     proxy.lose_first("POST", ending="/api/v1/tasks/")
     client.run("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
-    assert proxy.seen.count(("POST", "/api/v1/tasks/")) == 2
+    assert proxy.requests.count(("POST", "/api/v1/tasks/")) == 2
     assert Task.objects.count() == 1
 
 
@@ -152,7 +152,7 @@ def test_busy_site_gets_the_request_again(client, proxy):
     proxy.plan = lambda method, path: (answers.get(path) or [""]).pop(0)
     client.run("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
     assert Task.objects.count() == 1
-    assert proxy.seen.count(("POST", "/api/v1/tasks/")) == 3
+    assert proxy.requests.count(("POST", "/api/v1/tasks/")) == 3
 
 
 def test_unavailable_site_has_its_own_exit_code(client, proxy):
@@ -267,7 +267,7 @@ def test_invalid_names_are_reported_without_control_characters(client, home):
 def test_interrupted_wait_can_be_repeated(client, alice, proxy):
     task = make_waiting_task(alice)
     process = client.start("wait", task.pk)
-    while not proxy.seen:
+    while not proxy.requests:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
@@ -288,7 +288,7 @@ def test_wait_for_many_tasks_sends_few_requests(client, alice, device, proxy):
     assert sum(f"{n}/12 #" in line for n, line in enumerate(lines, 1)) == 12
     assert lines[-1] == "11 succeeded, 1 failed"
     # the list is requested now and then, each ended task once
-    assert [path for _, path in proxy.seen].count(f"/api/v1/tasks/{tasks[0].pk}/") == 1
+    assert [path for _, path in proxy.requests].count(f"/api/v1/tasks/{tasks[0].pk}/") == 1
 
 
 def test_wait_does_not_know_tasks_of_others(client):

@@ -88,8 +88,8 @@ def test_dashboard_and_alerts_use_each_metric(metric_labels):
     text = " ".join(expression for _, expression in expressions())
     own_metrics = {name for name in metric_labels if name.startswith("mgw_")}
     endings = r"_(bucket|sum|count|total|created)$"
-    seen = set(re.findall(r"mgw_\w+", text))
-    bases = {re.sub(endings, "", name) for name in seen}
+    used_names = set(re.findall(r"mgw_\w+", text))
+    bases = {re.sub(endings, "", name) for name in used_names}
     assert {re.sub(endings, "", name) for name in own_metrics} - bases == set()
 
 

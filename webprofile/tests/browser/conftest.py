@@ -166,8 +166,21 @@ def resize(browser: Window, size: tuple[int, int], *, mobile: bool = False) -> N
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
+def block_urls(browser: Window, *patterns: str) -> None:
+    """Block requests to these URLs; without patterns no URL is blocked."""
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [*patterns]})
+
+
+def set_colour_scheme(browser: Window, scheme: str) -> None:
+    """Emulate a system that prefers "light" or "dark", and reduced motion."""
+    features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+    media = [{"name": name, "value": value} for name, value in features.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+
+
 class PageObject:
-    """Base of the page objects: actions on the page in the window, and what it shows."""
+    """Base of the page objects: find, click and read elements of the page in the window."""
 
     #: levels of console messages that `console_errors` returns
     levels: tuple[str, ...] = ("SEVERE",)

@@ -20,7 +20,7 @@ from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from testdata import good_profile
 from webprofile.operations import assets
-from webprofile.tests.browser.conftest import DESK, PHONE, resize
+from webprofile.tests.browser.conftest import DESK, PHONE, resize, set_colour_scheme
 from webprofile.tests.browser.pages import (
     MEASURED,
     Page,
@@ -118,7 +118,7 @@ def visit(browser, live_server):
         if page.session:
             browser.add_cookie({"name": "sessionid", "value": page.session})
         browser.add_cookie({"name": "django_language", "value": language})
-        set_colour_scheme(browser, dark=False)
+        set_colour_scheme(browser, "light")
         browser.get(live_server.url + page.address)
         WebDriverWait(browser, 30).until(is_loaded, f"{page.address} is still being loaded")
 
@@ -131,12 +131,6 @@ def is_loaded(browser) -> bool:
         return False
     time.sleep(0.1)
     return browser.execute_script(_IS_LOADED)
-
-
-def set_colour_scheme(browser, *, dark: bool) -> None:
-    feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    still = {"name": "prefers-reduced-motion", "value": "reduce"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature, still]})
 
 
 def violations(browser, axe, *, rules: list[str] | None = None) -> list[str]:
@@ -155,12 +149,12 @@ def check_open_page(browser, axe, title, faults) -> None:
     """Add the faults of the open page in both colour schemes and all widths."""
     resize(browser, DESK)
     faults += [f"{title}: {violation}" for violation in violations(browser, axe)]
-    set_colour_scheme(browser, dark=True)
+    set_colour_scheme(browser, "dark")
     faults += [
         f"{title} dark: {violation}"
         for violation in violations(browser, axe, rules=["color-contrast"])
     ]
-    set_colour_scheme(browser, dark=False)
+    set_colour_scheme(browser, "light")
     measure_width(browser, WIDE, title, faults)
     measure_width(browser, PHONE, title, faults)
     on_phone = violations(browser, axe, rules=["target-size", "scrollable-region-focusable"])
@@ -300,7 +294,7 @@ def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
     # the page follows changes of the system's scheme
     for theme, system in (("", "light"), ("", "dark"), ("dark", "light"), ("light", "dark")):
         browser.execute_script(choose, theme)
-        set_colour_scheme(browser, dark=system == "dark")
+        set_colour_scheme(browser, system)
         background = "#fff" if (theme or system) == "light" else "#1c2022"
         WebDriverWait(browser, 10).until(
             lambda driver, background=background: background_of(driver) == background

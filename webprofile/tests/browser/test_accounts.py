@@ -6,7 +6,7 @@ from django.core.cache import cache
 from selenium.webdriver.common.virtual_authenticator import VirtualAuthenticatorOptions
 
 from tasks.tests.make import make_user
-from webprofile.tests.browser.conftest import PageObject
+from webprofile.tests.browser.conftest import PageObject, set_colour_scheme
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -104,16 +104,15 @@ def test_unresponsive_security_key_is_reported(account, browser):
 @pytest.mark.parametrize("system", ["light", "dark"])
 def test_chosen_theme_overrides_the_system(account, browser, log_in, system):
     user = make_user()
-    feature = {"name": "prefers-color-scheme", "value": system}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    set_colour_scheme(browser, system)
     log_in(user)
-    seen = {}
+    colours = {}
     for theme in ("", "light", "dark"):
         type(user).objects.update(theme=theme)
         account.open("profile")
-        seen[theme] = account.js("return getComputedStyle(document.body).backgroundColor")
-    assert seen["light"] != seen["dark"]
-    assert seen[""] == seen[system]
+        colours[theme] = account.js("return getComputedStyle(document.body).backgroundColor")
+    assert colours["light"] != colours["dark"]
+    assert colours[""] == colours[system]
 
 
 def test_chosen_time_zone_overrides_that_of_the_browser(account, browser, log_in):

@@ -8,6 +8,7 @@ from tasks.models import Task
 from tasks.submission.drafts import draft_of
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
+from webprofile.tests.browser.conftest import block_urls
 from webprofile.tests.browser.form import Form
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -25,8 +26,7 @@ def form(browser, live_server, settings, log_in) -> Form:
 def test_unchecked_form_is_not_sent(form, model):
     form.open()
     form.find("#model").send_keys(str(model))
-    form.browser.execute_cdp_cmd("Network.enable", {})
-    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/tasks/*"]})
+    block_urls(form.browser, "*/tasks/*")
     form.find("#option-iter").send_keys("7")
     failed = form.find("#command-failed")
     form.until(lambda: "cannot be checked now" in failed.text, "that nobody knows")
@@ -34,7 +34,7 @@ def test_unchecked_form_is_not_sent(form, model):
     form.click("#submit")
     form.until(lambda: "cannot be checked" in form.text("#form-error"), "why it stays")
     assert not form.find("#transfer").is_displayed()
-    form.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    block_urls(form.browser)
     form.find("#option-iter").send_keys("0")
     form.until(lambda: form.lines and "--iter=70" in form.lines[0], "the command again")
     assert not failed.is_displayed()

@@ -47,7 +47,7 @@ def test_invalid_model_file_is_refused_when_it_is_chosen(form, tmp_path, model):
     picture = tmp_path / "photo.mge"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     form.find("#model").send_keys(str(picture))
-    form.until(lambda: "looks like a picture" in form.text("#model-status"), "what it is")
+    form.until(lambda: "looks like a picture" in form.text("#model-status"), "the refusal")
     assert "trace.dump" in form.text("#model-status")
     assert "1" in form.text("#submit-state")
     form.click("#submit")
@@ -139,13 +139,13 @@ def test_form_can_be_sent_again_after_going_back(form, model, tmp_path, uploads,
     form.find("#data-files").send_keys(str(save(tmp_path, "x.npy", np.zeros((1, 2), "f4"))))
     form.find("#option-iter").send_keys("7")
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the command")
-    form.browser.execute_script("window.kept = true")
+    form.browser.execute_script("window.unchanged = true")
     form.click("#submit")
     form.until(lambda: form.find("#task-status"), "the task's page")
     form.browser.back()
     form.until(lambda: form.find("#submit").is_enabled(), "the form")
     # the old page from the cache, or a new one
-    assert form.browser.execute_script("return window.kept ?? false") is is_cached
+    assert form.browser.execute_script("return window.unchanged ?? false") is is_cached
     assert form.find("#option-iter").get_attribute("value") == "7"
     assert form.find("[name=data-input]").get_attribute("value") == "x"
     assert not form.find("#transfer").is_displayed()
@@ -183,7 +183,9 @@ def test_form_is_restored_after_a_new_login(form, model, tmp_path):
     assert form.find("[name=data-input]").get_attribute("value") == "x"
     chosen = Select(form.find("#worker")).first_selected_option
     assert chosen.get_attribute("data-name") == "binary"
-    form.until(lambda: "Choose “net.mge” again" in form.text("#model-status"), "what is wanted")
+    form.until(
+        lambda: "Choose “net.mge” again" in form.text("#model-status"), "the request to choose it"
+    )
     form.find("#data-files").send_keys(str(tmp_path / "x.npy"))
     form.until(lambda: row_status(form) == "float32 {1,2}", "the file in its row")
     assert len(form.all(".data-row")) == 1

@@ -14,7 +14,7 @@ from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import PageObject, resize
+from webprofile.tests.browser.conftest import PageObject, block_urls, resize
 from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -239,11 +239,10 @@ def test_graph_is_drawn_on_a_second_origin(show, settings, live_server):
 
 def test_graph_that_fails_to_load_can_be_retried(show):
     graph = show(good_profile("tiny"))
-    graph.browser.execute_cdp_cmd("Network.enable", {})
-    graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/graph/netron/*"]})
+    block_urls(graph.browser, "*/graph/netron/*")
     graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/")
     graph.wait_for("failed")
     assert "could not be loaded" in graph.status
-    graph.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    block_urls(graph.browser)
     graph.find("[data-graph=start]").click()
     graph.wait_for("drawn")

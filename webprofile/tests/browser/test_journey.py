@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from webprofile.tests.browser.conftest import PageObject
+from webprofile.tests.browser.conftest import PageObject, block_urls
 from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.megengine, pytest.mark.embedded]
@@ -166,10 +166,7 @@ def test_admin_site_obeys_the_content_security_policy(person):
 
 def submit_without_storage(person, resnet):
     person.open("/tasks/new/")
-    person.browser.execute_cdp_cmd("Network.enable", {})
-    person.browser.execute_cdp_cmd(
-        "Network.setBlockedURLs", {"urls": ["*/megengine-web-profile/*"]}
-    )
+    block_urls(person.browser, "*/megengine-web-profile/*")
     person.choose_files(*resnet)
     person.see("#submit").click()
 
@@ -179,7 +176,7 @@ def test_interrupted_upload_can_be_retried(person, resnet):
     person.register("patient@example.com")
     submit_without_storage(person, resnet)
     assert "storage" in person.see("#transfer-cause", within_s=60).text
-    person.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    block_urls(person.browser)
     person.see("#transfer-retry").click()
     person.until(lambda: person.path.endswith("/result/"), "the result after a retry")
 

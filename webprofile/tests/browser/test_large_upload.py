@@ -160,8 +160,8 @@ def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, fil
     cuts.slow_s = 0
     progress = ".file-list__progress"
     page.until(lambda: page.text(progress), "what is here")
-    done = stored_sizes()
-    assert page.text(progress) == f"{len(done) * 8}.0 MiB of 72.0 MiB are here already"
+    sizes = stored_sizes()
+    assert page.text(progress) == f"{len(sizes) * 8}.0 MiB of 72.0 MiB are here already"
     page.check_width()
     other = tmp_path / "other" / file.name
     other.parent.mkdir()

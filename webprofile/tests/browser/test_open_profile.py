@@ -8,7 +8,7 @@ from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.tests.imports import make_import
 from testdata import DATA
-from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
+from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize, set_colour_scheme
 from webprofile.tests.browser.pages import allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -99,8 +99,7 @@ def test_exported_report_works_offline(page, client, alice, tmp_path, size, sche
     report = tmp_path / "report.html"
     report.write_bytes(client.get(f"/profiles/{profile.pk}/export/report/").content)
     resize(page.browser, size)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    set_colour_scheme(page.browser, scheme)
     page.browser.get(report.as_uri())
     first = "#device tbody tr:first-child .operator"
     assert "ConvolutionForward" in page.find(first).text

@@ -8,7 +8,13 @@ from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PHONE, PageObject, resize
+from webprofile.tests.browser.conftest import (
+    PHONE,
+    PageObject,
+    block_urls,
+    resize,
+    set_colour_scheme,
+)
 from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -170,18 +176,16 @@ def _bars(page: PicturesPage) -> str:
 
 
 def test_charts_fit_a_phone_and_follow_the_colour_scheme(open_pictures, browser):
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+    set_colour_scheme(browser, "dark")
     resize(browser, PHONE, mobile=True)
     page = open_pictures(good_profile("hostile_names"), "?op=2")
     page.draw_all()
     widths = "return [...document.querySelectorAll('#pictures canvas')].map(c => c.clientWidth)"
     assert all(0 < width <= PHONE[0] for width in page.js(widths))
     assert page.marks("timeline") == 2
-    light = [{"name": "prefers-color-scheme", "value": "light"}]
     page.draw("timeline")
     before = page.js(PIXELS)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": light})
+    set_colour_scheme(browser, "light")
     page.until(lambda: page.js(PIXELS) != before, "other colours")
     assert page.console_errors() == []
 
@@ -190,11 +194,10 @@ PIXELS = "return document.querySelector('#picture-timeline canvas').toDataURL()"
 
 
 def test_failed_chart_can_be_retried(open_pictures, browser):
-    browser.execute_cdp_cmd("Network.enable", {})
-    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/pictures/roofline/*"]})
+    block_urls(browser, "*/pictures/roofline/*")
     page = open_pictures(good_profile("tiny"))
     page.js("document.getElementById('picture-roofline').scrollIntoView()")
     page.until(lambda: page.state("roofline") == "error", "the error")
-    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    block_urls(browser)
     page.part("roofline", "retry").click()
     page.until(lambda: page.state("roofline") == "ready", "the picture")

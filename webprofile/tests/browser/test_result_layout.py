@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 
 LAPTOP = (1440, 900)
 PLAN = Plan(preset="standard", clean=True, profiled=2)
-#: the most that may stand above the first row of the table, px, and the least of rows below
-ABOVE, ROWS = 420, 10
+#: largest distance of the first row from the top, px, and least number of visible rows
+MAX_TOP_PX, MIN_ROWS = 420, 10
 
 
 def make_measured(owner, *contaminations: Contamination) -> str:
@@ -90,8 +90,8 @@ def vertical_extents(browser, css: str) -> list[list[float]]:
 def test_operators_are_visible_without_scrolling(show, browser, make):
     show(make)
     rows = vertical_extents(browser, "#device-operators tbody tr[data-row]")
-    assert rows[0][0] <= ABOVE
-    assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= ROWS
+    assert rows[0][0] <= MAX_TOP_PX
+    assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= MIN_ROWS
 
 
 PHONE_AND_LAPTOP = [LAPTOP, PHONE]

@@ -215,12 +215,12 @@ def test_far_selected_row_shows_its_name_before_its_figures(open_page):
     assert page.texts("tr[aria-selected=true] .operators__rank") == ["#1700"]
     assert page.texts("tr[aria-selected=true] .operators__time") == ["…"]
     expected = page.js(PLACE_IN_VIEW)
-    shown = page.texts("tr[aria-selected=true] .operators__op")
+    operator = page.texts("tr[aria-selected=true] .operators__op")
     page.js("for (const go of held) go()")
     page.until(lambda: page.count("tr[aria-selected=true]:not([aria-busy])") == 1)
     assert page.count("tr[aria-selected=true]") == 1
     assert page.texts("tr[aria-selected=true] .operators__name") == ["op1700"]
-    assert shown[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
+    assert operator[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
     assert page.texts("tr[aria-selected=true] .operators__time") != ["…"]
     assert abs(page.js(PLACE_IN_VIEW) - expected) < 1
     assert page.console_errors() == []

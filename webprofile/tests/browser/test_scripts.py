@@ -114,7 +114,7 @@ def test_entry_point_in_a_zip_is_detected_and_a_missing_one_refused(form, files)
     assert not Task.objects.exists()
     entry.clear()
     form.find("#program").send_keys(files("train.py"))
-    form.until(lambda: not form.find("#entry-status").text, "nothing said")
+    form.until(lambda: not form.find("#entry-status").text, "an empty status")
     assert entry.get_attribute("value") == ""
 
 

@@ -67,7 +67,7 @@ def test_model_of_a_waiting_or_failed_task_opens_in_the_viewer(pages, alice, dow
 def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storage):
     failed = make_waiting_task(alice, title="with fast run", options={"fast_run": True})
     fail_task(failed, reason="model_invalid", detail="no such operator")
-    done = make_result(good_profile("tiny"), owner=alice).attempt.task
+    finished = make_result(good_profile("tiny"), owner=alice).attempt.task
     resize(pages.browser, PHONE)
     pages.open("/tasks/")
     row = pages.find(f"[data-task='{failed.pk}']")
@@ -75,7 +75,7 @@ def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storag
     assert "--fast_run" in row.text
     reason = pages.find(f"#reason-{failed.pk}")
     assert "no such operator" in reason.get_attribute("title")
-    for link in (reason, pages.find(f"#result-{done.pk}")):
+    for link in (reason, pages.find(f"#result-{finished.pk}")):
         box = link.rect
         assert link.text
         assert 0 < box["x"] < box["x"] + box["width"] <= PHONE[0]

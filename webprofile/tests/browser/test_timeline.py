@@ -10,7 +10,7 @@ from profiles.tests.imports import make_import
 from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import NAMED, PageObject
+from webprofile.tests.browser.conftest import NAMED, PageObject, block_urls
 from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -187,12 +187,10 @@ class TestFailures:
         assert timeline.status == "The file is not in storage any more."
 
     def test_failed_request_can_be_retried(self, timeline):
-        timeline.browser.execute_cdp_cmd("Network.enable", {})
-        blocked = ["*/trace/cut/*"]
-        timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": blocked})
+        block_urls(timeline.browser, "*/trace/cut/*")
         timeline.open("failed")
         assert timeline.status == "The server did not answer. Try again in a moment."
-        timeline.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        block_urls(timeline.browser)
         timeline.find("[data-timeline=again]").click()
         timeline.wait_for("drawn")
 

@@ -65,7 +65,7 @@ def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, stora
     form.until(
         lambda: "no range" in outlook_panel.get_attribute("textContent"), "the queue's answer"
     )
-    assert "no range" not in outlook(form)  # the field says it
+    assert "no range" not in outlook(form)  # it is shown at the field
     form.find("#versions").clear()
     form.find("#versions").send_keys("==1.13.*")
     form.until(lambda: form.error("versions") == "", "that it is right again")

@@ -32,11 +32,11 @@ def filled(text: str, variables: Mapping[str, str]) -> str:
 
     def value(match: re.Match[str]) -> str:
         name, how, rest = match.groups()
-        given = variables.get(name, "")
+        variable = variables.get(name, "")
         if how == ":+":
-            return filled(rest, variables) if given else ""
-        if not given and how == ":?":
+            return filled(rest, variables) if variable else ""
+        if not variable and how == ":?":
             raise KeyError(f"{name}: {rest}")
-        return given or (filled(rest, variables) if how == ":-" else "")
+        return variable or (filled(rest, variables) if how == ":-" else "")
 
     return _VARIABLE.sub(value, text)

@@ -15,12 +15,12 @@ DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict] = COMPOSE["services"]
 DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
-#: what runs once and ends
+#: services that run once
 ONCE = {"migrate", "storage", "backup"}
-#: users that Debian and Alpine bring, one of whose names would end the build
+#: users of Debian and Alpine; adding one of them would fail
 TAKEN = {"adm", "backup", "bin", "daemon", "ftp", "games", "guest", "irc", "list", "lp", "mail"}
 TAKEN |= {"man", "news", "nobody", "ntp", "operator", "proxy", "root", "sync", "sys", "www-data"}
-#: what a program of ours reads besides the settings: entrypoints, the proxy's file, backup
+#: variables that entrypoints, the proxy configuration and backup scripts read
 OWN_NAME = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)|environ\.get\(\"([A-Z0-9_]+)\"|value ([A-Z0-9_]+)")
 SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|_CODE|DATABASE_URL|EMAIL_URL|BROKER_URL")
 
@@ -39,7 +39,7 @@ def dockerfile_of(service: dict) -> Path | None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_has_no_rights_that_it_does_not_need(name):
+def test_service_has_no_unneeded_rights(name):
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
@@ -47,11 +47,11 @@ def test_a_service_has_no_rights_that_it_does_not_need(name):
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", service["user"])
     assert not {"privileged", "network_mode", "pid", "ipc", "devices"} & service.keys()
     loose = [option for option in service["security_opt"] if "unconfined" in option]
-    assert not loose or name == "agent"  # whose sandbox makes namespaces
+    assert not loose or name == "agent"  # its sandbox creates namespaces
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_says_when_it_is_well_what_it_may_take_and_how_it_ends(name):
+def test_service_has_health_check_limits_and_stop_period(name):
     service = SERVICES[name]
     if name in ONCE:
         assert service["healthcheck"] == {"disable": True} and service["restart"] == "no"
@@ -64,7 +64,7 @@ def test_a_service_says_when_it_is_well_what_it_may_take_and_how_it_ends(name):
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_an_image_is_a_version_and_never_the_latest(name):
+def test_image_has_a_version(name):
     service = SERVICES[name]
     tag = service["image"].rpartition(":")[2]
     assert tag == "-local}" or re.search(r"\d+\.\d+", tag)  # ${VERSION:-local}: built here
@@ -72,7 +72,7 @@ def test_an_image_is_a_version_and_never_the_latest(name):
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
-def test_an_image_is_built_from_exact_versions_and_runs_as_nobody_special(dockerfile):
+def test_dockerfile_pins_versions_and_sets_a_user(dockerfile):
     text = dockerfile.read_text(encoding="utf-8")
     stages = re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)
     for source in set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) - set(stages):
@@ -84,24 +84,24 @@ def test_an_image_is_built_from_exact_versions_and_runs_as_nobody_special(docker
         assert "--require-hashes" in install
 
 
-def test_the_user_that_an_image_adds_is_none_that_its_base_has():
+def test_added_user_does_not_exist_in_the_base_image():
     text = "".join(dockerfile.read_text(encoding="utf-8") for dockerfile in DOCKERFILES)
-    made = set(
+    added = set(
         re.findall(r"\b(?:useradd|adduser|addgroup) (?:.* )?([a-z_-]+)(?: \\)?$", text, re.M)
     )
-    assert {"site", "agent"} <= made
-    assert made & TAKEN == set()
+    assert {"site", "agent"} <= added
+    assert added & TAKEN == set()
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: str(path.relative_to(DOCKER)))
-def test_what_an_image_copies_is_there(dockerfile):
+def test_copied_files_exist(dockerfile):
     for words in re.findall(r"^COPY (?!--from)(.*)$", dockerfile.read_text(), re.MULTILINE):
         for source in words.split()[:-1]:
             assert (ROOT / source).exists(), source
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_no_secret_stands_in_the_environment(name):
+def test_environment_contains_no_secret(name):
     for variable, value in SERVICES[name].get("environment", {}).items():
         if SECRET.search(variable):
             assert variable.endswith("_FILE"), variable
@@ -112,7 +112,7 @@ def test_no_secret_stands_in_the_environment(name):
 @pytest.mark.parametrize(
     "name", ["web-1", "web-2", "dispatch", "actors", "sweep", "migrate", "storage"]
 )
-def test_every_variable_of_the_site_is_one_that_its_settings_read(name):
+def test_settings_read_each_variable_of_the_site(name):
     assert SERVICES[name]["environment"].keys() <= read_by_settings()
 
 
@@ -124,12 +124,12 @@ def test_every_variable_of_the_site_is_one_that_its_settings_read(name):
         ("backup", ["backup/backup.sh", "backup/parts.sh"]),
     ],
 )
-def test_every_variable_of_another_part_is_one_that_it_reads(name, files):
+def test_other_services_read_each_of_their_variables(name, files):
     environment = SERVICES[name]["environment"].keys()
     assert environment <= names_in(*(DOCKER / file for file in files))
 
 
-def test_every_command_is_a_script_of_the_repository_and_knows_its_part():
+def test_each_command_is_a_script_of_the_repository():
     text = (DOCKER / "server" / "entrypoint.sh").read_text()
     for name, service in SERVICES.items():
         entry = dockerfile_of(service)
@@ -142,27 +142,27 @@ def test_every_command_is_a_script_of_the_repository_and_knows_its_part():
                     assert (ROOT / str(word).removeprefix("/app/")).is_file(), word
 
 
-def test_a_part_waits_for_what_it_needs_and_nothing_waits_in_a_circle():
-    def reached(name: str, seen: tuple[str, ...] = ()) -> set[str]:
-        assert name not in seen, f"{name} waits for itself"
+def test_services_wait_for_their_dependencies_without_cycles():
+    def dependencies(name: str, path: tuple[str, ...] = ()) -> set[str]:
+        assert name not in path, f"{name} waits for itself"
         needs = SERVICES[name].get("depends_on", {})
         reachable = set(needs)
         for need in needs:
-            reachable |= reached(need, (*seen, name))
+            reachable |= dependencies(need, (*path, name))
         return reachable
 
     for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
-        assert {"migrate", "storage", "postgres", "redis", "minio"} <= reached(name)
+        assert {"migrate", "storage", "postgres", "redis", "minio"} <= dependencies(name)
     for service in SERVICES.values():
         for need, how in service.get("depends_on", {}).items():
             once = need in ONCE
             condition = "service_completed_successfully" if once else "service_healthy"
-            # a part of a profile is waited for where the profile is chosen
+            # a service of a profile is only a dependency if the profile is active
             optional = {"required": False} if "profiles" in SERVICES[need] else {}
             assert how == {"condition": condition, **optional}
 
 
-def test_models_of_strangers_run_where_neither_rows_nor_files_can_be_reached():
+def test_agent_reaches_neither_database_nor_storage():
     assert [name for name, service in SERVICES.items() if "devices" in service["networks"]] == [
         "agent"
     ]
@@ -173,7 +173,7 @@ def test_models_of_strangers_run_where_neither_rows_nor_files_can_be_reached():
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
 
 
-def test_what_is_written_lies_on_a_volume_or_in_memory():
+def test_services_write_only_to_volumes_or_memory():
     for name, service in SERVICES.items():
         assert service["tmpfs"], name
         for volume in service.get("volumes", []):
@@ -181,20 +181,20 @@ def test_what_is_written_lies_on_a_volume_or_in_memory():
             assert source in {*COMPOSE["volumes"], "/tmp"} or source.startswith("${"), volume
 
 
-def test_the_secrets_are_made_once_for_their_owner_alone(tmp_path):
+def test_secrets_are_created_once_for_the_owner_only(tmp_path):
     def make() -> dict[str, str]:
         command = [DOCKER / "secrets.sh"]
-        done = subprocess.run(
+        result = subprocess.run(
             command, env={"PATH": "/usr/bin:/bin", "SECRETS": str(tmp_path / "s")}
         )
-        assert done.returncode == 0
+        assert result.returncode == 0
         return {path.name: path.read_text() for path in (tmp_path / "s").iterdir()}
 
     first = make()
     named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
     brokers = {"broker_redis", "broker_rabbitmq"}
     assert first.keys() - {"rabbitmq_password"} - brokers == named - {"broker_${BROKER:-redis}"}
-    # the broker that is chosen is told by the address that its password opens
+    # the broker URLs contain the passwords
     assert brokers < first.keys()
     password = first["rabbitmq_password"].strip()
     assert f"webprofile:{password}@rabbitmq" in first["broker_rabbitmq"]
@@ -206,18 +206,18 @@ def test_the_secrets_are_made_once_for_their_owner_alone(tmp_path):
     assert make() == {**first, "email_url": "smtp://mail.example.org"}
 
 
-def test_the_proxy_sends_nobody_to_a_server_that_is_about_to_end():
+def test_proxy_notices_a_draining_server_in_time():
     proxy = (DOCKER / "proxy" / "Caddyfile").read_text()
     assert "health_uri {$HEALTH_PATH:/readyz?own}" in proxy
     interval_s = int(re.search(r"health_interval (\d+)s", proxy)[1])
     for name in ("web-1", "web-2"):
         service = SERVICES[name]
         drain_s = int(service["environment"]["DRAIN_S"])
-        # what is asked meanwhile still has its time (WEB_GRACE_S)
+        # the rest is for running requests (WEB_GRACE_S)
         assert 2 * interval_s < drain_s < int(service["stop_grace_period"].rstrip("s")) - 20
 
 
-def test_prometheus_reaches_every_part_by_its_name():
+def test_prometheus_can_scrape_each_service_by_name():
     assert {"web-1", "web-2"} <= set(SERVICES["web-1"]["environment"]["ALLOWED_HOSTS"].split(","))
     for name in ("dispatch", "actors", "sweep"):
         environment = SERVICES[name]["environment"]
@@ -237,25 +237,27 @@ def test_prometheus_reaches_every_part_by_its_name():
         ("$HOME {}", "$HOME {}"),
     ],
 )
-def test_variables_are_replaced_as_compose_does(text, expected):
+def test_variables_are_replaced_as_by_docker_compose(text, expected):
     assert filled(text, {"A": "1"}) == expected
 
 
-def test_a_variable_that_has_to_be_given_is_asked_for():
+def test_missing_required_variable_is_reported():
     with pytest.raises(KeyError, match=r"in docker/\.env"):
         composition(DOCKER / "compose.yaml", {})
 
 
-def test_every_image_that_the_file_builds_is_built():
-    described = composition(DOCKER / "compose.yaml", HOSTS)["services"]
-    images = {service["image"] for service in described.values() if "build" in service}
-    assert {described[name]["image"] for name in BUILT} == images
+def test_image_test_builds_each_image():
+    compose = composition(DOCKER / "compose.yaml", HOSTS)["services"]
+    images = {service["image"] for service in compose.values() if "build" in service}
+    assert {compose[name]["image"] for name in BUILT} == images
 
 
-def test_an_image_gets_no_secret_no_history_and_no_test():
+def test_dockerignore_excludes_secrets_history_and_tests():
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {".git", ".venv", "var", "**/tests"} <= set(ignored)
-    # what an installation keeps beside the compose file git ignores, and so must an image
-    kept = [line for line in (ROOT / ".gitignore").read_text().splitlines() if "/docker/" in line]
-    assert len(kept) > 4
-    assert {line.strip("/") for line in kept} <= set(ignored)
+    # files of an installation beside the compose file are in neither git nor images
+    installation_files = [
+        line for line in (ROOT / ".gitignore").read_text().splitlines() if "/docker/" in line
+    ]
+    assert len(installation_files) > 4
+    assert {line.strip("/") for line in installation_files} <= set(ignored)

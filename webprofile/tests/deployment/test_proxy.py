@@ -4,18 +4,18 @@ import os
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from agent.tests.http_sites import Answering, serving
 from webprofile.operations.devserver.layout import free_ports
-from webprofile.tests.deployment.stand import DOCKER
+from webprofile.tests.deployment.services import DOCKER
 from webprofile.tests.needs import need
 
 pytestmark = pytest.mark.production
@@ -24,7 +24,7 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
-    """Its hosts, a client that trusts it, and its log; nobody is behind it."""
+    """Hosts of the proxy, a client that trusts it, and its log. It has no upstream server."""
     with running(tmp_path_factory.mktemp("proxy")) as running_proxy:
         yield running_proxy
 
@@ -33,7 +33,7 @@ def proxy(tmp_path_factory) -> Iterator[tuple[dict[str, str], httpx2.Client, Pat
 def running(folder: Path, **more: str) -> Iterator[tuple[dict[str, str], httpx2.Client, Path]]:
     need("caddy")
     log = folder / "log"
-    site, viewer, files, http, health, nobody = free_ports(6)
+    site, viewer, files, http, health, closed = free_ports(6)
     hosts = {
         "SITE_HOST": f"localhost:{site}",
         "VIEWER_HOST": f"127.0.0.1:{viewer}",
@@ -41,8 +41,8 @@ def running(folder: Path, **more: str) -> Iterator[tuple[dict[str, str], httpx2.
     }
     settings = {
         "TLS": "tls internal",
-        "WEB_UPSTREAMS": f"127.0.0.1:{nobody}",
-        "STORAGE_UPSTREAM": f"127.0.0.1:{nobody}",
+        "WEB_UPSTREAMS": f"127.0.0.1:{closed}",
+        "STORAGE_UPSTREAM": f"127.0.0.1:{closed}",
         "HTTP_PORT": str(http),
         "HTTPS_PORT": str(site),
         "PROXY_HEALTH_PORT": str(health),
@@ -82,7 +82,7 @@ def _until_ready(process: subprocess.Popen, port: int, log: Path) -> None:
 
 
 def _until_certified(hosts: dict[str, str], authority: Path, log: Path) -> None:
-    """Wait until each host has its certificate: the proxy answers its health check before."""
+    """Wait until each host has its certificate, which may be later than the health check."""
     deadline = time.monotonic() + PATIENCE_S
     waiting = list(hosts.values())
     while waiting:
@@ -100,7 +100,7 @@ def _until_certified(hosts: dict[str, str], authority: Path, log: Path) -> None:
             time.sleep(0.1)
 
 
-def test_its_log_names_what_failed_without_the_keys_that_addresses_hold(proxy):
+def test_proxy_log_contains_no_secret_of_an_address(proxy):
     hosts, client, log = proxy
     signed = f"https://{hosts['STORAGE_HOST']}/bucket/tasks/7/1?X-Amz-Signature=opensesame&x=a?y"
     mailed = (
@@ -117,43 +117,34 @@ def test_its_log_names_what_failed_without_the_keys_that_addresses_hold(proxy):
     assert "opensesame" not in text
 
 
-def test_it_sends_nobody_to_a_port_inside_of_its_container(proxy):
+def test_proxy_does_not_advertise_its_internal_port(proxy):
     hosts, client, _ = proxy
-    answer = client.get(f"https://{hosts['SITE_HOST']}/metrics")
-    assert answer.status_code == 404
-    assert "alt-svc" not in answer.headers
+    response = client.get(f"https://{hosts['SITE_HOST']}/metrics")
+    assert response.status_code == 404
+    assert "alt-svc" not in response.headers
 
 
 @contextmanager
-def answering(name: str) -> Iterator[str]:
-    """A server that answers everything with its name; yields its address."""
+def upstream(name: str) -> Iterator[str]:
+    """Run a server that responds to each request with its name; yield its address."""
 
-    class UpstreamHandler(BaseHTTPRequestHandler):
+    class UpstreamHandler(Answering):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(name)))
-            self.end_headers()
-            self.wfile.write(name.encode())
+            self.answer(200, name.encode())
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), UpstreamHandler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), UpstreamHandler)
+    with serving(server):
         yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
-@pytest.mark.parametrize("apart", ["some", "", None], ids=["some", "none", "not said"])
-def test_sockets_of_agents_go_to_servers_of_their_own_if_there_are_some(tmp_path, apart):
+@pytest.mark.parametrize("setting", ["some", "", None], ids=["set", "empty", "absent"])
+def test_agent_sockets_go_to_agent_upstreams_if_set(tmp_path, setting):
     with ExitStack() as stack:
-        web, agents = (stack.enter_context(answering(name)) for name in ("web", "agents"))
+        web, agents = (stack.enter_context(upstream(name)) for name in ("web", "agents"))
         upstreams = {"WEB_UPSTREAMS": web}
-        if apart is not None:
-            upstreams["AGENT_UPSTREAMS"] = apart and agents
+        if setting is not None:
+            upstreams["AGENT_UPSTREAMS"] = setting and agents
         hosts, client, _ = stack.enter_context(running(tmp_path, **upstreams))
         places = ("/ws/agent/", "/ws/tasks/1/", "/ws/agents", "/api/v1/agent/beat/", "/")
         servers = [client.get(f"https://{hosts['SITE_HOST']}{place}").text for place in places]
-    assert servers == ["agents" if apart else "web", *["web"] * 4]
+    assert servers == ["agents" if setting else "web", *["web"] * 4]

@@ -19,13 +19,13 @@ import pytest
 
 from agent.runtimes.tests.fake_load_and_run import install_fake
 from webprofile.tests.cluster import fresh_database
-from webprofile.tests.deployment.stand import (
+from webprofile.tests.deployment.services import (
     BUCKET,
     DOCKER,
     PATIENCE_S,
     ROOT,
-    Stand,
-    standing,
+    ServiceStack,
+    running_stack,
 )
 
 pytestmark = pytest.mark.production
@@ -42,122 +42,120 @@ _, token = issue_token(user, name="tests", scopes=["read", "write"], days=1)
 code = issue_code(ensure_worker(name="x86-1"))
 print(json.dumps({"token": token, "code": code, "viewer": viewer_address("light")}))
 """
-#: stands in for the engine's program: hands its arguments to this process and ends as it says
+#: fake `docker`, which sends its arguments to the test and exits with the code that it returns
 _DOCKER = """#!{python} -IS
 import socket, sys
-with socket.socket(socket.AF_UNIX) as asked:
-    asked.connect({address!r})
-    asked.sendall(" ".join(sys.argv[1:]).encode() + b"\\n")
-    sys.exit(int(asked.makefile().readline()))
+with socket.socket(socket.AF_UNIX) as test:
+    test.connect({address!r})
+    test.sendall(" ".join(sys.argv[1:]).encode() + b"\\n")
+    sys.exit(int(test.makefile().readline()))
 """
 
 
 @pytest.fixture(scope="module")
-def stand(tmp_path_factory) -> Iterator[Stand]:
-    with standing(tmp_path_factory.mktemp("stand")) as stand:
-        stand.build()
-        assert "made" in stand.once("storage")
-        stand.once("migrate")
+def stack(tmp_path_factory) -> Iterator[ServiceStack]:
+    with running_stack(tmp_path_factory.mktemp("stack")) as stack:
+        stack.build()
+        assert "made" in stack.once("storage")
+        stack.once("migrate")
         for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
-            stand.start(name)
+            stack.start(name)
         for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
-            stand.wait_for(name)
-        yield stand
+            stack.wait_for(name)
+        yield stack
 
 
 @pytest.fixture(scope="module")
-def given(stand) -> dict[str, str]:
-    """The token of a user, and a code for a device."""
-    secrets: dict[str, str] = json.loads(stand.manage("shell", "-v", "0", "-c", _PREPARE))
+def credentials(stack) -> dict[str, str]:
+    """The token of a user, the enrolment code of a device, and the address of the viewer."""
+    secrets: dict[str, str] = json.loads(stack.manage("shell", "-v", "0", "-c", _PREPARE))
     return secrets
 
 
 @pytest.fixture(scope="module")
-def device(stand, given, tmp_path_factory) -> Iterator[Stand]:
-    """The agent's container, with a load_and_run that replays."""
+def device(stack, credentials, tmp_path_factory) -> Iterator[ServiceStack]:
+    """The agent of its container, with a fake load_and_run."""
     folder = tmp_path_factory.mktemp("device")
-    (stand.secrets / "enrol_code").write_text(given["code"])
-    stand.start(
+    (stack.secrets / "enrol_code").write_text(credentials["code"])
+    stack.start(
         "agent",
         AGENT_HOME=str(folder),
         RUNTIME_BINARY=str(install_fake(folder, "1.13.0", "-nocuda")),
         # the sandbox would hide the folder of this test
         REQUIRE_SANDBOX="false",
-        SSL_CERT_FILE=str(stand.authority),
+        SSL_CERT_FILE=str(stack.authority),
     )
-    stand.wait_for("agent")
-    until_online(stand, given)
-    yield stand
+    stack.wait_for("agent")
+    until_online(stack, credentials)
+    yield stack
 
 
-def until_online(stand: Stand, given: dict[str, str]) -> None:
-    """Until the device has told what it has."""
+def until_online(stack: ServiceStack, credentials: dict[str, str]) -> None:
+    """Wait until the device is online."""
     deadline = time.monotonic() + PATIENCE_S
-    headers = {"Authorization": f"Bearer {given['token']}"}
-    with stand.client() as http:
+    headers = {"Authorization": f"Bearer {credentials['token']}"}
+    with stack.client() as http:
         while not http.get("/api/v1/workers/", headers=headers).json()["results"][0]["is_online"]:
-            assert time.monotonic() < deadline, stand.log("agent")
+            assert time.monotonic() < deadline, stack.log("agent")
             time.sleep(0.5)
 
 
-def client(stand: Stand, given: dict[str, str], *arguments: object) -> str:
-    """The command-line client over the proxy, by TLS; what it prints."""
+def run_client(stack: ServiceStack, credentials: dict[str, str], *arguments: object) -> str:
+    """Run the command-line client over the proxy; return its output."""
     environment = {
         **os.environ,
-        "WEBPROFILE_SITE": stand.address,
-        "WEBPROFILE_TOKEN": given["token"],
-        "SSL_CERT_FILE": str(stand.authority),
+        "WEBPROFILE_SITE": stack.address,
+        "WEBPROFILE_TOKEN": credentials["token"],
+        "SSL_CERT_FILE": str(stack.authority),
         "NO_PROXY": "localhost,127.0.0.1",
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "webprofile.client", *map(str, arguments)],
         cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr + stand.log("web-1")
-    return done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr + stack.log("web-1")
+    return result.stdout
 
 
-def submit(stand: Stand, given: dict[str, str], testdata: Path, *more: str) -> str:
+def submit(stack: ServiceStack, credentials: dict[str, str], testdata: Path, *more: str) -> str:
     model, data = testdata / "models" / "tiny.mge", testdata / "inputs" / "tiny" / "data.npy"
     words = ["submit", "-m", model, "-w", "x86-1", "-V", "1.13.0", "-d", f"data={data}"]
-    return client(stand, given, *words, "-p", "quick", "--timeout", "240", *more)
+    return run_client(stack, credentials, *words, "-p", "quick", "--timeout", "240", *more)
 
 
-def result(ask: Callable[[str], httpx2.Response]) -> dict:
-    """The newest result, as the API tells it."""
-    newest = ask("/api/v1/profiles/").json()["results"][0]
-    operators: dict = ask(f"/api/v1/profiles/{newest['id']}/operators/").json()
+def latest_operators(get: Callable[[str], httpx2.Response]) -> dict:
+    """Return the operators of the latest result. `get` requests a path of the API."""
+    newest = get("/api/v1/profiles/").json()["results"][0]
+    operators: dict = get(f"/api/v1/profiles/{newest['id']}/operators/").json()
     return operators
 
 
-def test_a_task_goes_through_the_proxy_two_web_servers_and_the_agents_container(
-    device, given, testdata
-):
-    assert "succeeded" in submit(device, given, testdata, "--json")
+def test_task_runs_through_proxy_web_servers_and_agent(device, credentials, testdata):
+    assert "succeeded" in submit(device, credentials, testdata, "--json")
     with device.client() as http:
         page = http.get("/accounts/login/")
         assert page.status_code == 200
         assert page.headers["strict-transport-security"]
         assert http.get("/metrics").status_code == 404
-        # the proxy writes anew what it was told of the client
+        # the proxy replaces these headers of a client
         headers = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "http"}
         assert http.get("/accounts/login/", headers=headers).status_code == 200
-        # cut off by the proxy; before its version 2.7 it called that a bad gateway
-        http.headers["Authorization"] = f"Bearer {given['token']}"
+        # refused by the proxy, before version 2.7 with "bad gateway"
+        http.headers["Authorization"] = f"Bearer {credentials['token']}"
         assert http.post("/api/v1/tasks/", content=b"x" * 10_000_000).status_code in {413, 502}
     viewer = httpx2.Client(
         base_url=f"https://{device.names['VIEWER_HOST']}", verify=False, timeout=60
     )
     with viewer:
         assert viewer.get("/tasks/").status_code == 404
-        assert given["viewer"].startswith(str(viewer.base_url))
-        assert viewer.get(given["viewer"]).status_code == 200
+        assert credentials["viewer"].startswith(str(viewer.base_url))
+        assert viewer.get(credentials["viewer"]).status_code == 200
 
 
-def test_an_agent_without_a_sandbox_says_what_its_container_lacks(device, tmp_path):
+def test_agent_without_a_sandbox_names_what_its_container_lacks(device, tmp_path):
     folder = device.parts["agent"].environment["AGENT_HOME"]
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -181,8 +179,10 @@ def test_an_agent_without_a_sandbox_says_what_its_container_lacks(device, tmp_pa
     assert 'docs/deploy.md, "The sandbox in a container"' in output
 
 
-def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.Event) -> None:
-    """Do what `docker compose` would, with the stand's programs."""
+def serve_engine(
+    stack: ServiceStack, address: Path, commands: list[str], done: threading.Event
+) -> None:
+    """Execute commands of `docker compose` with the processes of the stack."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen()
@@ -194,16 +194,16 @@ def serve_engine(stand: Stand, address: Path, heard: list[str], done: threading.
                 continue
             with connection:
                 words = connection.makefile().readline().split()
-                heard.append(" ".join(words))
-                if words[1:3] == ["up", "-d"] and words[-1] in stand.parts:
-                    stand.replace(words[-1])
+                commands.append(" ".join(words))
+                if words[1:3] == ["up", "-d"] and words[-1] in stack.parts:
+                    stack.replace(words[-1])
                 elif words[1] == "run":
-                    stand.once(words[-1])
+                    stack.once(words[-1])
                 connection.sendall(b"0\n")
 
 
-def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testdata, tmp_path):
-    address, heard, done = tmp_path / "engine", [], threading.Event()
+def test_site_serves_all_requests_during_an_upgrade(device, credentials, testdata, tmp_path):
+    address, commands, done = tmp_path / "engine", [], threading.Event()
     program = tmp_path / "docker"
     program.write_text(_DOCKER.format(python=sys.executable, address=str(address)))
     program.chmod(0o755)
@@ -217,9 +217,11 @@ def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testd
 
     started: list[str] = []
     threads = [
-        threading.Thread(target=serve_engine, args=(device, address, heard, done)),
+        threading.Thread(target=serve_engine, args=(device, address, commands, done)),
         threading.Thread(target=read),
-        threading.Thread(target=lambda: started.append(submit(device, given, testdata, "-r3"))),
+        threading.Thread(
+            target=lambda: started.append(submit(device, credentials, testdata, "-r3"))
+        ),
     ]
     for thread in threads:
         thread.start()
@@ -232,23 +234,25 @@ def test_an_upgrade_leaves_no_moment_in_which_nobody_serves(device, given, testd
     for thread in threads:
         thread.join()
     assert upgrade.returncode == 0, upgrade.stderr
-    assert heard[0] == "compose build" and heard[1] == "compose run --rm --no-deps migrate"
+    assert commands[0] == "compose build" and commands[1] == "compose run --rm --no-deps migrate"
     replaced = {name for name in before if device.parts[name].process.pid != before[name]}
     assert replaced == {"web-1", "web-2", "dispatch", "actors", "sweep"}
     assert len(answers) > 20 and set(answers) == {200}
-    assert len(started) == 1  # the client's exit code says that all three succeeded
+    assert len(started) == 1  # all three tasks succeeded
 
 
-def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, testdata, tmp_path):
-    kept = {"BACKUP_FOLDER": str(tmp_path / "backups"), "BACKUP_KEEP": "1"}
-    first = device.once("backup", **kept).strip()
-    submit(device, given, testdata)
-    saved = device.once("backup", **kept).strip()
+def test_backup_is_restored_into_an_empty_database_and_bucket(
+    device, credentials, testdata, tmp_path
+):
+    backups = {"BACKUP_FOLDER": str(tmp_path / "backups"), "BACKUP_KEEP": "1"}
+    first = device.once("backup", **backups).strip()
+    submit(device, credentials, testdata)
+    saved = device.once("backup", **backups).strip()
     assert Path(saved).is_dir() and (saved == first or not Path(first).exists())
 
     with device.client() as http:
-        token = {"Authorization": f"Bearer {given['token']}"}
-        before = result(lambda path: http.get(path, headers=token))
+        token = {"Authorization": f"Bearer {credentials['token']}"}
+        before = latest_operators(lambda path: http.get(path, headers=token))
     other = tmp_path / "database_url"
     other.write_text(fresh_database())
     elsewhere = {"DATABASE_URL_FILE": str(other), "S3_BUCKET": f"{BUCKET}-restored"}
@@ -263,7 +267,7 @@ def test_a_backup_comes_back_in_a_fresh_database_and_bucket(device, given, testd
     device.wait_for("web-2")
     direct = f"http://127.0.0.1:{device.ports['web-2']}"
     headers = token | {"Host": device.names["SITE_HOST"], "X-Forwarded-Proto": "https"}
-    after = result(
+    after = latest_operators(
         lambda path: httpx2.get(direct + path, headers=headers, trust_env=False, timeout=60)
     )
     assert after == before

@@ -14,7 +14,7 @@ from webprofile.tests.site import ROOT
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 
-def test_the_documented_script_profiles_a_model(site, visitor, testdata, tmp_path):
+def test_documented_script_profiles_a_model(site, visitor, testdata, tmp_path):
     blocks = re.findall(
         r"^```python\n(.*?)^```", (ROOT / "docs" / "api.md").read_text("utf-8"), re.S | re.M
     )

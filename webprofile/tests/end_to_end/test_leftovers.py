@@ -10,7 +10,7 @@ from webprofile.tests.end_to_end.runs import page, submit, watch
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 
-def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testdata):
+def test_measured_run_with_a_dump_is_repeated_and_compared(visitor, testdata):
     folder = testdata / "inputs" / "two_inputs"
     files = {
         testdata / "models" / "two_inputs.mge": {"kind": "model"},
@@ -22,13 +22,13 @@ def test_a_measured_run_with_a_dump_can_be_repeated_and_compared(visitor, testda
     assert watch(visitor, first)[0][-1] == "succeeded", page(visitor, first)
 
     text = page(visitor, first)
-    for shown in ("float32 {2,3,32,32}", "profile-2.json", "manifest.json", "bin_io_dump.zip"):
-        assert shown in text, shown
+    for detail in ("float32 {2,3,32,32}", "profile-2.json", "manifest.json", "bin_io_dump.zip"):
+        assert detail in text, detail
     result = visitor.get(f"/tasks/{first}/result/").text
     assert 'id="latency"' in result
     assert 'id="overhead"' in result
-    kept = visitor._client.get(f"/tasks/{first}/artifacts/measurement.json")
-    passes = json.loads(httpx2.get(kept.headers["Location"]).text)["passes"]
+    response = visitor._client.get(f"/tasks/{first}/artifacts/measurement.json")
+    passes = json.loads(httpx2.get(response.headers["Location"]).text)["passes"]
     assert {record["kind"] for record in passes} >= {"clean", "profiled", "dump"}
 
     second = int(visitor.post(f"/api/v1/tasks/{first}/retry/", {})["id"])

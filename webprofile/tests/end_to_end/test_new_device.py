@@ -36,17 +36,17 @@ print(enrolment_commands(issue_code(worker))["curl"])
 
 
 def manage(site: EmbeddedSite, code: str) -> str:
-    """Run Python with the site's settings; what it prints."""
+    """Run Python code with the settings of the site; return its output."""
     return site.manage("shell", "-v", "0", "-c", code)
 
 
-def line_for(site: EmbeddedSite, name: str) -> str:
-    """Register a device; the line that its page shows."""
+def install_command(site: EmbeddedSite, name: str) -> str:
+    """Register a device; return the command that its page shows."""
     return manage(site, _REGISTER.format(name=name)).splitlines()[-1]
 
 
 def paste(line: str, folder: Path, megengine_python: str) -> str:
-    """Run a line as on a machine that has Python and one MegEngine; return what it says."""
+    """Run a command as on a machine with Python and one MegEngine; return its output."""
     programs = folder / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     python = programs / "python3"
@@ -57,7 +57,7 @@ def paste(line: str, folder: Path, megengine_python: str) -> str:
         "PATH": f"{programs}:/usr/bin:/bin",
         "MEGENGINE_PYTHON": megengine_python,
     }
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
         cwd=folder,
         env=environment,
@@ -66,13 +66,13 @@ def paste(line: str, folder: Path, megengine_python: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    assert result.returncode == 0, result.stdout
+    return result.stdout
 
 
 @dataclass(frozen=True)
-class Pasted:
-    """The device that the line made, and what it said."""
+class NewDevice:
+    """The device that the command device, and the output of the command."""
 
     home: Path
     line: str
@@ -84,7 +84,7 @@ class Pasted:
         return self.home.parent
 
     def reconnect(self) -> None:
-        """Break the agent's connection, as the restart of a site does: end what holds it."""
+        """Kill agent and launcher, and start the launcher again."""
         launcher = int((self.home / "launch.pid").read_text())
         (agent,) = psutil.Process(launcher).children()
         agent.kill()
@@ -94,23 +94,23 @@ class Pasted:
 
 
 @pytest.fixture(scope="module")
-def pasted(site: EmbeddedSite, megengine_python: str, tmp_path_factory) -> Iterator[Pasted]:
+def device(site: EmbeddedSite, megengine_python: str, tmp_path_factory) -> Iterator[NewDevice]:
     home = tmp_path_factory.mktemp("pasted") / "agent"
-    line = f"{line_for(site, 'pasted')} --no-service --no-measure --home {home}"
+    line = f"{install_command(site, 'pasted')} --no-service --no-measure --home {home}"
     try:
-        yield Pasted(home, line, paste(line, home.parent, megengine_python), megengine_python)
+        yield NewDevice(home, line, paste(line, home.parent, megengine_python), megengine_python)
     finally:
         script = ROOT / "agent" / "install" / "install.py"
         paste(f"python3 {script} --uninstall --home {home}", home.parent, "")
     assert not home.exists()
 
 
-def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted, testdata):
-    assert "This device is now 'pasted'." in pasted.output
+def test_pasted_command_installs_a_device_that_runs_a_task(visitor, device: NewDevice, testdata):
+    assert "This device is now 'pasted'." in device.output
     worker = visitor.device("pasted")
     assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
-    assert (pasted.home / "agent.token").stat().st_mode & 0o777 == 0o600
-    assert pasted.home.stat().st_mode & 0o777 == 0o700
+    assert (device.home / "agent.token").stat().st_mode & 0o777 == 0o600
+    assert device.home.stat().st_mode & 0o777 == 0o700
 
     task = submit(
         visitor,
@@ -123,7 +123,7 @@ def test_one_pasted_line_makes_a_device_that_runs_a_task(visitor, pasted: Pasted
     assert watch(visitor, task)[0][-1] == "succeeded", page(visitor, task)
 
 
-def test_a_health_check_of_the_device_passes(site: EmbeddedSite, visitor, pasted: Pasted):
+def test_health_check_of_the_device_passes(site: EmbeddedSite, visitor, device: NewDevice):
     visitor.device("pasted")
     manage(site, _CHECK)
     wait_until(lambda: ">passed</span>" in visitor.get("/workers/pasted/").text)
@@ -132,59 +132,57 @@ def test_a_health_check_of_the_device_passes(site: EmbeddedSite, visitor, pasted
     assert "health.mge" not in text + visitor.get("/tasks/").text
 
 
-def test_the_same_line_again_changes_nothing(visitor, pasted: Pasted):
-    before = (pasted.home / "agent.token").read_text()
-    again = paste(pasted.line, pasted.folder, pasted.python)
-    assert "This device is pasted already." in again
-    assert "Downloading" not in again
-    assert (pasted.home / "agent.token").read_text() == before
+def test_pasting_the_same_command_again_changes_nothing(visitor, device: NewDevice):
+    before = (device.home / "agent.token").read_text()
+    output = paste(device.line, device.folder, device.python)
+    assert "This device is pasted already." in output
+    assert "Downloading" not in output
+    assert (device.home / "agent.token").read_text() == before
     visitor.device("pasted")
 
 
-def test_a_code_works_once_also_on_another_machine(pasted: Pasted, tmp_path):
-    line = pasted.line.replace(str(pasted.home), str(tmp_path / "agent"))
+def test_enrolment_code_works_once(device: NewDevice, tmp_path):
+    line = device.line.replace(str(device.home), str(tmp_path / "agent"))
     with pytest.raises(AssertionError, match="a code works once"):
-        paste(line, tmp_path, pasted.python)
+        paste(line, tmp_path, device.python)
     assert not (tmp_path / "agent" / "agent.toml").exists()
 
 
-def test_an_agent_takes_the_version_that_the_site_serves(
-    site: EmbeddedSite, visitor, pasted: Pasted
-):
-    old = (pasted.home / "agent.pyz").read_bytes()
-    new = serve_another(site, old, "0.1.0+00000001")
-    pasted.reconnect()
-    wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == new)
-    wait_until(lambda: not (pasted.home / "trial").exists())
-    assert (pasted.home / "agent.before.pyz").read_bytes() == old
+def test_agent_updates_to_the_version_of_the_site(site: EmbeddedSite, visitor, device: NewDevice):
+    old = (device.home / "agent.pyz").read_bytes()
+    new = serve_agent(site, old, "0.1.0+00000001")
+    device.reconnect()
+    wait_until(lambda: (device.home / "agent.pyz").read_bytes() == new)
+    wait_until(lambda: not (device.home / "trial").exists())
+    assert (device.home / "agent.before.pyz").read_bytes() == old
     visitor.device("pasted")
     text = visitor.get("/workers/pasted/").text
     assert "0.1.0+00000001" in text
     assert "this site serves" not in text
 
 
-def test_a_broken_version_gives_way_to_the_one_before(site: EmbeddedSite, visitor, pasted: Pasted):
-    good = (pasted.home / "agent.pyz").read_bytes()
-    serve_another(site, good, "0.1.0+00000002", main=b"raise SystemExit(1)")
-    pasted.reconnect()
-    wait_until(lambda: (pasted.home / "refused.json").exists())
-    wait_until(lambda: (pasted.home / "agent.pyz").read_bytes() == good)
+def test_agent_rolls_back_a_broken_version(site: EmbeddedSite, visitor, device: NewDevice):
+    good = (device.home / "agent.pyz").read_bytes()
+    serve_agent(site, good, "0.1.0+00000002", main=b"raise SystemExit(1)")
+    device.reconnect()
+    wait_until(lambda: (device.home / "refused.json").exists())
+    wait_until(lambda: (device.home / "agent.pyz").read_bytes() == good)
     visitor.device("pasted")
     wait_until(lambda: "this site serves 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
 
 
-def serve_another(
+def serve_agent(
     site: EmbeddedSite, bundle: bytes, version: str, main: bytes | None = None
 ) -> bytes:
-    """Let the site serve this agent under another version; returns the file."""
+    """Let the site serve this agent under another version; return the file."""
     changed = {"version.txt": version.encode()}
     changed["site/agent/__init__.py"] = f'__version__ = "{version}"\n'.encode()
     if main is not None:
         changed["__main__.py"] = main
     target = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(bundle)) as source, zipfile.ZipFile(target, "w") as made:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as source, zipfile.ZipFile(target, "w") as archive:
         for name in source.namelist():
-            made.writestr(name, changed.get(name) or source.read(name))
+            archive.writestr(name, changed.get(name) or source.read(name))
     content = target.getvalue()
     folder = site.home / "agent-files"
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -196,8 +194,8 @@ def serve_another(
     return content
 
 
-def wait_until(true: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + ONLINE_WITHIN_S
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

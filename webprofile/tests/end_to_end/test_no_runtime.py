@@ -10,7 +10,7 @@ from webprofile.tests.site import running_site
 pytestmark = [pytest.mark.exhaustive, pytest.mark.embedded]
 
 
-def test_the_site_starts_all_the_same_and_explains_itself(tmp_path: Path, monkeypatch):
+def test_site_starts_without_a_runtime_and_reports_it(tmp_path: Path, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
     for name in ("MGW_RUNTIME_CACHE", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):

@@ -12,7 +12,7 @@ from webprofile.tests.end_to_end.runs import send, watch
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
 
-def test_a_site_that_ran_models_keeps_its_promises(site, visitor, testdata):
+def test_invariants_hold_after_runs_of_all_outcomes(site, visitor, testdata):
     model = testdata / "models" / "two_inputs.mge"
     folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
@@ -20,12 +20,12 @@ def test_a_site_that_ran_models_keeps_its_promises(site, visitor, testdata):
     bad = send(visitor, testdata / "bad" / "models" / "truncated_half.mge", {})
     gone = send(visitor, model, data)
     visitor.post(f"/api/v1/tasks/{gone}/cancel/", {})
-    ends = [watch(visitor, task)[0][-1] for task in (good, bad, gone)]
-    assert ends == ["succeeded", "failed", "cancelled"]
+    outcomes = [watch(visitor, task)[0][-1] for task in (good, bad, gone)]
+    assert outcomes == ["succeeded", "failed", "cancelled"]
     assert site.manage("verify", "--grace-hours", "0") == "Every promise holds."
 
 
-def test_nobody_reaches_redis_by_a_port_or_storage_without_a_signature(site):
+def test_redis_has_no_port_and_storage_requires_signatures(site):
     running = json.loads((site.home / "running.json").read_text())
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(running["redis"])

@@ -9,26 +9,26 @@ import pytest
 from webprofile.tests.end_to_end.runs import send, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
-#: of a presigned address: whoever has it may use it
+#: signature of a presigned URL
 SIGNATURE = re.compile(r"X-Amz-Signature=([0-9a-f]{16})")
 
 
-def form(visitor, path, **fields):
+def submit_form(visitor, path, **fields):
     fields["csrfmiddlewaretoken"] = visitor._client.cookies["csrftoken"]
     headers = {"Referer": visitor.address}
     return visitor._client.post(path, data=fields, headers=headers, follow_redirects=True)
 
 
-def api(visitor, method, path, body=None, token=""):
+def call_api(visitor, method, path, body=None, token=""):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = httpx2.request(
+    response = httpx2.request(
         method, f"{visitor.address}/api/v1/{path}", json=body, headers=headers, trust_env=False
     )
-    return answer.json() if answer.content else {}
+    return response.json() if response.content else {}
 
 
-def secrets_used(site, visitor, testdata):
-    """Do all that has a secret; what was secret, by name."""
+def use_secrets(site, visitor, testdata):
+    """Use every kind of secret; return the secrets by name."""
     secrets = {
         "password": site.account["password"],
         "session": visitor._client.cookies["sessionid"],
@@ -38,41 +38,43 @@ def secrets_used(site, visitor, testdata):
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
     task = send(visitor, model, data)
     assert watch(visitor, task)[0][-1] == "succeeded"
-    where = visitor._client.get(f"/tasks/{task}/artifacts/log.txt").headers["Location"]
-    secrets["presigned"] = SIGNATURE.search(where)[1]
+    location = visitor._client.get(f"/tasks/{task}/artifacts/log.txt").headers["Location"]
+    secrets["presigned"] = SIGNATURE.search(location)[1]
 
     credentials = {"email": site.account["email"], "password": site.account["password"]}
-    pair = api(visitor, "POST", "auth/token/", credentials)
+    pair = call_api(visitor, "POST", "auth/token/", credentials)
     secrets |= {"access": pair["access"], "refresh": pair["refresh"]}
-    renewed = api(visitor, "POST", "auth/token/refresh/", {"refresh": pair["refresh"]})
+    renewed = call_api(visitor, "POST", "auth/token/refresh/", {"refresh": pair["refresh"]})
     secrets["renewed"] = renewed["access"]
     body = {"name": "x", "scopes": ["read"], "days": 1}
-    made = api(visitor, "POST", "access-tokens/", body, renewed["access"])
-    secrets["access token"] = made["secret"]
-    api(visitor, "GET", "tasks/", token=made["secret"])
+    created = call_api(visitor, "POST", "access-tokens/", body, renewed["access"])
+    secrets["access token"] = created["secret"]
+    call_api(visitor, "GET", "tasks/", token=created["secret"])
     hook = {"url": "https://127.0.0.1/secret-path", "events": ["task.finished"]}
-    made = api(visitor, "POST", "me/webhooks/", hook, renewed["access"])
-    secrets["webhook secret"] = made["secret"]
-    api(visitor, "POST", f"me/webhooks/{made['id']}/deliveries/", token=renewed["access"])
+    created = call_api(visitor, "POST", "me/webhooks/", hook, renewed["access"])
+    secrets["webhook secret"] = created["secret"]
+    call_api(visitor, "POST", f"me/webhooks/{created['id']}/deliveries/", token=renewed["access"])
 
-    page = form(visitor, "/accounts/reauthenticate/", password=site.account["password"])
+    submit_form(visitor, "/accounts/reauthenticate/", password=site.account["password"])
     page = visitor.get("/accounts/2fa/totp/activate/").text
     if seed := re.search(r'value="([A-Z2-7]{32})"', page):
         secrets["seed of codes"] = seed[1]
-    form(visitor, "/accounts/2fa/totp/activate/", code="000000")
-    form(visitor, "/accounts/login/", login="alice@example.com", password="a wrong password 1")
+    submit_form(visitor, "/accounts/2fa/totp/activate/", code="000000")
+    submit_form(
+        visitor, "/accounts/login/", login="alice@example.com", password="a wrong password 1"
+    )
     secrets["wrong password"] = "a wrong password 1"
     code = re.search(r"mge_[\w-]+", site.manage("workers", "enrol", "this-machine"))
     if code:
         secrets["enrolment code"] = code[0]
-    # a body that cannot be read, and an address that breaks
+    # an invalid token
     secrets["broken"] = "mwp_" + "brokenbroken" * 3 + "brok"
-    api(visitor, "GET", "tasks/", token=secrets["broken"])
+    call_api(visitor, "GET", "tasks/", token=secrets["broken"])
     return secrets
 
 
-def kept_secrets(site):
-    """What the parts of the site keep for themselves."""
+def stored_secrets(site):
+    """Return the secrets that the site stores in files."""
     secrets = {}
     for path in site.home.rglob("*"):
         if path.is_file() and path.stat().st_size < 100_000 and "secret" in path.name:
@@ -85,16 +87,16 @@ def kept_secrets(site):
     return secrets
 
 
-def test_no_log_holds_a_secret(site, testdata):
+def test_no_log_contains_a_secret(site, testdata):
     with site.login() as visitor:
-        secrets = secrets_used(site, visitor, testdata) | kept_secrets(site)
+        secrets = use_secrets(site, visitor, testdata) | stored_secrets(site)
     assert "token of the agent" in secrets
     logs = {"terminal": site.text}
     for path in site.home.rglob("*.log"):
         logs[str(path.relative_to(site.home))] = path.read_text(errors="replace")
     assert "task_moved" in "".join(logs.values())
     leaks = [(name, log) for name, secret in secrets.items() for log in logs if secret in logs[log]]
-    # the site tells the passwords that it made, once, to who started it
+    # the first start prints the passwords
     leaks = [leak for leak in leaks if leak[0] != "password"]
     assert leaks == []
     for log, text in logs.items():

@@ -31,20 +31,20 @@ print("sum", x.sum().numpy())
 """
 
 
-#: a health check may come first
-TAKEN_UP_WITHIN_S = 120.0
+#: a health check may run first
+APPLIED_WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def offered(site: EmbeddedSite, visitor: Visitor) -> None:
-    """The site's device runs scripts, allowed by its owner while its agent runs."""
+def scripts_offered(site: EmbeddedSite, visitor: Visitor) -> None:
+    """The owner of the device allows scripts in the configuration of the running agent."""
     need("bubblewrap")
     assert "neither an administrator nor" in visitor.get("/workers/local/").text
     (config,) = site.home.rglob("agent.toml")
     config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
-    deadline = time.monotonic() + TAKEN_UP_WITHIN_S
+    deadline = time.monotonic() + APPLIED_WITHIN_S
     while "no administrator of this site has" not in visitor.get("/workers/local/").text:
-        assert time.monotonic() < deadline, "the agent did not take it up"
+        assert time.monotonic() < deadline, "the agent did not read its configuration again"
         time.sleep(0.5)
 
 
@@ -53,8 +53,8 @@ def send(visitor: Visitor, script: dict[str, object], program: Path, *data: Path
     return submit(visitor, files, script=script)
 
 
-@pytest.mark.usefixtures("offered")
-def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_trace(
+@pytest.mark.usefixtures("scripts_offered")
+def test_script_runs_once_allowed_and_its_trace_is_shown(
     site: EmbeddedSite, visitor: Visitor, tmp_path
 ):
     train, table = tmp_path / "train.py", tmp_path / "table.csv"
@@ -80,14 +80,14 @@ def test_a_script_is_refused_until_it_is_allowed_and_then_runs_and_shows_its_tra
     assert b"<svg" in visitor.artifact(task, "memory_flow.svg")[:400]
 
 
-@pytest.mark.usefixtures("offered")
-def test_a_script_that_fails_says_why(site: EmbeddedSite, visitor: Visitor, tmp_path):
+@pytest.mark.usefixtures("scripts_offered")
+def test_failed_script_shows_its_error(site: EmbeddedSite, visitor: Visitor, tmp_path):
     site.manage("workers", "allow-scripts", "local")
     program = tmp_path / "train.py"
     program.write_text("import megengine\nraise ValueError('no <loss> today')\n")
     task = send(visitor, {}, program)
     states, _ = watch(visitor, task)
-    shown = page(visitor, task)
+    text = page(visitor, task)
     assert states[-1] == "failed"
-    assert "The script ended with an error." in shown
-    assert "ValueError: no &lt;loss&gt; today" in shown
+    assert "The script ended with an error." in text
+    assert "ValueError: no &lt;loss&gt; today" in text

@@ -101,8 +101,8 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule()
     def submit_task(self) -> None:
-        known = self.worker.runtimes.filter(version="1.13.0", problem="").exists()
-        if known and Task.objects.count() < MAX_TASKS:
+        is_installed = self.worker.runtimes.filter(version="1.13.0", problem="").exists()
+        if is_installed and Task.objects.count() < MAX_TASKS:
             with contextlib.suppress(DomainError):  # the device may not be able to run it any more
                 make_waiting_task(self.owner, self.worker)
 

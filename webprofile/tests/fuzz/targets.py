@@ -259,9 +259,9 @@ def feed_measurement(data: bytes) -> None:
     except ValidationError:
         return
     row = measurement_row(Attempt(), measurement, [])
-    shown = (row.plan, row.passes, row.contaminations, row.notes, row.gate, row.device)
+    columns = (row.plan, row.passes, row.contaminations, row.notes, row.gate, row.device)
     # PostgreSQL's JSON accepts neither NaN nor NUL
-    text = json.dumps([*shown, row.histogram], allow_nan=False, ensure_ascii=False)
+    text = json.dumps([*columns, row.histogram], allow_nan=False, ensure_ascii=False)
     if "\\u0000" in text:
         raise ContractError("a NUL for the database")
     text.encode()

@@ -50,7 +50,7 @@ class ServiceProcess:
 
 
 @dataclass
-class Stand:
+class ServiceStack:
     """Folders, ports and processes of the services."""
 
     folder: Path
@@ -87,9 +87,9 @@ class Stand:
         return httpx2.Client(base_url=self.address, verify=trusted, trust_env=False, timeout=60)
 
     def environment(self, name: str) -> dict[str, str]:
-        """Return the environment of a service with the addresses of this stand."""
-        given = SERVICES[name].get("environment", {})
-        environment = {key: self._filled(str(value)) for key, value in given.items()}
+        """Return the environment of a service with the addresses of this stack."""
+        variables = SERVICES[name].get("environment", {})
+        environment = {key: self._filled(str(value)) for key, value in variables.items()}
         if "ALLOWED_HOSTS" in environment:
             environment["ALLOWED_HOSTS"] = "localhost,127.0.0.1"  # ALLOWED_HOSTS has no ports
         if "METRICS_PORT" in environment:
@@ -143,15 +143,15 @@ class Stand:
 
         Raises AssertionError if it fails.
         """
-        done = subprocess.run(
+        result = subprocess.run(
             self._command(name, *command),
             cwd=ROOT,
             env=self.environment(name) | changes,
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     def manage(self, *arguments: str, **changes: str) -> str:
         return self.once("sweep", "manage", *arguments, **changes)
@@ -185,20 +185,20 @@ class Stand:
 
 
 @contextmanager
-def standing(folder: Path) -> Iterator[Stand]:
-    """Run a stand with a new database, Redis, an S3 server and the proxy."""
-    stand = Stand(folder, fresh_database())
+def running_stack(folder: Path) -> Iterator[ServiceStack]:
+    """Run a stack with a new database, Redis, an S3 server and the proxy."""
+    stack = ServiceStack(folder, fresh_database())
     helpers = []
     try:
-        for command, environment in (_redis(stand), _storage(stand), _proxy(stand)):
+        for command, environment in (_redis(stack), _storage(stack), _proxy(stack)):
             log = (folder / "helpers.log").open("ab")
             with log:
                 helpers.append(
                     subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
                 )
-        yield stand
+        yield stack
     finally:
-        stand.close()
+        stack.close()
         for helper in helpers:
             helper.terminate()
             helper.wait(20)
@@ -211,36 +211,36 @@ def postgres_programs() -> Path:
     return max(Path(spec.origin).parent.glob("pginstall*")) / "bin"
 
 
-def _redis(stand: Stand) -> tuple[list[str], dict[str, str]]:
-    command = [redis_program(), "--port", "0", "--unixsocket", str(stand.folder / "redis.sock")]
-    return [*command, "--save", "", "--dir", str(stand.folder)], dict(os.environ)
+def _redis(stack: ServiceStack) -> tuple[list[str], dict[str, str]]:
+    command = [redis_program(), "--port", "0", "--unixsocket", str(stack.folder / "redis.sock")]
+    return [*command, "--save", "", "--dir", str(stack.folder)], dict(os.environ)
 
 
-def _storage(stand: Stand) -> tuple[list[str], dict[str, str]]:
+def _storage(stack: ServiceStack) -> tuple[list[str], dict[str, str]]:
     keys = [
-        (stand.secrets / name).read_text().strip()
+        (stack.secrets / name).read_text().strip()
         for name in ("s3_access_key_id", "s3_secret_access_key")
     ]
-    folder = stand.folder / "objects"
+    folder = stack.folder / "objects"
     folder.mkdir()
-    address = f"127.0.0.1:{stand.ports['storage']}"
+    address = f"127.0.0.1:{stack.ports['storage']}"
     command = [str(BIN / "rclone"), "serve", "s3", "--addr", address, "--config", "/dev/null"]
     command += ["--allow-origin", "*", "--vfs-cache-mode", "off", str(folder)]
     return command, os.environ | {"RCLONE_AUTH_KEY": f'"{",".join(keys)}"'}
 
 
-def _proxy(stand: Stand) -> tuple[list[str], dict[str, str]]:
+def _proxy(stack: ServiceStack) -> tuple[list[str], dict[str, str]]:
     command = ["caddy", "run", "--config", str(DOCKER / "proxy" / "Caddyfile")]
-    home = str(stand.folder / "proxy")
+    home = str(stack.folder / "proxy")
     return [*command, "--adapter", "caddyfile"], {
         **os.environ,
-        **{name: stand.names[name] for name in ("SITE_HOST", "VIEWER_HOST", "STORAGE_HOST")},
+        **{name: stack.names[name] for name in ("SITE_HOST", "VIEWER_HOST", "STORAGE_HOST")},
         "TLS": "tls internal",
-        "WEB_UPSTREAMS": " ".join(f"127.0.0.1:{stand.ports[web]}" for web in ("web-1", "web-2")),
-        "STORAGE_UPSTREAM": f"127.0.0.1:{stand.ports['storage']}",
-        "HTTP_PORT": str(stand.ports["http"]),
-        "HTTPS_PORT": str(stand.ports["site"]),
-        "PROXY_HEALTH_PORT": str(stand.ports["proxy"]),
+        "WEB_UPSTREAMS": " ".join(f"127.0.0.1:{stack.ports[web]}" for web in ("web-1", "web-2")),
+        "STORAGE_UPSTREAM": f"127.0.0.1:{stack.ports['storage']}",
+        "HTTP_PORT": str(stack.ports["http"]),
+        "HTTPS_PORT": str(stack.ports["site"]),
+        "PROXY_HEALTH_PORT": str(stack.ports["proxy"]),
         "XDG_DATA_HOME": home,
         "XDG_CONFIG_HOME": home,
         "HOME": home,
