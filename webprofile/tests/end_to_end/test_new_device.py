@@ -72,7 +72,7 @@ def paste(line: str, folder: Path, megengine_python: str) -> str:
 
 @dataclass(frozen=True)
 class NewDevice:
-    """The device that the command device, and the output of the command."""
+    """The device that the command installed, and the output of the command."""
 
     home: Path
     line: str
