@@ -85,11 +85,11 @@ async def test_message_reaches_current_members_of_its_group(layer):
     await layer.group_add("worker.1", leaving)
     await layer.group_add("worker.2", leaving)
     await layer.group_discard("worker.1", leaving)
-    receiver = [asyncio.create_task(layer.receive(channel)) for channel in (staying, leaving)]
-    await send_until_received(layer, receiver[0])
-    assert not receiver[1].done()
+    receivers = [asyncio.create_task(layer.receive(channel)) for channel in (staying, leaving)]
+    await send_until_received(layer, receivers[0])
+    assert not receivers[1].done()
     await layer.group_send("worker.2", {"type": "other"})
-    assert await asyncio.wait_for(receiver[1], 10) == {"type": "other"}
+    assert await asyncio.wait_for(receivers[1], 10) == {"type": "other"}
 
 
 @pytest.mark.exhaustive
@@ -121,14 +121,14 @@ async def test_sender_is_not_blocked_by_a_hanging_redis(redis, layer):
 
 
 async def test_thread_sends_to_many_groups_and_reconnects(redis, layer):
-    receiver = []
+    receivers = []
     for group in ("worker.1", "worker.2"):
         channel = await layer.new_channel()
         await layer.group_add(group, channel)
-        receiver.append(asyncio.create_task(layer.receive(channel)))
+        receivers.append(asyncio.create_task(layer.receive(channel)))
     message = {"type": "poke"}
     await asyncio.to_thread(layer.send_to_groups, {"worker.1", "worker.2", "worker.3"}, message)
-    assert await asyncio.wait_for(asyncio.gather(*receiver), 10) == [message, message]
+    assert await asyncio.wait_for(asyncio.gather(*receivers), 10) == [message, message]
     # a closed connection loses no message
     with Redis.from_url(f"redis://127.0.0.1:{redis.port}/0") as other:
         assert other.client_kill_filter(_type="normal", skipme=True)
