@@ -74,7 +74,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     theme = models.CharField(
         _("colours"), max_length=5, choices=Theme, blank=True, default=Theme.SYSTEM
     )
-    #: maximum number of tasks that wait or run at once; None for the setting `TASKS_PER_USER`
+    #: maximum number of tasks that have not ended; None for the setting `TASKS_PER_USER`
     task_limit = models.PositiveIntegerField(
         _("tasks at once"),
         null=True,

@@ -224,7 +224,7 @@ def reactivate_user(user: User, *, by: User | None) -> bool:
 
 @transaction.atomic
 def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
-    """Limit how many tasks of a user may wait or run at once; None for the limit of the site.
+    """Limit the tasks of a user that have not ended; None for the limit of the site.
 
     Raises DomainError not_administrator if `by` has lost that role.
     """

@@ -73,7 +73,8 @@ class ComparisonResult:
 def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     """Compare two to eight profiles with the first of them.
 
-    Raises DomainError: comparison_large, profile_damaged, storage_unreachable.
+    Raises DomainError: comparison_large, operators_none, profile_damaged, profile_outdated,
+    storage_unreachable.
     """
     if (operators := _operators(profiles)) > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)

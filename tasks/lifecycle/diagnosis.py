@@ -6,22 +6,29 @@ raises (`lar::...`).
 """
 
 import re
+import signal
 
 from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Reason
 
 SIGNAL_BASE = 128
-KILLED = SIGNAL_BASE + 9
-#: SIGXFSZ: the process exceeded the limit on the size of a file
-FILE_TOO_LARGE = SIGNAL_BASE + 25
-SIGNALS = {
-    132: "SIGILL",
-    134: "SIGABRT",
-    136: "SIGFPE",
-    137: "SIGKILL",
-    139: "SIGSEGV",
-    153: "SIGXFSZ",
+EXIT_SIGKILL = SIGNAL_BASE + signal.SIGKILL
+#: the process exceeded the limit on the size of a file
+EXIT_SIGXFSZ = SIGNAL_BASE + signal.SIGXFSZ
+#: names of signals by exit code
+CRASH_SIGNALS = {
+    SIGNAL_BASE + number: number.name
+    for number in (
+        signal.SIGILL,
+        signal.SIGTRAP,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        signal.SIGXFSZ,
+    )
 }
 
 Patterns = tuple[tuple[re.Pattern[str], Reason], ...]
@@ -43,6 +50,9 @@ _BY_CAUSE = {
     "header": Reason.INPUT_UNREADABLE,
     "size": Reason.INPUT_UNREADABLE,
     "json": Reason.INPUT_UNREADABLE,
+    "literal": Reason.INPUT_WRONG,
+    "name": Reason.INPUT_WRONG,
+    "too_large": Reason.INPUT_WRONG,
 }
 #: messages of the wheel's front end about invalid inputs
 _BY_INPUT = _compiled(
@@ -143,14 +153,15 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     if known := ENDS[report.reason].reason:
         return known.value, report.detail
     if report.reason == EndReason.INPUT_WRONG:
-        reason = _BY_CAUSE.get(report.cause) or _of_input(report.detail)
+        # agents before `cause` describe the input in words only
+        reason = _BY_CAUSE[report.cause] if report.cause in _BY_CAUSE else _of_input(report.detail)
         return reason.value, report.detail
     cause = _cause(log_tail)
     reason = _reason(report, log_tail, cause)
     if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):
         return Reason.INPUT_MISSING.value, "; ".join(filter(None, [not_given[0], cause]))
     if reason is Reason.CRASHED:
-        return reason.value, SIGNALS[report.exit_code or 0]
+        return reason.value, CRASH_SIGNALS[report.exit_code or 0]
     if reason is Reason.OPTIMIZATION_FAILED and (failed := _FAILED_PASS.search(log_tail)):
         return reason.value, f"optimization pass {failed[1]}: {cause}"
     return reason.value, cause or report.detail
@@ -166,16 +177,16 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     # the script's zip, or a file that should lie beside it
     if report.reason == EndReason.INPUT_WRONG:
         return Reason.SCRIPT_UNREADABLE.value, report.detail
-    if report.exit_code == KILLED:
+    if report.exit_code == EXIT_SIGKILL:
         return Reason.OUT_OF_MEMORY.value, report.detail
-    if report.exit_code == FILE_TOO_LARGE:
+    if report.exit_code == EXIT_SIGXFSZ:
         return Reason.OUTPUT_TOO_LARGE.value, report.detail
     # prefer the agent's detail: the traceback may lie before the part of the log that is kept
     detail = "" if _SIGNAL.fullmatch(report.detail) else report.detail
     exception = detail or _exception_line(log_tail)
     reason = _first(_BY_EXCEPTION, exception)
-    if reason is None and report.exit_code in SIGNALS:
-        return Reason.CRASHED.value, exception or SIGNALS[report.exit_code]
+    if reason is None and report.exit_code in CRASH_SIGNALS:
+        return Reason.CRASHED.value, exception or CRASH_SIGNALS[report.exit_code]
     return (reason or Reason.RUN_FAILED).value, exception or report.detail
 
 
@@ -200,11 +211,11 @@ def _reason(report: AttemptFinished, log_tail: str, cause: str) -> Reason:
         return Reason.MODEL_TOO_NEW
     if reason:
         return reason
-    if report.exit_code == KILLED:
+    if report.exit_code == EXIT_SIGKILL:
         return Reason.OUT_OF_MEMORY
-    if report.exit_code == FILE_TOO_LARGE:
+    if report.exit_code == EXIT_SIGXFSZ:
         return Reason.OUTPUT_TOO_LARGE
-    if report.exit_code in SIGNALS and not cause:
+    if report.exit_code in CRASH_SIGNALS and not cause:
         return Reason.CRASHED
     return Reason.RUN_FAILED
 

@@ -144,7 +144,7 @@ def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     ).exclude(state=TaskState.FINISHED)
     for copy in same.order_by("-pk"):
         # the user may have created another one with changes
-        if _comparable(copy) == _comparable(task):
+        if _comparable(copy, owner) == _comparable(task, owner):
             return copy, None
     for file in task.files.all():
         check_stored(file)
@@ -154,10 +154,13 @@ def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
     return create_task(owner=owner, worker=worker, request=request), request
 
 
-def _comparable(task: Task) -> tuple[Any, ...]:
+def _comparable(task: Task, owner: User) -> tuple[Any, ...]:
     """Return the parts of a task's request by which copies are compared."""
-    device = (task.worker_id, task.runtime_version) if task.target is None else task.target
-    return device, task.options, task.plan, task.inputs, task.seed, task.title, task.script
+    request = request_of(task)
+    files = tuple(replace(file, source="", etag="") for file in request.files)
+    priority = allowed_priority(owner, request.priority)
+    device = task.worker_id if request.target is None else None
+    return device, replace(request, files=files, priority=priority, copied_from=None)
 
 
 @transaction.atomic

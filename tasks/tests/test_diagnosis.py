@@ -95,6 +95,8 @@ def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
     ("exit_code", "log", "code"),
     [
         (139, "", "crashed"),
+        (135, "", "crashed"),
+        (133, "", "crashed"),
         (132, "iter 0/10\n", "crashed"),
         (137, "", "out_of_memory"),
         (134, "what():  failed to malloc 12884901888 bytes", "out_of_memory"),
@@ -231,6 +233,13 @@ def test_recorded_output_for_a_bad_file_gives_its_reason(testdata, file, code):
 def test_input_rejected_by_the_agent_gives_its_reason(detail, code):
     reason, text = diagnose(final_report(None, EndReason.INPUT_WRONG, detail), "")
     assert (reason, text) == (code, detail)
+
+
+def test_cause_given_by_the_agent_decides_and_not_the_name_of_an_input():
+    detail = 'Input "header" takes 8 GiB, but only 4 GiB are free.'
+    report = final_report(None, EndReason.INPUT_WRONG, detail)
+    report = report.model_copy(update={"cause": "too_large"})
+    assert diagnose(report, "") == ("input_wrong", detail)
 
 
 WHEEL = [

@@ -194,6 +194,18 @@ def test_double_click_on_rerun_creates_one_task(client, ended_task):
     assert Task.objects.count() == 3
 
 
+@pytest.mark.parametrize("change", [{"time_limit_s": 77}, {"priority": -1}, "file"])
+def test_rerun_beside_a_changed_copy_creates_another_task(client, ended_task, change):
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
+    changed = Task.objects.latest("pk")
+    if change == "file":
+        changed.files.update(md5="0" * 32)
+    else:
+        Task.objects.filter(pk=changed.pk).update(**change)
+    client.post(f"/tasks/{ended_task.pk}/rerun/")
+    assert Task.objects.count() == 3
+
+
 def test_rerun_after_the_copy_ended_creates_another_task(client, ended_task):
     client.post(f"/tasks/{ended_task.pk}/rerun/")
     cancel_task(Task.objects.latest("pk"))

@@ -112,7 +112,8 @@ def submit_batch(args: argparse.Namespace) -> int:
         if args.dry_run:
             _print_matrix(cells, as_json=args.json)
             return _print_quota(len(cells), quota, waits=args.wait)
-        rows = _submit(run, cells, may_wait=args.wait)
+        # with a limit of 0 no task of the user ever ends
+        rows = _submit(run, cells, may_wait=args.wait and quota.get("limit") != 0)
         names = {
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
         }

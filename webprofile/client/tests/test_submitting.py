@@ -316,6 +316,14 @@ def test_submit_beyond_the_task_limit_waits_or_is_refused(client, alice):
     assert "all of these fit" in client.run(*arguments, "--no-wait").stderr
 
 
+def test_submit_does_not_wait_for_room_if_the_limit_is_zero(client, alice):
+    alice.task_limit = 0
+    alice.save()
+    process = client.run("submit", "-m", "net.mge", "-w", "x86-1", code=1)
+    assert "refused" in process.stderr
+    assert not Task.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
