@@ -16,8 +16,8 @@ from agent.inventory import LocalRuntime
 from agent.link.retries import Policies, Policy
 from agent.protocol import RuntimeInfo
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run, wait_until
-from agent.tests.scripted import Scripted, allow_scripts
-from agent.tests.warmed import Warmed
+from agent.tests.script_device import ScriptDevice, allow_scripts
+from agent.tests.warm_device import WarmDevice
 
 QUICK = Policies(
     download=Policy(tries=3, first_s=0.01, most_s=0.02),
@@ -39,7 +39,7 @@ class AgentDevice:
         self.spool = folder / "spool"
         self.changes: dict[str, Any] = {}
         self.runtimes: dict[str, LocalRuntime] = {}
-        # none: what is tested must not depend on what this machine has installed
+        # none, so that tests do not depend on the programs of this machine
         self.sandbox = Sandbox()
         self.running: asyncio.Task[None] | None = None
         self.install()
@@ -78,7 +78,7 @@ class AgentDevice:
         folder = self.spool / "attempts"
         return sorted(folder.iterdir()) if folder.exists() else []
 
-    async def forgets_all(self) -> None:
+    async def wait_until_forgotten(self) -> None:
         await wait_until(lambda: not self.attempts())
 
 
@@ -102,14 +102,16 @@ async def device(tmp_path: Path, server: FakeServer) -> AsyncIterator[AgentDevic
 
 
 @pytest.fixture
-def warmed(device: AgentDevice, monkeypatch: pytest.MonkeyPatch) -> Warmed:
+def warm_device(device: AgentDevice, monkeypatch: pytest.MonkeyPatch) -> WarmDevice:
     monkeypatch.setattr(process_pool, "REST_S", 0.1)
-    return Warmed(device)
+    return WarmDevice(device)
 
 
 @pytest.fixture
-async def scripted(device: AgentDevice, server: FakeServer, megengine_python: str) -> Scripted:
+async def script_device(
+    device: AgentDevice, server: FakeServer, megengine_python: str
+) -> ScriptDevice:
     """A started device that runs scripts with MegEngine."""
     allow_scripts(device, megengine_python)
     device.start()
-    return Scripted(device, server)
+    return ScriptDevice(device, server)

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 class CuttingProxy:
     """The behaviour of the proxy. `down`, `up`: bytes after which the next connections break.
 
-    questions: the head of each request; received: bytes sent to the client, by connection
+    request_heads: the head of each request; received: bytes sent to the client, by connection
     """
 
     address: str
     down: list[int] = field(default_factory=list)
     up: list[int] = field(default_factory=list)
-    #: after how many bytes down it stays open and says nothing more
+    #: bytes after which the next connections stay open but forward no more responses
     silent: list[int] = field(default_factory=list)
-    #: before each 64 KiB that go up
+    #: delay before each 64 KiB of a request
     slow_s: float = 0.0
-    questions: list[str] = field(default_factory=list)
+    request_heads: list[str] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class CuttingProxy:
     @property
     def ranges(self) -> list[str]:
         """Return the Range header of each GET, empty for the whole file."""
-        heads = [head for head in self.questions if head.startswith("GET")]
+        heads = [head for head in self.request_heads if head.startswith("GET")]
         return [_header(head, "range") for head in heads]
 
 
@@ -61,24 +61,24 @@ def _header(head: str, name: str) -> str:
 def cutting_proxy(target: tuple[str, int]) -> Iterator[CuttingProxy]:
     """Run a proxy to `target` that breaks connections."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        cuts = CuttingProxy(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        thread = threading.Thread(target=_serve, args=(listener, target, cuts))
+        proxy = CuttingProxy(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        thread = threading.Thread(target=_serve, args=(listener, target, proxy))
         thread.start()
         try:
-            yield cuts
+            yield proxy
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
 
 
-def _serve(listener: socket.socket, target: tuple[str, int], cuts: CuttingProxy) -> None:
+def _serve(listener: socket.socket, target: tuple[str, int], proxy: CuttingProxy) -> None:
     threads = []
     while True:
         try:
             client, _ = listener.accept()
         except OSError:
             break
-        thread = threading.Thread(target=_connect, args=(client, target, cuts))
+        thread = threading.Thread(target=_connect, args=(client, target, proxy))
         thread.start()
         threads.append((client, thread))
     for client, thread in threads:
@@ -86,42 +86,42 @@ def _serve(listener: socket.socket, target: tuple[str, int], cuts: CuttingProxy)
         thread.join()
 
 
-def _connect(client: socket.socket, target: tuple[str, int], cuts: CuttingProxy) -> None:
-    place = len(cuts.sent)
-    cuts.sent.append(0)
-    cuts.received.append(0)
-    up = cuts.up.pop(0) if cuts.up else None
-    down = cuts.down.pop(0) if cuts.down else None
-    silent = cuts.silent.pop(0) if cuts.silent else None
+def _connect(client: socket.socket, target: tuple[str, int], proxy: CuttingProxy) -> None:
+    index = len(proxy.sent)
+    proxy.sent.append(0)
+    proxy.received.append(0)
+    up = proxy.up.pop(0) if proxy.up else None
+    down = proxy.down.pop(0) if proxy.down else None
+    silent = proxy.silent.pop(0) if proxy.silent else None
     with client, socket.create_connection(target) as server:
-        cuts.open_now += [client, server]
+        proxy.open_now += [client, server]
 
-        def answer() -> None:
+        def forward_response() -> None:
             for data in _until_cut(server, down):
-                if silent is None or cuts.received[place] < silent:
+                if silent is None or proxy.received[index] < silent:
                     client.sendall(data)
-                    cuts.received[place] += len(data)
+                    proxy.received[index] += len(data)
 
-        def ask() -> None:
+        def forward_requests() -> None:
             for data in _until_cut(client, up):
                 if data.startswith((b"GET ", b"PUT ", b"POST ")):
-                    cuts.questions.append(data.partition(b"\r\n\r\n")[0].decode("latin-1"))
-                time.sleep(cuts.slow_s)
+                    proxy.request_heads.append(data.partition(b"\r\n\r\n")[0].decode("latin-1"))
+                time.sleep(proxy.slow_s)
                 server.sendall(data)
-                cuts.sent[place] += len(data)
+                proxy.sent[index] += len(data)
 
-        def ends(act: Callable[[], None]) -> None:
+        def run_and_close(act: Callable[[], None]) -> None:
             with contextlib.suppress(OSError):
                 act()
             _end(client)
             _end(server)
 
-        back = threading.Thread(target=ends, args=(answer,))
+        back = threading.Thread(target=run_and_close, args=(forward_response,))
         back.start()
-        ends(ask)
+        run_and_close(forward_requests)
         back.join()
-        cuts.open_now.remove(client)
-        cuts.open_now.remove(server)
+        proxy.open_now.remove(client)
+        proxy.open_now.remove(server)
 
 
 def _until_cut(source: socket.socket, limit: int | None) -> Iterator[bytes]:

@@ -42,12 +42,12 @@ from agent.protocol import (
     decode_agent,
     encode,
 )
-from agent.tests.http_sites import Answering
+from agent.tests.http_sites import QuietHandler
 
 TOKEN = "mgw_secret"
 MODEL = b"mgv2" * 100
 #: for events that take much less time unless the machine is busy
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 def npy_bytes(values: list[Any]) -> bytes:
@@ -58,13 +58,13 @@ def npy_bytes(values: list[Any]) -> bytes:
 
 
 class Storage:
-    """Object storage: GET returns `files`, PUT fills `stored`, after the statuses in `refusals`."""
+    """Object storage: GET returns `files`, PUT fills `stored`. `error_statuses` come first."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {"model.mge": MODEL, "data.npy": npy_bytes([1.0, 2.0, 3.0])}
         self.stored: dict[str, bytes] = {}
         self.put_headers: list[dict[str, str]] = []
-        self.refusals: dict[str, list[int]] = {}
+        self.error_statuses: dict[str, list[int]] = {}
         self.requests: list[str] = []
         self.delay_s = 0.0
         self.closing = threading.Event()
@@ -98,21 +98,21 @@ class Storage:
 
 
 def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
-    class StorageHandler(Answering):
+    class StorageHandler(QuietHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
         timeout = 10
 
         def do_GET(self) -> None:
             name = self._name()
-            if not self._refused(name):
+            if not self._sent_error(name):
                 storage.closing.wait(storage.delay_s)
                 self.answer(200, storage.files[name])
 
         def do_PUT(self) -> None:
             name = self._name()
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if not self._refused(name):
+            if not self._sent_error(name):
                 storage.stored[name] = body
                 storage.put_headers.append(dict(self.headers))
                 self.answer(200, b"")
@@ -122,10 +122,10 @@ def _make_handler(storage: Storage) -> type[BaseHTTPRequestHandler]:
             storage.requests.append(f"{self.command} {name}")
             return name
 
-        def _refused(self, name: str) -> bool:
-            waiting = storage.refusals.get(name)
-            if waiting:
-                self.answer(waiting.pop(0), b"no")
+        def _sent_error(self, name: str) -> bool:
+            statuses = storage.error_statuses.get(name)
+            if statuses:
+                self.answer(statuses.pop(0), b"no")
                 return True
             return False
 
@@ -202,8 +202,8 @@ class FrontServer:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._inner_port)
         with contextlib.closing(inner_writer):
             inner_writer.write(head)
-            ways = (self._pump(reader, inner_writer), self._pump(inner_reader, writer))
-            await asyncio.gather(*ways, return_exceptions=True)
+            directions = (self._pump(reader, inner_writer), self._pump(inner_reader, writer))
+            await asyncio.gather(*directions, return_exceptions=True)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one direction until its end, including the end."""
@@ -220,15 +220,15 @@ class FakeServer:
 
     def __init__(self, storage: Storage, port: int = 0) -> None:
         self.storage, self.port = storage, port
-        self.seen: list[AgentMessage] = []
+        self.received: list[AgentMessage] = []
         self.times: list[float] = []
         self.acks = {"attempt.accepted", "attempt.finished"}
         self.answers_uploads = True
-        #: file -> why it must not be stored
-        self.refused: dict[str, str] = {}
+        #: name of a file -> reason why the server rejects it
+        self.rejected_files: dict[str, str] = {}
         self.welcomes = True
         self.heartbeat_s = 60.0
-        self.refuse_status: int | None = None
+        self.reject_status: int | None = None
         self.authorization: list[str] = []
         self.connection: ServerConnection | None = None
         self.front = FrontServer()
@@ -256,12 +256,12 @@ class FakeServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def order(self, **changes: Any) -> Start:
+    def make_order(self, **changes: Any) -> Start:
         facts = {
             "attempt": uuid.uuid4(),
             "runtime": "1.13.0",
             "model": self.storage.input_file("model.mge"),
-            # the programs of these tests are not asked what the model's inputs are
+            # most programs of these tests do not list the inputs of the model
             "fill": False,
             "timeout_s": 30,
             "grace_s": 0.3,
@@ -278,55 +278,55 @@ class FakeServer:
         connection, self.connection = self.connection, None
         await connection.close(code)
 
-    async def wait(self, predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    async def wait(self, predicate: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(predicate)
 
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [message for message in self.seen if isinstance(message, kind)]
+    def messages(self, kind: type[Any]) -> list[Any]:
+        return [message for message in self.received if isinstance(message, kind)]
 
     async def expect(self, kind: type[Any], count: int = 1) -> Any:
         """Wait for the count-th message of this kind and return it."""
-        await self.wait(lambda: len(self.of(kind)) >= count)
-        return self.of(kind)[count - 1]
+        await self.wait(lambda: len(self.messages(kind)) >= count)
+        return self.messages(kind)[count - 1]
 
-    async def ask(self, **changes: Any) -> Start:
-        """Order an attempt."""
-        order = self.order(**changes)
+    async def send_order(self, **changes: Any) -> Start:
+        """Order an attempt; return the order."""
+        order = self.make_order(**changes)
         await self.send(order)
         return order
 
-    async def begin(self, **changes: Any) -> Start:
+    async def start_attempt(self, **changes: Any) -> Start:
         """Order an attempt and wait until its process runs."""
-        order = await self.ask(**changes)
+        order = await self.send_order(**changes)
         await self.wait(
-            lambda: order.attempt in {started.attempt for started in self.of(AttemptStarted)}
+            lambda: order.attempt in {started.attempt for started in self.messages(AttemptStarted)}
         )
         return order
 
     async def run(self, **changes: Any) -> AttemptFinished:
         """Order an attempt and wait for its end."""
-        return await self.end_of(await self.ask(**changes))
+        return await self.wait_for_end(await self.send_order(**changes))
 
     def between(self, begin_s: float, end_s: float) -> list[AgentMessage]:
         """Return the messages received between two monotonic times."""
-        pairs = zip(self.seen, self.times, strict=True)
+        pairs = zip(self.received, self.times, strict=True)
         return [message for message, at in pairs if begin_s < at < end_s]
 
-    async def end_of(self, order: Start, timeout_s: float = PATIENCE_S) -> AttemptFinished:
-        def ends() -> list[AttemptFinished]:
-            return [end for end in self.of(AttemptFinished) if end.attempt == order.attempt]
+    async def wait_for_end(self, order: Start, timeout_s: float = TIMEOUT_S) -> AttemptFinished:
+        def find_ends() -> list[AttemptFinished]:
+            return [end for end in self.messages(AttemptFinished) if end.attempt == order.attempt]
 
-        await self.wait(lambda: bool(ends()), timeout_s)
-        return ends()[0]
+        await self.wait(lambda: bool(find_ends()), timeout_s)
+        return find_ends()[0]
 
     def log_text(self) -> str:
         return self.storage.stored["log.txt"].decode()
 
     async def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         self.authorization.append(request.headers.get("Authorization", ""))
-        if self.refuse_status is not None:
-            return connection.respond(HTTPStatus(self.refuse_status), "no\n")
+        if self.reject_status is not None:
+            return connection.respond(HTTPStatus(self.reject_status), "no\n")
         assert request.path == "/ws/agent/"
         return None
 
@@ -350,7 +350,7 @@ class FakeServer:
                 await connection.send(encode(welcome))
                 self.connection = connection
             async with self._changed:
-                self.seen.append(message)
+                self.received.append(message)
                 self.times.append(time.monotonic())
                 self._changed.notify_all()
             await self._answer(connection, message)
@@ -360,8 +360,8 @@ class FakeServer:
             await connection.send(encode(Ack(of=message.type, attempt=message.attempt)))
         if isinstance(message, AttemptUploads) and self.answers_uploads:
             targets = tuple(
-                UploadTarget(name=file.name, url="", refused=self.refused[file.name])
-                if file.name in self.refused
+                UploadTarget(name=file.name, url="", refused=self.rejected_files[file.name])
+                if file.name in self.rejected_files
                 else UploadTarget(
                     name=file.name, url=self.storage.url(file.name), headers={"X-Given": "1"}
                 )
@@ -383,7 +383,7 @@ def write_profile(text='{"graph_exec": {}}'):
             open(argument.split("=", 1)[1], "w").write(text)
 """
 
-HONEST = """\
+NORMAL_RUN = """\
 say("load model: 55.830ms")
 say("=== prepare: 5.544ms; going to warmup")
 say("warm up 0  159.245ms")
@@ -395,7 +395,7 @@ write_profile()
 """
 
 
-def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
+def make_load_and_run(folder: Path, body: str = NORMAL_RUN) -> Path:
     """Write a program whose behaviour is the script `body`."""
     path = folder / "load_and_run"
     # -S -E: no site packages, a start within 20 ms
@@ -404,8 +404,8 @@ def make_load_and_run(folder: Path, body: str = HONEST) -> Path:
     return path
 
 
-#: an agent in a process of its own; behind its spool the kind of its runtime, whether it is boxed,
-#: the interpreter of a wheel that runs scripts (or nothing), and the command
+#: program of an agent; arguments: URL of the server, spool, kind of the runtime, whether it uses
+#: the sandbox, Python of a wheel that runs scripts (or nothing), and the command of the runtime
 _AGENT = """\
 import asyncio, sys
 from pathlib import Path
@@ -439,8 +439,8 @@ async def start_agent(
     return await asyncio.create_subprocess_exec(sys.executable, "-c", _AGENT, *words)
 
 
-def survivors(attempt: uuid.UUID) -> list[int]:
-    """Return the processes that have the attempt's mark."""
+def marked_processes(attempt: uuid.UUID) -> list[int]:
+    """Return the pids of the processes that have the mark of an attempt."""
     variable, pids = f"{ATTEMPT_VARIABLE}={attempt}".encode(), []
     for pid in read_pids():
         with contextlib.suppress(OSError):
@@ -455,7 +455,7 @@ def is_alive(pid: int) -> bool:
     return row is not None and row.state not in "ZX"
 
 
-async def wait_until(predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+async def wait_until(predicate: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
     """Poll until a condition is true."""
     async with asyncio.timeout(timeout_s):
         while not predicate():

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseServer
 
 
-class Answering(BaseHTTPRequestHandler):
+class QuietHandler(BaseHTTPRequestHandler):
     """Request handler that writes complete responses and logs nothing."""
 
     def answer(self, status: int, body: bytes) -> None:
@@ -33,14 +33,14 @@ def serving(server: BaseServer) -> Iterator[None]:
         thread.join()
 
 
-class FileSite:
-    """A site that answers each request with what `reply` returns; `asked` are the paths."""
+class HttpSite:
+    """A site that answers each request with what `reply` returns; and records the paths."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         site = self
 
-        class SiteHandler(Answering):
+        class SiteHandler(QuietHandler):
             def do_GET(self) -> None:
                 self._reply(b"")
 
@@ -48,7 +48,7 @@ class FileSite:
                 self._reply(self.rfile.read(int(self.headers["Content-Length"])))
 
             def _reply(self, body: bytes) -> None:
-                site.asked.append(self.path)
+                site.requested_paths.append(self.path)
                 authorization = self.headers.get("Authorization", "")
                 self.answer(*site.reply(self.path, authorization, body))
 

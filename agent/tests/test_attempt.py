@@ -28,8 +28,10 @@ from agent.tests.fakes import MODEL, TOKEN, FakeServer, wait_until
 async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, storage):
     device.start()
     begin = time.monotonic()
-    order = await server.ask(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
-    end = await server.end_of(order)
+    order = await server.send_order(
+        data=(storage.input_file("data.npy", "data"),), options={"iter": 3}
+    )
+    end = await server.wait_for_end(order)
 
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
     assert end.log_end == ""
@@ -43,18 +45,18 @@ async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, st
     assert json.loads(storage.stored["profile.json"]) == {"graph_exec": {}}
     assert "finished test #0" in server.log_text()
     assert all(headers["X-Given"] == "1" for headers in storage.put_headers)
-    started = server.of(AttemptStarted)[0]
+    started = server.messages(AttemptStarted)[0]
     assert started.command.endswith(
         "load_and_run model.mge --input=data:input_0.npy --no_sanity_check --iter=3 "
         "--profile=profile.json"
     )
-    kinds = [m.type for m in server.seen if m.type not in ("attempt.log", "heartbeat")]
+    kinds = [m.type for m in server.received if m.type not in ("attempt.log", "heartbeat")]
     assert kinds[0] == "hello"
     assert kinds[-2:] == ["attempt.uploads", "attempt.finished"]
-    assert server.of(AttemptAccepted)
+    assert server.messages(AttemptAccepted)
 
 
-async def test_the_agent_says_who_it_is(device, server):
+async def test_hello_contains_the_token_runtimes_and_facts(device, server):
     device.start()
     hello = await server.expect(Hello)
     assert server.authorization == [f"Bearer {TOKEN}"]
@@ -64,7 +66,7 @@ async def test_the_agent_says_who_it_is(device, server):
     assert hello.running == frozenset()
 
 
-LOOK = """
+PROBE = """
 say("cwd " + " ".join(sorted(os.listdir("."))) + " of " + os.path.basename(os.getcwd()))
 say("bytes " + str(os.path.getsize("model.mge")))
 for name in sorted(os.environ): say("env " + name + "=" + os.environ[name])
@@ -79,17 +81,17 @@ write_profile()
 
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
-async def test_the_process_sees_its_files_and_no_secret(warmed, device, server, is_warm):
+async def test_a_run_has_its_files_and_limits_but_no_secrets(warm_device, device, server, is_warm):
     if is_warm:
-        warmed.install(LOOK)
+        warm_device.install(PROBE)
     else:
-        device.install(LOOK)
+        device.install(PROBE)
     device.changes["memory_limit_bytes"] = 5 << 30
     device.start()
     if is_warm:
-        await warmed.waits()
+        await warm_device.wait_for_processes()
     await server.run()
-    assert "cold" not in warmed.started()
+    assert "cold" not in warm_device.start_kinds()
     text = server.log_text()
     assert "cwd model.mge of work\n" in text
     assert f"bytes {len(MODEL)}\n" in text
@@ -107,43 +109,45 @@ async def test_the_process_sees_its_files_and_no_secret(warmed, device, server, 
     assert len(names) <= 15
 
 
-async def test_a_second_order_of_the_same_attempt_runs_once(device, server, storage):
+async def test_an_order_that_is_sent_twice_runs_once(device, server, storage):
     device.start('say("run"); time.sleep(0.3); write_profile()')
-    order = await server.ask()
+    order = await server.send_order()
     await server.expect(AttemptAccepted)
     await server.send(order)
     await server.expect(AttemptAccepted, 2)
-    await server.end_of(order)
-    assert len(server.of(AttemptStarted)) == 1
+    await server.wait_for_end(order)
+    assert len(server.messages(AttemptStarted)) == 1
     assert server.log_text() == "run\n"
 
 
 async def test_acceptance_is_repeated_until_acknowledged(device, server):
     device.start("time.sleep(20)")
     server.acks.discard("attempt.accepted")
-    await server.ask()
+    await server.send_order()
     await server.expect(AttemptAccepted, 3)
     server.acks.add("attempt.accepted")
-    count = len(server.of(AttemptAccepted)) + 1
+    count = len(server.messages(AttemptAccepted)) + 1
     await server.expect(AttemptAccepted, count)
     await asyncio.sleep(0.3)
-    assert len(server.of(AttemptAccepted)) <= count + 1
+    assert len(server.messages(AttemptAccepted)) <= count + 1
 
 
-async def test_a_finished_attempt_is_repeated_until_acknowledged_and_then_forgotten(
+async def test_the_end_is_repeated_until_acknowledged_and_then_forgotten(
     device: AgentDevice, server: FakeServer
 ):
     server.acks.discard("attempt.finished")
     device.start()
-    await server.ask()
+    await server.send_order()
     await server.expect(AttemptFinished, 3)
-    assert len(set(server.of(AttemptFinished))) == 1
+    assert len(set(server.messages(AttemptFinished))) == 1
     assert len(device.attempts()) == 1
     server.acks.add("attempt.finished")
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_a_disk_that_is_full_at_the_end_costs_no_result(device, server, storage, monkeypatch):
+async def test_the_result_survives_a_disk_that_is_full_at_the_end(
+    device, server, storage, monkeypatch
+):
     write = Folder.write
 
     def full(folder, **changes):
@@ -156,13 +160,11 @@ async def test_a_disk_that_is_full_at_the_end_costs_no_result(device, server, st
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert {file.name for file in end.files} == set(storage.stored)
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
 @pytest.mark.parametrize("does", ["sys.exit(120)", "pass"], ids=["fails", "leaves nothing"])
-async def test_what_a_run_does_on_a_full_disk_is_no_fault_of_its_model(
-    device, server, monkeypatch, does
-):
+async def test_a_failure_on_a_full_disk_is_an_error_of_the_agent(device, server, monkeypatch, does):
     was_full = device.folder / "was-full"
     usage = shutil.disk_usage
 
@@ -178,9 +180,7 @@ async def test_what_a_run_does_on_a_full_disk_is_no_fault_of_its_model(
 
 
 @pytest.mark.parametrize("name", ["measurement.json", "manifest.json"])
-async def test_a_record_that_a_full_disk_cut_short_is_not_stored(
-    device, server, storage, monkeypatch, name
-):
+async def test_a_truncated_result_file_is_not_uploaded(device, server, storage, monkeypatch, name):
     write = Path.write_text
 
     def full(path, text, **how):
@@ -196,10 +196,10 @@ async def test_a_record_that_a_full_disk_cut_short_is_not_stored(
     assert {file.name for file in end.files} == set(storage.stored)
     assert "profile.json" in storage.stored
     assert name not in storage.stored
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
+async def test_the_end_of_a_failed_run_contains_the_last_output(device, server):
     device.start('say("x" * 5000); say("lar::ModelError: it is none"); sys.exit(3)')
     end = await server.run()
     assert end.log_end.endswith("lar::ModelError: it is none\n")
@@ -207,17 +207,17 @@ async def test_the_end_of_a_failure_says_what_was_printed_last(device, server):
 
 
 @pytest.mark.parametrize("character", ["\x01", "🙂"])
-async def test_an_end_arrives_whatever_was_printed(device, server, character):
+async def test_output_with_special_characters_fits_into_the_end(device, server, character):
     device.start(f"say({character!r} * 12000); sys.exit(3)")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 3)
     assert len(end.log_end) >= 2500
     assert set(end.log_end) == {character, "\n"}
     assert len(encode(end).encode()) <= MAX_FRAME_BYTES
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_an_end_arrives_whatever_a_file_is_called(device, server):
+async def test_a_file_name_that_is_not_utf_8_fits_into_the_end(device, server):
     # a file that exists before the watchdog starts does not count
     watched = device.folder / "watched"
     device.start(f"""
@@ -225,15 +225,15 @@ async def test_an_end_arrives_whatever_a_file_is_called(device, server):
         with open(b"large \\xff", "wb") as file: file.truncate(2 << 30)
         time.sleep(60)
     """)
-    order = await server.begin()
+    order = await server.start_attempt()
     watched.touch()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.OUTPUT_TOO_LARGE
     assert "the file large ? reached the limit" in end.detail
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device, server):
+async def test_the_working_folder_is_removed_before_the_end_is_acknowledged(device, server):
     server.acks.discard("attempt.finished")
     device.start("""
         os.makedirs("locked/inner"); os.chmod("locked/inner", 0); os.chmod("locked", 0)
@@ -245,15 +245,15 @@ async def test_the_working_folder_is_gone_before_the_end_is_acknowledged(device,
     assert "signature" not in (folder / "record.json").read_text()
 
 
-async def test_folders_are_for_the_owner_alone(device, server):
+async def test_only_the_owner_can_access_the_folders(device, server):
     device.start("time.sleep(20)")
-    await server.begin()
+    await server.start_attempt()
     (folder,) = device.attempts()
     for path in (folder.parent, folder, folder / "work", folder / "result"):
         assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_an_abort_is_told_as_a_shell_shows_it(device, server, storage):
+async def test_an_abort_has_the_exit_code_of_a_shell(device, server, storage):
     device.start("""
         say("going to warmup"); say("iter 0/3: e2e=1 ms"); write_profile(); os.abort()
     """)
@@ -263,28 +263,28 @@ async def test_an_abort_is_told_as_a_shell_shows_it(device, server, storage):
     assert server.log_text().endswith("iter 0/3: e2e=1 ms\n")
 
 
-async def test_exit_0_without_a_profile_is_no_success(device, server, storage):
+async def test_exit_0_without_a_profile_is_a_failure(device, server, storage):
     device.start('say("nothing to do")')
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
     assert "profile.json" not in {file.name for file in end.files}
 
 
-async def test_an_empty_profile_and_a_link_are_no_profile(device, server, storage):
+async def test_an_empty_profile_or_a_link_is_a_failure(device, server, storage):
     device.start('write_profile("")')
     assert (await server.run()).reason is EndReason.NO_PROFILE
     device.install('os.symlink("/etc/hostname", "profile.json")')
     assert (await server.run()).reason is EndReason.NO_PROFILE
 
 
-async def test_a_missing_runtime_is_told(device, server):
+async def test_a_missing_runtime_is_reported(device, server):
     device.start()
     end = await server.run(runtime="1.9.0")
     assert (end.reason, end.exit_code) == (EndReason.NO_RUNTIME, None)
     assert "1.9.0" in end.detail
 
 
-async def test_an_option_beyond_its_limit_is_refused(device, server, storage):
+async def test_an_invalid_option_is_refused(device, server, storage):
     device.start()
     end = await server.run(options={"iter": -1})
     assert end.reason is EndReason.REFUSED
@@ -300,7 +300,7 @@ async def test_a_name_that_load_and_run_would_split_is_refused(device, server, s
     assert (await server.run(data=(twice,))).reason is EndReason.REFUSED
 
 
-async def test_two_attempts_run_at_once_if_the_server_orders_two(device, server, tmp_path):
+async def test_two_ordered_attempts_run_concurrently(device, server, tmp_path):
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     # neither ends before the other one has begun
@@ -313,29 +313,29 @@ while len(os.listdir({str(meeting)!r})) < 2:
     time.sleep(0.02)
 write_profile()
 """)
-    orders = [server.order(), server.order()]
+    orders = [server.make_order(), server.make_order()]
     for order in orders:
         await server.send(order)
     for order in orders:
-        assert (await server.end_of(order, 30)).exit_code == 0
+        assert (await server.wait_for_end(order, 30)).exit_code == 0
 
 
-async def test_heartbeats_name_what_is_held(device, server):
+async def test_heartbeats_contain_an_attempt_until_its_end_is_acknowledged(device, server):
     server.heartbeat_s = 0.05
     server.acks.discard("attempt.finished")
     enough = device.folder / "enough"
     device.start(f'wait_for("{enough}"); write_profile()')
-    order = await server.ask()
+    order = await server.send_order()
     # over HTTP while it is measured, over the socket until its end is acknowledged
     await wait_until(lambda: len(server.front.heartbeats) >= 3)
     enough.touch()
-    await server.end_of(order)
+    await server.wait_for_end(order)
     assert all(heartbeat.running == {order.attempt} for heartbeat in server.front.heartbeats)
-    heartbeat = await server.expect(Heartbeat, len(server.of(Heartbeat)) + 2)
+    heartbeat = await server.expect(Heartbeat, len(server.messages(Heartbeat)) + 2)
     assert heartbeat.running == {order.attempt}
 
 
-async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, storage):
+async def test_log_chunks_join_to_the_uploaded_log(device, server, storage):
     device.start("""
         for i in range(3000): say(f"line {i} ä")
         time.sleep(0.3)
@@ -343,7 +343,7 @@ async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, stor
         write_profile()
     """)
     await server.run()
-    chunks = server.of(AttemptLog)
+    chunks = server.messages(AttemptLog)
     assert [chunk.seq for chunk in chunks] == list(range(1, len(chunks) + 1))
     offset = 0
     for chunk in chunks:
@@ -356,7 +356,7 @@ async def test_log_chunks_join_to_the_file_that_is_uploaded(device, server, stor
     assert text.endswith("cut: € \ufffd")
 
 
-async def test_a_flood_keeps_its_begin_and_its_end(device, server, storage):
+async def test_a_long_log_keeps_its_begin_and_end(device, server, storage):
     device.install("""
         say("begin")
         for i in range(40): os.write(1, b"x" * 4095 + b"\\n")
@@ -373,14 +373,14 @@ async def test_a_flood_keeps_its_begin_and_its_end(device, server, storage):
     assert len(text) < 20_000 + 65_536 + 200
 
 
-async def test_a_disk_that_cannot_be_written_is_told_and_nothing_runs(device, server):
+async def test_an_attempt_fails_without_a_run_if_the_spool_cannot_be_written(device, server):
     device.start()
     await server.run()
-    await device.forgets_all()
+    await device.wait_until_forgotten()
     attempts = device.spool / "attempts"
     attempts.rmdir()
     attempts.write_text("in the way")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.AGENT_ERROR, None)
     assert "NotADirectoryError" in end.detail
-    assert len(server.of(AttemptStarted)) == 1
+    assert len(server.messages(AttemptStarted)) == 1

@@ -27,7 +27,7 @@ def binary(device, server, storage):
 
 
 @pytest.mark.parametrize("version", ["1.6.0", "1.7.0", "1.9.1", "1.10.0", "1.11.1", "1.13.0"])
-async def test_every_age_is_measured_by_the_same_plan(binary, server, storage, version):
+async def test_all_versions_run_the_same_plan(binary, server, storage, version):
     runtime = binary(version)
     assert runtime.info.problem == ""
     assert "iter" in runtime.info.flags
@@ -42,7 +42,7 @@ async def test_every_age_is_measured_by_the_same_plan(binary, server, storage, v
     assert {"profile.json", "profile-2.json"} <= set(storage.stored)
 
 
-async def test_one_without_inputs_is_fed_at_random(binary, server, storage):
+async def test_inputs_are_generated_for_a_model_without_given_ones(binary, server, storage):
     binary("1.13.0")
     end = await server.run(runtime="1.13.0", fill=True, options={"iter": 2})
     assert end.exit_code == 0
@@ -51,7 +51,7 @@ async def test_one_without_inputs_is_fed_at_random(binary, server, storage):
     assert any(word.startswith("--input=") for word in measurement.passes[1].argv)
 
 
-async def test_its_dumps_find_their_folder(binary, server, storage):
+async def test_a_dump_folder_is_uploaded_as_zip(binary, server, storage):
     binary("1.13.0")
     data = (storage.input_file("data.npy", "data"),)
     end = await server.run(runtime="1.13.0", data=data, options={"bin_io_dump": True})
@@ -59,7 +59,7 @@ async def test_its_dumps_find_their_folder(binary, server, storage):
     assert storage.stored["bin_io_dump.zip"].startswith(b"PK")
 
 
-async def test_what_it_does_not_know_is_refused_by_name(binary, server):
+async def test_an_option_that_the_version_lacks_is_refused_by_name(binary, server):
     binary("1.9.1")
     end = await server.run(runtime="1.9.1", options={"optimize_for_inference": True})
     assert end.reason is EndReason.REFUSED

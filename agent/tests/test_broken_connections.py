@@ -41,18 +41,18 @@ def bucket(object_storage, settings):
 
 
 @pytest.fixture
-def cuts(object_storage):
-    place = urlsplit(object_storage)
-    with cutting_proxy((place.hostname, place.port)) as proxy:
-        yield proxy
+def proxy(object_storage):
+    url = urlsplit(object_storage)
+    with cutting_proxy((url.hostname, url.port)) as running:
+        yield running
 
 
-def file_of(bucket, cuts, part_bytes=0, act="get_object", **changes):
+def file_of(bucket, proxy, part_bytes=0, act="get_object", **changes):
     """Return the object with a URL that is signed for the proxy's address."""
     config = Config(signature_version="s3v4", s3={"addressing_style": "path"})
     signer = boto3.client(
         "s3",
-        endpoint_url=cuts.address,
+        endpoint_url=proxy.address,
         aws_access_key_id=bucket._request_signer._credentials.access_key,
         aws_secret_access_key=bucket._request_signer._credentials.secret_key,
         region_name="us-east-1",
@@ -66,49 +66,47 @@ def file_of(bucket, cuts, part_bytes=0, act="get_object", **changes):
 
 
 async def fetch(file, folder):
-    fetching = Transfer(POLICIES)
+    transfer = Transfer(POLICIES)
     try:
-        (stored,) = await fetching.fetch_all((file,), folder)
+        (stored,) = await transfer.fetch_all((file,), folder)
     finally:
-        await fetching.close()
+        await transfer.close()
     return stored
 
 
-async def test_after_a_break_only_the_rest_is_asked_for(bucket, cuts, tmp_path):
-    cuts.down = [3 * MIB, 4 * MIB]
-    stored = await fetch(file_of(bucket, cuts), tmp_path)
+async def test_a_broken_download_resumes_where_it_broke(bucket, proxy, tmp_path):
+    proxy.down = [3 * MIB, 4 * MIB]
+    stored = await fetch(file_of(bucket, proxy), tmp_path)
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
     assert stored.sha256 == hashlib.sha256(CONTENT).hexdigest()
-    first, second, third = cuts.ranges
+    first, second, third = proxy.ranges
     assert first == ""
     starts = [int(head.removeprefix("bytes=").removesuffix("-")) for head in (second, third)]
     assert 2 * MIB < starts[0] <= 3 * MIB
     assert starts[0] + 3 * MIB < starts[1] <= 7 * MIB
     # what was on the wire when it broke, and the heads of answers
-    assert sum(cuts.received) < len(CONTENT) + MIB
+    assert sum(proxy.received) < len(CONTENT) + MIB
 
 
-async def test_many_breaks_are_no_failure_as_long_as_each_try_brings_something(
-    bucket, cuts, tmp_path
-):
-    cuts.down = [MIB] * 9
-    await fetch(file_of(bucket, cuts), tmp_path)
+async def test_breaks_do_not_fail_a_download_that_makes_progress(bucket, proxy, tmp_path):
+    proxy.down = [MIB] * 9
+    await fetch(file_of(bucket, proxy), tmp_path)
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
 
 
-async def test_tries_that_bring_nothing_are_counted(bucket, cuts, tmp_path):
-    cuts.down = [3 * MIB, *[1] * 9]
+async def test_a_download_without_progress_fails_after_three_tries(bucket, proxy, tmp_path):
+    proxy.down = [3 * MIB, *[1] * 9]
     with pytest.raises(TransferError, match="no connection to the storage"):
-        await fetch(file_of(bucket, cuts), tmp_path)
-    assert len(cuts.ranges) == 3
+        await fetch(file_of(bucket, proxy), tmp_path)
+    assert len(proxy.ranges) == 3
 
 
-async def test_an_object_that_was_replaced_is_fetched_whole(bucket, cuts, tmp_path):
-    file = file_of(bucket, cuts)
+async def test_a_replaced_object_is_downloaded_from_the_start(bucket, proxy, tmp_path):
+    file = file_of(bucket, proxy)
     other = CONTENT[::-1]
     bucket.put_object(Bucket="downloads", Key="model", Body=other)
-    cuts.down = [3 * MIB]
-    fetching = Transfer(POLICIES)
+    proxy.down = [3 * MIB]
+    transfer = Transfer(POLICIES)
     begin = Transfer._fetch
 
     async def replaced_after_the_first_try(self, incoming):
@@ -118,48 +116,48 @@ async def test_an_object_that_was_replaced_is_fetched_whole(bucket, cuts, tmp_pa
             bucket.put_object(Bucket="downloads", Key="model", Body=CONTENT)
             raise
 
-    fetching._fetch = replaced_after_the_first_try.__get__(fetching)
-    await fetching.fetch_all((file,), tmp_path)
-    await fetching.close()
+    transfer._fetch = replaced_after_the_first_try.__get__(transfer)
+    await transfer.fetch_all((file,), tmp_path)
+    await transfer.close()
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
-    assert [bool(head) for head in cuts.ranges] == [False, True, False]
+    assert [bool(head) for head in proxy.ranges] == [False, True, False]
 
 
-async def test_a_file_in_parts_is_checked_by_its_parts(bucket, cuts, tmp_path):
-    cuts.down = [7 * MIB]
-    await fetch(file_of(bucket, cuts, part_bytes=5 * MIB), tmp_path)
+async def test_a_multipart_file_is_verified_with_its_etag(bucket, proxy, tmp_path):
+    proxy.down = [7 * MIB]
+    await fetch(file_of(bucket, proxy, part_bytes=5 * MIB), tmp_path)
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
-    wrong = file_of(bucket, cuts, part_bytes=5 * MIB, md5="0" * 32 + "-3")
+    wrong = file_of(bucket, proxy, part_bytes=5 * MIB, md5="0" * 32 + "-3")
     with pytest.raises(TransferError, match="MD5 differs"):
         await fetch(wrong, tmp_path)
 
 
-async def test_a_connection_that_fell_silent_is_given_up_within_a_moment(
-    monkeypatch, bucket, cuts, tmp_path
-):
+async def test_a_silent_download_times_out_and_resumes(monkeypatch, bucket, proxy, tmp_path):
     assert transfers._TIMEOUT.read <= 15
     monkeypatch.setattr(transfers, "_TIMEOUT", httpx2.Timeout(0.5))
-    cuts.silent = [3 * MIB]
+    proxy.silent = [3 * MIB]
     async with asyncio.timeout(20):
-        await fetch(file_of(bucket, cuts), tmp_path)
+        await fetch(file_of(bucket, proxy), tmp_path)
     assert (tmp_path / "model.mge").read_bytes() == CONTENT
-    assert [bool(head) for head in cuts.ranges] == [False, True]
+    assert [bool(head) for head in proxy.ranges] == [False, True]
 
 
-async def test_an_upload_that_nobody_answers_is_given_up_too(monkeypatch, bucket, cuts, tmp_path):
+async def test_an_unanswered_upload_times_out_and_can_be_retried(
+    monkeypatch, bucket, proxy, tmp_path
+):
     assert transfers._storing(4096).read < 16
     assert transfers._storing(1 << 30).read > 100
     monkeypatch.setattr(transfers, "_SILENT_S", 0.5)
     path = tmp_path / "model"
     path.write_bytes(CONTENT[::-1])
     offer = transfers.offer_file(path)
-    target = UploadTarget(name="model", url=file_of(bucket, cuts, act="put_object").url)
-    cuts.silent = [0]
-    storing = Transfer(POLICIES)
+    target = UploadTarget(name="model", url=file_of(bucket, proxy, act="put_object").url)
+    proxy.silent = [0]
+    transfer = Transfer(POLICIES)
     async with asyncio.timeout(20):
         with pytest.raises(TransferError, match="ReadTimeout") as caught:
-            await storing.store(path, offer, target)
+            await transfer.store(path, offer, target)
         assert caught.value.passing
-        await storing.store(path, offer, target)
-    await storing.close()
+        await transfer.store(path, offer, target)
+    await transfer.close()
     assert bucket.get_object(Bucket="downloads", Key="model")["Body"].read() == CONTENT[::-1]

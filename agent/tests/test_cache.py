@@ -44,7 +44,7 @@ class CacheFolder:
 
 
 @pytest.fixture
-def cached(tmp_path):
+def store(tmp_path):
     return CacheFolder(tmp_path)
 
 
@@ -62,96 +62,96 @@ def damage(path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def test_a_kept_file_is_given_as_a_copy_that_a_run_may_spoil(cached):
-    assert cached.take(b"model") is None
-    assert cached.keep(b"model")
-    assert cached.take(b"model") == b"model"
-    (cached.folder / "taken2").write_bytes(b"spoilt")
-    assert cached.take(b"model") == b"model"
+def test_a_change_of_the_copy_does_not_change_the_cache(store):
+    assert store.take(b"model") is None
+    assert store.keep(b"model")
+    assert store.take(b"model") == b"model"
+    (store.folder / "taken2").write_bytes(b"spoilt")
+    assert store.take(b"model") == b"model"
 
 
-def test_what_was_used_least_recently_leaves_first(cached):
+def test_the_least_recently_used_file_is_evicted_first(store):
     first, second, third = (bytes([n]) * 400 for n in (1, 2, 3))
     for age, content in enumerate((first, second)):
-        cached.keep(content)
-        os.utime(cached.path(content), ns=(age, age))
-    assert cached.take(first) == first  # used now: the second is the oldest
-    cached.keep(third)
-    assert cached.names() == {digest(first), digest(third)}
-    assert cached.cache.size_bytes() == 800
+        store.keep(content)
+        os.utime(store.path(content), ns=(age, age))
+    assert store.take(first) == first  # used now: the second is the oldest
+    store.keep(third)
+    assert store.names() == {digest(first), digest(third)}
+    assert store.cache.size_bytes() == 800
 
 
-def test_a_file_larger_than_the_cache_is_not_kept_and_costs_no_other(cached):
-    cached.keep(b"small")
-    assert not cached.keep(b"x" * 1001)
-    assert cached.names() == {digest(b"small")}
-    assert cached.keep(b"y" * 1000)
-    assert cached.names() == {digest(b"y" * 1000)}
+def test_a_file_larger_than_the_cache_evicts_no_other(store):
+    store.keep(b"small")
+    assert not store.keep(b"x" * 1001)
+    assert store.names() == {digest(b"small")}
+    assert store.keep(b"y" * 1000)
+    assert store.names() == {digest(b"y" * 1000)}
 
 
-def test_a_cache_of_no_bytes_keeps_nothing(tmp_path):
-    cached = CacheFolder(tmp_path, 0)
-    assert not cached.keep(b"model")
-    assert cached.take(b"model") is None
+def test_a_cache_with_a_limit_of_0_bytes_keeps_nothing(tmp_path):
+    store = CacheFolder(tmp_path, 0)
+    assert not store.keep(b"model")
+    assert store.take(b"model") is None
 
 
 @pytest.mark.parametrize("content", [b"other", b"longer than before"])
-def test_a_damaged_file_is_dropped_and_is_a_miss(cached, content):
-    cached.keep(b"model")
-    damage(cached.path(b"model"), content)
-    assert cached.take(b"model") is None
-    assert cached.names() == set()
-    assert cached.keep(b"model")
-    assert cached.take(b"model") == b"model"
+def test_a_damaged_file_is_removed_and_a_miss(store, content):
+    store.keep(b"model")
+    damage(store.path(b"model"), content)
+    assert store.take(b"model") is None
+    assert store.names() == set()
+    assert store.keep(b"model")
+    assert store.take(b"model") == b"model"
 
 
-def test_a_wrong_size_is_a_miss_that_costs_nothing(cached):
-    cached.keep(b"model")
-    assert not cached.cache.take(digest(b"model"), 7, cached.folder / "target")
-    assert cached.names() == {digest(b"model")}
+def test_a_wrong_size_is_a_miss_and_keeps_the_file(store):
+    store.keep(b"model")
+    assert not store.cache.take(digest(b"model"), 7, store.folder / "target")
+    assert store.names() == {digest(b"model")}
 
 
-def test_a_large_file_is_hashed_until_it_is_known_and_again_when_it_changed(cached, monkeypatch):
+def test_a_large_file_is_hashed_once_and_again_after_a_change(store, monkeypatch):
     hashed = []
     monkeypatch.setattr(module, "HASHED_ALWAYS_BYTES", 3)
     monkeypatch.setattr(module, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
-    cached.keep(b"model")
-    assert [cached.take(b"model") for _ in range(3)] == [b"model"] * 3
+    store.keep(b"model")
+    assert [store.take(b"model") for _ in range(3)] == [b"model"] * 3
     assert len(hashed) == 1
-    damage(cached.path(b"model"), b"MODEL")
-    assert cached.take(b"model") is None
-    assert cached.names() == set()
+    damage(store.path(b"model"), b"MODEL")
+    assert store.take(b"model") is None
+    assert store.names() == set()
 
 
-def test_what_a_crash_left_is_removed_and_the_rest_is_found_again(cached):
-    cached.keep(b"model")
-    (cached.folder / "cache" / "partial-123").write_bytes(b"mod")
-    again = CacheFolder(cached.folder)
+def test_a_new_cache_removes_partial_files_and_keeps_the_others(store):
+    store.keep(b"model")
+    (store.folder / "cache" / "partial-123").write_bytes(b"mod")
+    again = CacheFolder(store.folder)
     assert again.names() == {digest(b"model")}
     assert again.take(b"model") == b"model"
 
 
-def test_a_smaller_limit_holds_from_the_start(cached):
-    cached.keep(b"x" * 600)
-    cached.keep(b"y" * 300)
-    assert CacheFolder(cached.folder, 400).names() == {digest(b"y" * 300)}
+def test_a_smaller_limit_evicts_files_at_the_start(store):
+    store.keep(b"x" * 600)
+    store.keep(b"y" * 300)
+    assert CacheFolder(store.folder, 400).names() == {digest(b"y" * 300)}
 
 
-def test_a_name_that_is_no_sha256_is_an_error(cached, tmp_path):
+def test_an_invalid_sha256_is_an_error(store, tmp_path):
     for name in ("../../etc/passwd", "", "A" * 64):
         with pytest.raises(ValueError, match="64 hexadecimal digits"):
-            cached.cache.take(name, 1, tmp_path / "target")
+            store.cache.take(name, 1, tmp_path / "target")
 
 
-def test_where_the_kernel_copies_nothing_the_copy_is_made_by_hand(cached, monkeypatch):
+def test_files_are_copied_without_copy_file_range(store, monkeypatch):
     monkeypatch.setattr(os, "copy_file_range", failing(errno.EXDEV))
     content = b"m" * 900
-    assert cached.keep(content)
-    assert cached.take(content) == content
+    assert store.keep(content)
+    assert store.take(content) == content
 
 
 def test_threads_share_one_cache(tmp_path):
-    cached = CacheFolder(tmp_path, 4096)
+    store = CacheFolder(tmp_path, 4096)
     contents = [bytes([n]) * 1024 for n in range(8)]
     wrong = []
 
@@ -160,9 +160,9 @@ def test_threads_share_one_cache(tmp_path):
             content = contents[(number + turn) % 8]
             source = tmp_path / f"source{number}"
             source.write_bytes(content)
-            cached.cache.keep(source, digest(content))
+            store.cache.keep(source, digest(content))
             target = tmp_path / f"target{number}-{turn}"
-            if cached.cache.take(digest(content), 1024, target) and target.read_bytes() != content:
+            if store.cache.take(digest(content), 1024, target) and target.read_bytes() != content:
                 wrong.append(target)
 
     threads = [threading.Thread(target=use, args=(n,)) for n in range(4)]
@@ -171,32 +171,32 @@ def test_threads_share_one_cache(tmp_path):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert 0 < cached.cache.size_bytes() <= 4096
-    assert all(not name.startswith("partial") for name in cached.names())
+    assert 0 < store.cache.size_bytes() <= 4096
+    assert all(not name.startswith("partial") for name in store.names())
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
-def test_a_file_that_cannot_be_read_is_dropped_and_is_a_miss(cached, monkeypatch, code):
-    cached.keep(b"model")
+def test_an_unreadable_file_is_removed_and_a_miss(store, monkeypatch, code):
+    store.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_copy", failing(code))
-        assert cached.take(b"model") is None
-    assert cached.names() == set()
-    assert cached.keep(b"model")
+        assert store.take(b"model") is None
+    assert store.names() == set()
+    assert store.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "sha256_of", failing(code))
-        assert cached.take(b"model") is None
-    assert cached.names() == set()
+        assert store.take(b"model") is None
+    assert store.names() == set()
 
 
-def test_something_else_in_a_files_place_is_a_miss(cached):
-    cached.path(b"model").mkdir()
-    assert cached.take(b"model") is None
+def test_a_folder_in_place_of_a_file_is_a_miss(store):
+    store.path(b"model").mkdir()
+    assert store.take(b"model") is None
 
 
-def test_a_full_disk_is_a_miss_and_costs_no_file(cached, monkeypatch):
-    cached.keep(b"model")
+def test_a_full_disk_is_a_miss_and_keeps_the_file(store, monkeypatch):
+    store.keep(b"model")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_copy", failing(errno.ENOSPC))
-        assert cached.take(b"model") is None
-    assert cached.take(b"model") == b"model"
+        assert store.take(b"model") is None
+    assert store.take(b"model") == b"model"

@@ -37,7 +37,7 @@ def run_inside(closed, folder, script: str) -> str:
     return done.stdout
 
 
-LOOK = """
+PROBE = """
 cd "$1"; cat library; cat agent.token 2>/dev/null; echo " spool: $(ls spool)"
 for place in . spool / /usr /tmp/here spool/work/here; do
     touch $place/x 2>/dev/null && echo "wrote $place"
@@ -47,7 +47,7 @@ mkdir -p /tmp/in /dev/shm/in && echo wrote both; cat "$2" 2>/dev/null; true
 
 
 @pytest.mark.parametrize("kind", ["best", "namespace"])
-def test_what_is_hidden_stays_so_within_what_is_shown(machine, tmp_path, monkeypatch, kind):
+def test_secrets_stay_hidden_below_a_visible_folder(machine, tmp_path, monkeypatch, kind):
     which = shutil.which
     if kind == "namespace":
         monkeypatch.setattr(
@@ -57,17 +57,17 @@ def test_what_is_hidden_stays_so_within_what_is_shown(machine, tmp_path, monkeyp
     assert closed.problem == ""
     is_root = os.geteuid() == 0
     assert (closed.owner is not None) == (kind == "best" and is_root and bool(which("setpriv")))
-    lines = run_inside(closed, tmp_path, LOOK).splitlines()
+    lines = run_inside(closed, tmp_path, PROBE).splitlines()
     assert lines == ["shown spool: work", "wrote both"]
 
 
-def test_a_sandbox_that_shows_a_secret_is_none(machine, tmp_path, monkeypatch):
+def test_a_sandbox_that_shows_a_secret_is_rejected(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(script_sandbox.ClosedSandbox, "_must_cover", lambda *_: False)
     problem = find_closed_sandbox(machine, tmp_path / "spool").problem
     assert "it shows agent.token" in problem
 
 
-def test_without_bubblewrap_there_is_none(tmp_path):
+def test_without_bubblewrap_there_is_no_sandbox(tmp_path):
     none = Sandbox(problem="bubblewrap is not installed")
     closed = find_closed_sandbox(none, tmp_path)
     assert (closed.bwrap, closed.problem) == ("", "bubblewrap is not installed")
@@ -76,7 +76,7 @@ def test_without_bubblewrap_there_is_none(tmp_path):
 
 
 @pytest.mark.megengine
-def test_a_runtime_that_only_root_may_read_is_run_in_a_namespace(
+def test_a_runtime_that_only_root_can_read_runs_in_a_user_namespace(
     machine, tmp_path, monkeypatch, megengine_python
 ):
     if os.geteuid() or not shutil.which("setpriv"):

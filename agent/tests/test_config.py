@@ -75,7 +75,7 @@ def test_a_file_with_all_keys_is_read(tmp_path):
     assert "/nowhere/lib.so" in warning
 
 
-def test_what_is_not_written_has_a_default(tmp_path):
+def test_missing_keys_have_defaults(tmp_path):
     config = load_config(write(tmp_path, GOOD))
     assert not config.gate.enabled
     assert (config.cores, config.require_sandbox, config.c_opr_libs) == ("auto", False, {})
@@ -117,7 +117,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
         (GOOD + '[[c_opr_lib]]\nname = "a"\npath = "x"\n' * 2, "c_opr_lib 'a' is given twice"),
     ],
 )
-def test_a_mistake_is_named(tmp_path, text, words):
+def test_an_invalid_file_is_rejected_with_its_key(tmp_path, text, words):
     with pytest.raises(ConfigError, match=words) as caught:
         load_config(write(tmp_path, text))
     assert "mgw_secret" not in str(caught.value)
@@ -134,16 +134,16 @@ def test_a_missing_token_file_is_named(tmp_path):
         load_config(write(tmp_path, text))
 
 
-def test_a_token_that_others_may_read_is_warned_of(tmp_path):
+def test_a_token_that_others_can_read_causes_a_warning(tmp_path):
     (warning,) = load_config(write(tmp_path, GOOD, 0o644)).warnings
     assert "chmod 600" in warning
 
 
-def test_the_token_is_not_shown(tmp_path):
+def test_repr_does_not_contain_the_token(tmp_path):
     assert "mgw_secret" not in repr(load_config(write(tmp_path, GOOD)))
 
 
-def test_labels_and_the_leave_to_update_are_read(tmp_path):
+def test_labels_and_the_permission_to_update_are_read(tmp_path):
     path = write(
         tmp_path, GOOD + 'update = true\n[labels]\nchip = "Kirin 990"\n"os.kind" = "a b"\n'
     )
@@ -164,6 +164,6 @@ def test_labels_and_the_leave_to_update_are_read(tmp_path):
         "\n".join(f'l{number} = "x"' for number in range(33)),
     ],
 )
-def test_a_label_that_cannot_be_told_is_named(tmp_path, line):
+def test_an_invalid_label_is_rejected(tmp_path, line):
     with pytest.raises(ConfigError, match="labels"):
         load_config(write(tmp_path, f"{GOOD}[labels]\n{line}\n"))

@@ -32,7 +32,7 @@ SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)
         ({"cpu": True, "iter": 50}, None),
     ],
 )
-def test_more_threads_than_cores_are_told(options, threads):
+def test_more_threads_than_cores_cause_a_note(options, threads):
     notes = oversubscription(options, cores=(4, 5))
     assert len(notes) == (threads is not None)
     for note in notes:
@@ -40,7 +40,7 @@ def test_more_threads_than_cores_are_told(options, threads):
         assert "2 cores" in note
 
 
-def test_without_a_binding_the_cores_of_this_process_count():
+def test_without_bound_cores_those_of_this_process_count():
     many = len(os.sched_getaffinity(0)) + 1
     assert oversubscription({"multithread": many})
     assert not oversubscription({"multithread": many - 1})
@@ -58,11 +58,11 @@ def test_without_a_binding_the_cores_of_this_process_count():
         ((), {0, 1}, Cores()),
     ],
 )
-def test_cores_are_shared_out(config, available, expected):
+def test_cores_are_divided_between_runs_and_the_agent(config, available, expected):
     assert choose_cores(config, available) == expected
 
 
-def test_cores_that_are_not_there_are_named():
+def test_missing_cores_are_named_in_the_error():
     with pytest.raises(CoresUnavailable, match=r"cores \[7\] are not available.*\[0, 1\]"):
         choose_cores((0, 7), {0, 1})
 
@@ -82,7 +82,7 @@ async def test_a_run_is_bound_to_the_measured_cores(tmp_path, monkeypatch, with_
     assert output.read_text() == f"[{core}]\n"
 
 
-def test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs():
+def test_a_pinned_agent_does_not_pin_its_runs():
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     code = f"""
 import asyncio, os, pathlib, tempfile, threading, uuid

@@ -24,23 +24,23 @@ STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sle
 
 async def test_cancel_ends_a_run(device: AgentDevice, server: FakeServer):
     device.start('say("begin"); time.sleep(60)')
-    order = await server.begin()
+    order = await server.start_attempt()
     await server.expect(AttemptLog)
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.CANCELLED, 143, "SIGTERM")
     assert server.log_text() == "begin\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_run_that_a_stranger_kills_is_told_as_killed(device, server, number):
+async def test_a_run_killed_by_another_program_is_reported_as_killed(device, server, number):
     device.start(f"os.kill(os.getpid(), {int(number)})")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.KILLED, 128 + number)
 
 
 @pytest.mark.parametrize("counts", [[4, 5], [None, None]])
-async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
+async def test_a_run_that_ran_out_of_memory_is_not_reported_as_killed(
     device, server, monkeypatch, counts
 ):
     monkeypatch.setattr(runner, "oom_kills", lambda: counts.pop(0) if counts else None)
@@ -49,14 +49,14 @@ async def test_a_run_that_the_kernel_may_have_killed_for_memory_is_not(
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 137)
 
 
-async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(device, server):
+async def test_cancel_kills_a_process_that_ignores_sigterm_after_grace_s(device, server):
     device.start(STUBBORN)
-    order = await server.begin(grace_s=0.4)
+    order = await server.start_attempt(grace_s=0.4)
     await server.expect(AttemptLog)
     begin = time.monotonic()
     await server.send(Cancel(attempt=order.attempt))
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.CANCELLED, 137)
     assert time.monotonic() - begin >= 0.4
 
@@ -64,25 +64,25 @@ async def test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace(de
 async def test_cancel_during_the_download_starts_nothing(device, server, storage):
     storage.delay_s = 600
     device.start()
-    order = await server.ask()
+    order = await server.send_order()
     await wait_until(lambda: "GET model.mge" in storage.requests)
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.CANCELLED, None)
-    assert not server.of(AttemptStarted)
-    await device.forgets_all()
+    assert not server.messages(AttemptStarted)
+    await device.wait_until_forgotten()
 
 
-async def test_cancel_during_the_upload_stops_it(device, server):
+async def test_cancel_during_the_upload_cancels_the_attempt(device, server):
     server.answers_uploads = False
     device.start()
-    order = await server.ask()
+    order = await server.send_order()
     await server.expect(AttemptUploads)
     await server.send(Cancel(attempt=order.attempt))
-    assert (await server.end_of(order)).reason is EndReason.CANCELLED
+    assert (await server.wait_for_end(order)).reason is EndReason.CANCELLED
 
 
-async def test_cancel_of_an_unknown_attempt_is_answered(device, server):
+async def test_cancel_of_an_unknown_attempt_is_confirmed(device, server):
     device.start()
     attempt = uuid.uuid4()
     await server.send(Cancel(attempt=attempt))
@@ -119,7 +119,7 @@ async def test_a_grandchild_that_outlives_its_parent_is_killed(device, server, l
     assert not is_alive(await read_pid(pid_file))
 
 
-async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
+async def test_a_process_above_its_memory_limit_fails(device, server):
     device.changes["memory_limit_bytes"] = 512 << 20
     device.start('x = b"x" * (1 << 30); write_profile()')
     end = await server.run()
@@ -128,7 +128,7 @@ async def test_a_process_beyond_its_memory_limit_fails_alone(device, server):
 
 
 @pytest.mark.parametrize("has_prlimit", [True, False])
-async def test_limits_hold_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
+async def test_limits_are_set_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
     runner._which.cache_clear()
     if not has_prlimit:
         monkeypatch.setenv("PATH", str(tmp_path))

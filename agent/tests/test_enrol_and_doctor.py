@@ -11,11 +11,11 @@ import pytest
 
 from agent.cli import main
 from agent.config import load_config
-from agent.tests.http_sites import FileSite, serving
+from agent.tests.http_sites import HttpSite, serving
 from webprofile.tests.needs import need
 
 
-class AgentSite(FileSite):
+class AgentSite(HttpSite):
     """A fake server with the two HTTP endpoints; the test sets the responses."""
 
     def __init__(self) -> None:
@@ -65,12 +65,12 @@ def scripts_on(python: str) -> str:
     return "[scripts]\nallow = true\n" + runtime
 
 
-def test_enrolment_writes_a_configuration_that_works(site, tmp_path, binary, capsys):
+def test_enrol_writes_a_valid_configuration(site, tmp_path, binary, capsys):
     site.answer = (200, {"worker": "local", "token": "mgw_secret"})
     config = tmp_path / "etc" / "agent.toml"
     assert enrol(site.url + "/", config, "--runtime-binary", str(binary)) == 0
     body = json.loads(site.body)
-    assert (site.asked, body["code"]) == (["/api/agent/enrol/"], "AB-12")
+    assert (site.requested_paths, body["code"]) == (["/api/agent/enrol/"], "AB-12")
     assert body["hostname"]
     read = load_config(config)
     assert (read.server, read.token) == (site.url, "mgw_secret")
@@ -82,17 +82,17 @@ def test_enrolment_writes_a_configuration_that_works(site, tmp_path, binary, cap
     assert "'local'" in capsys.readouterr().out
 
 
-def test_enrolment_does_not_replace_a_configuration_unless_forced(site, tmp_path, capsys):
+def test_enrol_replaces_a_configuration_only_with_force(site, tmp_path, capsys):
     site.answer = (200, {"worker": "local", "token": "mgw_new"})
     config = write_config(tmp_path, site.url)
     assert enrol(site.url, config) == 1
     assert "--force" in capsys.readouterr().err
-    assert site.asked == []
+    assert site.requested_paths == []
     assert enrol(site.url, config, "--force") == 0
     assert load_config(config).token == "mgw_new"
 
 
-def test_a_used_code_is_told_with_the_next_step(site, tmp_path, capsys):
+def test_enrol_with_a_used_code_explains_the_next_step(site, tmp_path, capsys):
     site.answer = (400, {"error": "code_used", "message": "This code was used."})
     assert enrol(site.url, tmp_path / "agent.toml") == 1
     errors = capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_a_used_code_is_told_with_the_next_step(site, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_enrolment_leaves_the_old_token(site, tmp_path):
+def test_a_failed_enrol_keeps_the_old_token(site, tmp_path):
     site.answer = (200, {"worker": "local", "token": "mgw_old"})
     config = tmp_path / "agent.toml"
     enrol(site.url, config)
@@ -111,29 +111,32 @@ def test_a_failed_enrolment_leaves_the_old_token(site, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [(200, b"<html>"), (404, b"nothing here"), (200, [])])
-def test_a_server_that_is_not_ours_is_told(site, tmp_path, capsys, answer):
+def test_enrol_at_another_kind_of_server_is_an_error(site, tmp_path, capsys, answer):
     site.answer = answer
     assert enrol(site.url, tmp_path / "agent.toml") == 1
     assert "not as MegEngine Web Profile does" in capsys.readouterr().err
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path, capsys):
+def test_enrol_at_an_unreachable_server_is_an_error(tmp_path, capsys):
     assert enrol("http://127.0.0.1:9", tmp_path / "agent.toml") == 1
     assert "http://127.0.0.1:9 cannot be reached" in capsys.readouterr().err
 
 
-def test_a_runtime_that_does_not_work_is_told_before_the_code_is_used(site, tmp_path, capsys):
+def test_enrol_checks_the_runtime_before_it_uses_the_code(site, tmp_path, capsys):
     assert enrol(site.url, tmp_path / "agent.toml", "--runtime-binary", "/nowhere/l_a_r") == 1
     assert "/nowhere/l_a_r" in capsys.readouterr().err
-    assert site.asked == []
+    assert site.requested_paths == []
 
 
-def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys):
+def test_doctor_reports_no_problem_of_a_healthy_device(site, tmp_path, binary, capsys):
     site.healthy()
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{binary}"\n'
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url, runtime))]) == 0
     out = capsys.readouterr().out
-    assert (site.asked, site.authorization) == (["/api/agent/check/"], "Bearer mgw_secret")
+    assert (site.requested_paths, site.authorization) == (
+        ["/api/agent/check/"],
+        "Bearer mgw_secret",
+    )
     for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
         assert line in out
     assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
@@ -146,7 +149,7 @@ def test_doctor_finds_nothing_on_a_healthy_device(site, tmp_path, binary, capsys
     assert "mgw_secret" not in out
 
 
-def test_doctor_names_a_bad_token_and_the_next_step(site, tmp_path, capsys):
+def test_doctor_reports_an_unknown_token_and_the_next_step(site, tmp_path, capsys):
     site.answer = (401, {"error": "unknown_token", "message": "This token is unknown."})
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url))]) == 1
     out = capsys.readouterr().out
@@ -154,13 +157,13 @@ def test_doctor_names_a_bad_token_and_the_next_step(site, tmp_path, capsys):
     assert "problem runtime   none: add a [[runtime]]" in out
 
 
-def test_doctor_shows_how_far_the_clock_is_off(site, tmp_path, capsys):
+def test_doctor_reports_the_clock_offset(site, tmp_path, capsys):
     site.healthy(ahead_s=60)
     main(["doctor", "--config", str(write_config(tmp_path, site.url))])
     assert "note    clock     60 s behind the server's" in capsys.readouterr().out
 
 
-def test_doctor_tells_what_keeps_models_from_running(site, tmp_path, capsys, monkeypatch):
+def test_doctor_reports_why_no_model_can_run(site, tmp_path, capsys, monkeypatch):
     site.healthy()
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = "require_sandbox = true\n[measure]\ncores = [999]\n[gate]\nwait_s = 7\n"
@@ -171,9 +174,7 @@ def test_doctor_tells_what_keeps_models_from_running(site, tmp_path, capsys, mon
     assert "ok      gate      others below 0.5 cores, 85 degrees Celsius; waits up to 7 s" in out
 
 
-def test_doctor_tells_why_no_script_runs_where_they_are_allowed(
-    site, tmp_path, capsys, monkeypatch
-):
+def test_doctor_reports_why_no_allowed_script_can_run(site, tmp_path, capsys, monkeypatch):
     site.healthy()
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n")
     assert main(["doctor", "--config", str(config)]) == 1
@@ -185,7 +186,7 @@ def test_doctor_tells_why_no_script_runs_where_they_are_allowed(
 
 
 @pytest.mark.megengine
-def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megengine_python):
+def test_doctor_explains_the_risk_of_allowing_scripts(site, tmp_path, capsys, megengine_python):
     need("bubblewrap")
     site.healthy()
     config = write_config(tmp_path, site.url, scripts_on(megengine_python))
@@ -200,7 +201,7 @@ def test_doctor_tells_what_allowing_scripts_means(site, tmp_path, capsys, megeng
 
 @pytest.mark.megengine
 @pytest.mark.skipif(os.geteuid() != 0, reason="about an agent that runs as root")
-def test_doctor_tells_root_that_scripts_would_be_root(
+def test_doctor_warns_if_scripts_would_run_as_root(
     site, tmp_path, capsys, monkeypatch, megengine_python
 ):
     need("bubblewrap")
@@ -216,7 +217,7 @@ def test_doctor_tells_root_that_scripts_would_be_root(
 
 @pytest.mark.megengine
 @pytest.mark.skipif(os.geteuid() != 0, reason="root looks at another user's agent")
-def test_doctor_leaves_the_spool_of_another_user_as_it_is(site, tmp_path, capsys, megengine_python):
+def test_doctor_does_not_change_the_spool_of_another_user(site, tmp_path, capsys, megengine_python):
     need("bubblewrap")
     site.healthy()
     config = write_config(tmp_path, site.url, scripts_on(megengine_python))
@@ -231,16 +232,16 @@ def test_doctor_leaves_the_spool_of_another_user_as_it_is(site, tmp_path, capsys
     assert (spool / "seccomp.bpf").stat().st_uid == 1234
 
 
-def test_doctor_tells_a_configuration_that_cannot_be_read(tmp_path, capsys):
+def test_doctor_reports_a_missing_configuration(tmp_path, capsys):
     assert main(["doctor", "--config", str(tmp_path / "none.toml")]) == 1
     assert "python -m agent enrol" in capsys.readouterr().out
 
 
-def test_doctor_tells_a_server_that_is_not_there(tmp_path, capsys):
+def test_doctor_reports_an_unreachable_server(tmp_path, capsys):
     assert main(["doctor", "--config", str(write_config(tmp_path, "http://127.0.0.1:9"))]) == 1
     assert "cannot be reached" in capsys.readouterr().out
 
 
-def test_run_without_configuration_ends_with_1(tmp_path, capsys):
+def test_run_without_a_configuration_exits_with_1(tmp_path, capsys):
     assert main(["run", "--config", str(tmp_path / "none.toml")]) == 1
     assert "agent enrol" in capsys.readouterr().err

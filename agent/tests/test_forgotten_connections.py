@@ -21,17 +21,17 @@ class Storage:
     """Answers requests over persistent connections, until the connections are dropped."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.requests: list[str] = []
         self.unanswered: list[str] = []
         #: sends the rest of slow answers at once
         self.hurry = asyncio.Event()
-        #: so many must ask before the first is answered
-        self.together = 1
+        #: number of requests that must arrive before the first is answered
+        self.awaited_requests = 1
         self._known: set[asyncio.StreamWriter] = set()
         self._forgotten: set[asyncio.StreamWriter] = set()
-        self._asked = asyncio.Condition()
+        self._requested = asyncio.Condition()
 
-    async def hang_up(self) -> None:
+    async def close_connections(self) -> None:
         for writer in self._known:
             writer.close()
             with contextlib.suppress(ConnectionError):
@@ -40,19 +40,21 @@ class Storage:
     def forget(self) -> None:
         self._forgotten |= self._known
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._known.add(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 name = head.split()[1].decode().removeprefix("/")
-                self.heard.append(name)
+                self.requests.append(name)
                 if writer in self._forgotten:
                     self.unanswered.append(name)
                     continue
-                async with self._asked:
-                    self._asked.notify_all()
-                    await self._asked.wait_for(lambda: len(self.heard) >= self.together)
+                async with self._requested:
+                    self._requested.notify_all()
+                    await self._requested.wait_for(
+                        lambda: len(self.requests) >= self.awaited_requests
+                    )
                 await self._answer(writer, slowly=name == "slow")
         writer.close()
 
@@ -67,19 +69,19 @@ class Storage:
 
 @pytest.fixture
 async def storage():
-    made = Storage()
-    async with await asyncio.start_server(made.connected, "127.0.0.1", 0) as server:
-        made.port = server.sockets[0].getsockname()[1]
-        yield made
-        await made.hang_up()
+    fake = Storage()
+    async with await asyncio.start_server(fake.serve, "127.0.0.1", 0) as server:
+        fake.port = server.sockets[0].getsockname()[1]
+        yield fake
+        await fake.close_connections()
 
 
 @pytest.fixture
-async def fetching(monkeypatch):
+async def transfer(monkeypatch):
     monkeypatch.setattr(transfers, "_TIMEOUT", httpx2.Timeout(2.0))
-    made = Transfer(POLICIES)
-    yield made
-    await made.close()
+    fake = Transfer(POLICIES)
+    yield fake
+    await fake.close()
 
 
 def files(storage, *names):
@@ -91,25 +93,25 @@ def files(storage, *names):
     )
 
 
-async def test_of_forgotten_connections_only_one_is_waited_for(storage, fetching, tmp_path):
-    storage.together = 4
-    await fetching.fetch_all(files(storage, "a", "b", "c", "d"), tmp_path)
+async def test_only_one_of_several_dropped_connections_times_out(storage, transfer, tmp_path):
+    storage.awaited_requests = 4
+    await transfer.fetch_all(files(storage, "a", "b", "c", "d"), tmp_path)
     storage.forget()
-    await fetching.fetch_all(files(storage, "next"), tmp_path)
+    await transfer.fetch_all(files(storage, "next"), tmp_path)
     assert storage.unanswered == ["next"]
     assert (tmp_path / "next").read_bytes() == CONTENT
 
 
-async def test_one_that_is_silent_breaks_no_other_that_is_heard(storage, fetching, tmp_path):
-    storage.together = 2
-    await fetching.fetch_all(files(storage, "a", "b"), tmp_path)
-    slow = asyncio.create_task(fetching.fetch_all(files(storage, "slow"), tmp_path))
-    await wait_until(lambda: "slow" in storage.heard)
+async def test_a_dropped_connection_does_not_break_a_slow_one(storage, transfer, tmp_path):
+    storage.awaited_requests = 2
+    await transfer.fetch_all(files(storage, "a", "b"), tmp_path)
+    slow = asyncio.create_task(transfer.fetch_all(files(storage, "slow"), tmp_path))
+    await wait_until(lambda: "slow" in storage.requests)
     storage.forget()
-    await fetching.fetch_all(files(storage, "next"), tmp_path)
+    await transfer.fetch_all(files(storage, "next"), tmp_path)
     assert not slow.done()
     storage.hurry.set()
     await slow
     assert (tmp_path / "slow").read_bytes() == (tmp_path / "next").read_bytes() == CONTENT
-    assert storage.heard.count("slow") == 1
+    assert storage.requests.count("slow") == 1
     assert storage.unanswered == ["next"]

@@ -42,13 +42,13 @@ def make_end(count: int = 0, text: str = "") -> AttemptFinished:
 
 @pytest.mark.parametrize("count", [0, 24, 128])
 @pytest.mark.parametrize("text", ["x", "\x01", '"', "模", "🙂"])
-def test_any_end_fits_and_still_says_why(count, text):
+def test_any_end_fits_into_a_frame_and_keeps_its_detail(count, text):
     frame = encode(fit_end(make_end(count, text)))
     assert len(frame.encode()) <= MAX_FRAME_BYTES
     assert len(decode_agent(frame).detail) > 600
 
 
-def test_of_a_log_the_end_is_kept_and_of_all_else_the_begin():
+def test_a_log_keeps_its_end_and_other_texts_their_begin():
     end = make_end().model_copy(
         update={"log_end": "\x01" * 3000 + "last", "command": "first" + "\x01" * 7000}
     )
@@ -58,13 +58,13 @@ def test_of_a_log_the_end_is_kept_and_of_all_else_the_begin():
     assert len(fitted.command) > 2000
 
 
-def test_a_usual_end_is_left_as_it_is():
+def test_a_short_end_is_not_changed():
     end = make_end(5, "plain 模\n")
     assert fit_end(end) == end
 
 
 @given(st.text(), st.integers(0, 40), st.booleans())
-def test_a_text_is_cut_no_more_than_it_must_be(text, most, keep_end):
+def test_a_text_is_not_cut_more_than_needed(text, most, keep_end):
     cut = cut_to_bytes(text, most, keep_end=keep_end)
 
     def size(part):

@@ -9,12 +9,12 @@ import pytest
 
 from agent.config import RunLimits
 from agent.protocol import AttemptStarted, Cancel, EndReason
-from agent.tests.fakes import TOKEN, survivors
-from agent.tests.scripted import Scripted, allow_scripts
+from agent.tests.fakes import TOKEN, marked_processes
+from agent.tests.script_device import ScriptDevice, allow_scripts
 
 pytestmark = pytest.mark.megengine
 
-LOOK_AROUND = """\
+PROBE = """\
 import ctypes, fcntl, os, socket, subprocess, sys, termios
 
 def try_to(name, act):
@@ -76,13 +76,13 @@ def listening(family, address):
         yield
 
 
-async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
-    device, abstract = scripted.device, f"web-profile-{os.getpid()}"
+async def test_a_script_can_access_only_its_folder(script_device, server):
+    device, abstract = script_device.device, f"web-profile-{os.getpid()}"
     (device.spool / "attempts" / "another").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as public:
         unix = f"{public}/service.sock"
         with listening(socket.AF_UNIX, unix), listening(socket.AF_UNIX, "\0" + abstract):
-            order = scripted.order(LOOK_AROUND)
+            order = script_device.make_order(PROBE)
             work = device.spool / "attempts" / str(order.attempt)
             arguments = (
                 *(str(device.folder / "agent.token"), str(work), str(os.getpid())),
@@ -90,7 +90,7 @@ async def test_a_script_reaches_nothing_but_its_folder(scripted, server):
             )
             script = order.script.model_copy(update={"arguments": arguments})
             await server.send(order.model_copy(update={"script": script}))
-            await server.end_of(order, 60)
+            await server.wait_for_end(order, 60)
     lines = server.log_text().splitlines()
     report = dict(line.rsplit(" ", 1) for line in lines if line.count(" "))
     assert report["token"] == "FileNotFoundError"
@@ -166,7 +166,7 @@ time.sleep(30)
     ],
     ids=["endless", "silent", "forks", "prints", "file", "everywhere", "memory", "crash"],
 )
-async def test_what_never_ends_or_takes_all_is_ended(
+async def test_a_script_that_exceeds_a_limit_is_ended(
     device, server, megengine_python, program, timeout_s, reason, words
 ):
     allow_scripts(device, megengine_python)
@@ -175,31 +175,33 @@ async def test_what_never_ends_or_takes_all_is_ended(
         silence_s=3, disk_bytes=disk_bytes, print_bytes=8 << 20, processes=60
     )
     device.start()
-    scripted = Scripted(device, server)
-    order = scripted.order(program, timeout_s=timeout_s)
+    script_device = ScriptDevice(device, server)
+    order = script_device.make_order(program, timeout_s=timeout_s)
     await server.send(order)
-    end = await server.end_of(order, 60)
+    end = await server.wait_for_end(order, 60)
     assert end.reason is reason
     assert words in end.detail
-    assert survivors(order.attempt) == []
-    await device.forgets_all()
+    assert marked_processes(order.attempt) == []
+    await device.wait_until_forgotten()
 
 
 @pytest.mark.parametrize("code", [137, 143, 152])
 @pytest.mark.parametrize("way", ["sys.exit({})", "os.kill(os.getpid(), {} - 128)"])
-async def test_an_end_that_looks_like_a_signal_is_the_programs_own(scripted, code, way):
-    end = await scripted.run("import os, sys\n" + way.format(code))
+async def test_an_exit_code_that_looks_like_a_signal_is_reported_as_exited(
+    script_device, code, way
+):
+    end = await script_device.run("import os, sys\n" + way.format(code))
     assert (end.reason, end.exit_code) == (EndReason.EXITED, code)
 
 
-async def test_what_leaves_the_program_does_not_outlive_it(scripted, server):
-    order = scripted.order(LEAVE)
+async def test_detached_processes_end_with_the_script(script_device, server):
+    order = script_device.make_order(LEAVE)
     await server.send(order)
-    await server.end_of(order, 60)
-    assert survivors(order.attempt) == []
+    await server.wait_for_end(order, 60)
+    assert marked_processes(order.attempt) == []
 
 
-async def test_cancel_kills_a_script_that_ignores_sigterm_and_its_processes(scripted, server):
+async def test_cancel_kills_a_script_that_ignores_sigterm_and_its_processes(script_device, server):
     program = """\
         import os, signal, subprocess, sys, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -208,33 +210,33 @@ async def test_cancel_kills_a_script_that_ignores_sigterm_and_its_processes(scri
         print("begun", flush=True)
         time.sleep(600)
     """
-    order = scripted.order(program)
+    order = script_device.make_order(program)
     await server.send(order)
     await server.expect(AttemptStarted)
     await server.wait(
         lambda: any(
-            "begun" in message.text for message in server.seen if message.type == "attempt.log"
+            "begun" in message.text for message in server.received if message.type == "attempt.log"
         )
     )
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order, 30)
+    end = await server.wait_for_end(order, 30)
     assert end.reason is EndReason.CANCELLED
-    assert survivors(order.attempt) == []
+    assert marked_processes(order.attempt) == []
 
 
-async def test_a_link_in_place_of_the_traces_brings_nothing_out(scripted, server):
-    other = scripted.device.spool / "attempts" / "another"
+async def test_a_link_in_place_of_the_traces_folder_is_not_followed(script_device, server):
+    other = script_device.device.spool / "attempts" / "another"
     other.mkdir(parents=True)
     (other / "7.chrome_timeline.json").write_text("of another")
     program = (
         f"import os, shutil\nshutil.rmtree('../traces')\nos.symlink({str(other)!r}, '../traces')"
     )
-    end = await scripted.run(program)
+    end = await script_device.run(program)
     assert end.reason is EndReason.NO_PROFILE
     assert "chrome_timeline.json" not in server.storage.stored
 
 
-async def test_a_zip_bomb_is_not_unpacked(scripted, server):
-    end = await scripted.run({"main.py": "", "zeros": bytes(100 << 20)})
+async def test_a_zip_bomb_is_not_unpacked(script_device, server):
+    end = await script_device.run({"main.py": "", "zeros": bytes(100 << 20)})
     assert end.reason is EndReason.INPUT_WRONG
     assert "times as large as it is" in end.detail

@@ -11,7 +11,7 @@ def lines_of(capsys):
     return capsys.readouterr().err.splitlines()
 
 
-async def test_lines_of_an_attempt_name_it_in_tasks_and_threads_too(capsys):
+async def test_log_lines_contain_the_attempt_in_tasks_and_threads(capsys):
     logging.getLogger().handlers, before = [], logging.getLogger().handlers
     logs.start_logging(verbose=False)
     log = logging.getLogger("agent.somewhere")
@@ -32,11 +32,11 @@ async def test_lines_of_an_attempt_name_it_in_tasks_and_threads_too(capsys):
     assert nobody.endswith("of nobody")
 
 
-async def test_an_attempt_reports_when_it_did_what(device, server):
+async def test_the_end_of_an_attempt_contains_its_phases(device, server):
     device.start()
-    order = server.order().model_copy(update={"task": 7})
+    order = server.make_order().model_copy(update={"task": 7})
     await server.send(order)
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert isinstance(end, AttemptFinished)
     assert [phase.name for phase in end.phases] == ["download", "pass profiled", "upload"]
     times = [at for phase in end.phases for at in (phase.started_at, phase.ended_at)]

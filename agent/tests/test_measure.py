@@ -14,7 +14,7 @@ from agent.protocol.measurement import Measurement
 from agent.tests.fakes import npy_bytes
 
 #: prints as load_and_run does, honours what the agent asks for, and takes 2 ms an iteration
-OBEDIENT = """\
+FAKE_RUN = """\
 flags = dict(a[2:].partition("=")[::2] for a in sys.argv[2:] if a.startswith("--"))
 count = int(flags.get("iter", 10))
 if "model_info" in flags:
@@ -43,44 +43,47 @@ write_profile(json.dumps({"graph_exec": {}, "argv": sys.argv}))
 """
 
 
-def obedient(extra: str = "") -> str:
-    return "import json\n" + OBEDIENT + extra
+def fake_run(extra: str = "") -> str:
+    return "import json\n" + FAKE_RUN + extra
 
 
 @pytest.fixture
-async def obeying(device):
+async def started(device):
     """A started device whose load_and_run honours its options."""
-    device.start(obedient())
+    device.start(fake_run())
 
 
-def measured(storage) -> Measurement:
+def read_measurement(storage) -> Measurement:
     return Measurement.model_validate_json(storage.stored["measurement.json"])
 
 
-async def test_standard_is_a_clean_pass_and_profiled_processes(obeying, server, storage):
+def read_manifest(storage) -> Manifest:
+    return Manifest.model_validate_json(storage.stored["manifest.json"])
+
+
+def pass_kinds(storage) -> list[str]:
+    return [record.kind for record in read_measurement(storage).passes]
+
+
+def clean_plan(min_s: float) -> Plan:
+    return Plan(preset="custom", clean=True, clean_min_s=min_s, clean_min_iterations=20, profiled=0)
+
+
+async def test_the_standard_plan_is_a_clean_pass_and_profiled_passes(started, server, storage):
     plan = Plan(preset="standard", clean=True, profiled=3)
     end = await server.run(plan=plan, options={"iter": 5})
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    measurement = measured(storage)
-    assert [record.kind for record in measurement.passes] == [
-        "clean",
-        "profiled",
-        "profiled",
-        "profiled",
-    ]
-    assert [record.profile for record in measurement.passes] == [
-        "",
-        "profile.json",
-        "profile-2.json",
-        "profile-3.json",
-    ]
+    measurement = read_measurement(storage)
+    profiles = ["profile.json", "profile-2.json", "profile-3.json"]
+    assert pass_kinds(storage) == ["clean", "profiled", "profiled", "profiled"]
+    assert [record.profile for record in measurement.passes] == ["", *profiles]
     assert measurement.passes[0].e2e_ms == (2.0,) * 5
     assert measurement.passes[0].host_ms == (0.1,) * 5
     assert measurement.passes[0].warmup_ms == (9.0,)
     assert not any("--profile" in word for word in measurement.passes[0].argv)
-    assert {"profile.json", "profile-2.json", "profile-3.json"} <= set(storage.stored)
+    assert set(profiles) <= set(storage.stored)
     assert measurement.plan == plan
-    assert [message.passes_done for message in server.of(AttemptStarted)] == [0, 1, 2, 3, 4]
+    assert [message.passes_done for message in server.messages(AttemptStarted)] == [0, 1, 2, 3, 4]
     assert server.log_text().count("==== pass ") == 4
     assert storage.requests.count("GET model.mge") == 1
     assert measurement.device["before"]["memory_available_bytes"] > 0
@@ -88,13 +91,11 @@ async def test_standard_is_a_clean_pass_and_profiled_processes(obeying, server, 
     assert measurement.gate["passed"] is True
 
 
-async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one_counts(
-    obeying, server, storage
-):
-    plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
+async def test_a_clean_pass_that_is_too_short_is_repeated(started, server, storage):
+    plan = clean_plan(0.1)
     end = await server.run(plan=plan)
     assert end.exit_code == 0
-    tried, kept = measured(storage).passes
+    tried, kept = read_measurement(storage).passes
     assert (tried.kept, len(tried.e2e_ms)) == (False, 20)
     assert kept.kept
     assert sum(kept.e2e_ms) >= 100
@@ -103,43 +104,41 @@ async def test_a_clean_pass_that_is_too_short_is_made_anew_and_only_the_long_one
     assert "==== pass 1 of 1 (clean, try 2): load_and_run" in server.log_text()
 
 
-async def test_a_model_that_is_given_nothing_gets_random_numbers_of_its_own_shapes(
-    obeying, server, storage
+async def test_missing_inputs_are_random_numbers_in_the_shapes_of_the_model(
+    started, server, storage
 ):
     end = await server.run(fill=True, seed=7)
     assert end.exit_code == 0
-    inspect, profiled = measured(storage).passes
+    inspect, profiled = read_measurement(storage).passes
     assert (inspect.kind, inspect.kept, inspect.e2e_ms) == ("inspect", False, ())
     assert "--input=data:input_0.npy;mask:input_1.npy" in profiled.argv
-    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    manifest = read_manifest(storage)
     assert [(entry.name, entry.source, entry.shape) for entry in manifest.inputs] == [
         ("data", "random", (3,)),
         ("mask", "random", (2,)),
     ]
     # the same seed gives the same numbers, and what is known is not asked for again
     assert (await server.run(fill=True, seed=7)).exit_code == 0
-    again = Manifest.model_validate_json(storage.stored["manifest.json"])
+    again = read_manifest(storage)
     assert again.inputs == manifest.inputs
-    assert [record.kind for record in measured(storage).passes] == ["profiled"]
+    assert pass_kinds(storage) == ["profiled"]
     assert (await server.run(fill=True, seed=8)).exit_code == 0
-    other = Manifest.model_validate_json(storage.stored["manifest.json"])
+    other = read_manifest(storage)
     assert other.inputs[0].sha256 != manifest.inputs[0].sha256
 
 
-async def test_an_input_that_was_forgotten_gets_random_numbers_and_the_result_says_so(
-    obeying, server, storage
-):
+async def test_one_missing_input_is_random_and_noted_in_the_result(started, server, storage):
     data = (storage.input_file("data.npy", "data"),)
     end = await server.run(fill=True, data=data)
     assert end.exit_code == 0
-    inspect, profiled = measured(storage).passes
+    inspect, profiled = read_measurement(storage).passes
     assert (inspect.kind, inspect.kept) == ("inspect", False)
     assert any(word.startswith("--input=data:") and ";mask:" in word for word in profiled.argv)
-    assert 'Input "mask"' in measured(storage).notes[-1]
+    assert 'Input "mask"' in read_measurement(storage).notes[-1]
 
 
-async def test_a_version_that_does_not_tell_inputs_makes_up_none(device, server, storage):
-    device.install(obedient())
+async def test_a_version_without_model_info_generates_no_inputs(device, server, storage):
+    device.install(fake_run())
     info = RuntimeInfo(
         version="1.13.0", kind="binary", flags=("iter", "profile", "no_sanity_check")
     )
@@ -151,30 +150,32 @@ async def test_a_version_that_does_not_tell_inputs_makes_up_none(device, server,
     assert "1.5" in end.detail
     data = (storage.input_file("data.npy", "data"),)
     assert (await server.run(fill=True, data=data)).exit_code == 0
-    assert [record.kind for record in measured(storage).passes] == ["profiled"]
+    assert pass_kinds(storage) == ["profiled"]
 
 
-async def test_a_table_of_inputs_that_is_not_understood_is_not_believed(device, server, storage):
-    device.start(obedient().replace("| OUTPUT | out", "| OUTPUT ??"))
+async def test_an_invalid_table_of_inputs_is_ignored(device, server, storage):
+    device.start(fake_run().replace("| OUTPUT | out", "| OUTPUT ??"))
     data = (storage.input_file("data.npy", "data"),)
     for _ in range(2):
         assert (await server.run(fill=True, data=data)).exit_code == 0
         # asked again, since nothing is known
-        assert [record.kind for record in measured(storage).passes] == ["inspect", "profiled"]
+        assert pass_kinds(storage) == ["inspect", "profiled"]
 
 
-async def test_waiting_for_calm_is_not_the_users_time(device, server, storage):
-    device.install(obedient())
+async def test_waiting_for_an_idle_device_does_not_count_towards_the_timeout(
+    device, server, storage
+):
+    device.install(fake_run())
     device.changes["gate"] = GateLimits(min_memory_bytes=1 << 60, wait_s=1.5)
     device.start()
     end = await server.run(timeout_s=1)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    measurement = measured(storage)
+    measurement = read_measurement(storage)
     assert measurement.gate["passed"] is False
     assert [item.code for item in measurement.contaminations][-1] == "gate_gave_up"
 
 
-async def test_a_clean_pass_that_times_nothing_is_no_success(device, server, storage):
+async def test_a_clean_pass_without_iterations_is_a_failure(device, server, storage):
     device.start('say("=== total time: 0.000ms")')
     end = await server.run(plan=Plan(preset="custom", clean=True, profiled=0))
     assert (end.reason, end.exit_code) == (EndReason.NOTHING_TIMED, 0)
@@ -182,38 +183,33 @@ async def test_a_clean_pass_that_times_nothing_is_no_success(device, server, sto
 
 async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device, server, storage):
     device.start(
-        obedient().replace("e2e=2.000 ms", "e2e={90.0 if i == 0 and count < 50 else 2.0:.3f} ms")
+        fake_run().replace("e2e=2.000 ms", "e2e={90.0 if i == 0 and count < 50 else 2.0:.3f} ms")
     )
-    plan = Plan(preset="custom", clean=True, clean_min_s=0.2, clean_min_iterations=20, profiled=0)
-    assert (await server.run(plan=plan)).exit_code == 0
-    assert sum(measured(storage).passes[-1].e2e_ms) >= 200
+    assert (await server.run(plan=clean_plan(0.2))).exit_code == 0
+    assert sum(read_measurement(storage).passes[-1].e2e_ms) >= 200
 
 
-async def test_a_clean_pass_on_a_busy_device_does_not_last_for_ever(device, server, storage):
+async def test_a_clean_pass_on_a_busy_device_has_a_limited_duration(device, server, storage):
     # most iterations take 2 us; the rest of the device comes in at every 500th
     device.install(
-        obedient().replace("e2e=2.000 ms", "e2e={60.0 if i % 500 == 499 else 0.002:.3f} ms")
+        fake_run().replace("e2e=2.000 ms", "e2e={60.0 if i % 500 == 499 else 0.002:.3f} ms")
     )
     device.start()
-    plan = Plan(preset="custom", clean=True, clean_min_s=0.2, clean_min_iterations=20, profiled=0)
-    assert (await server.run(plan=plan)).exit_code == 0
-    assert 200 <= sum(measured(storage).passes[-1].e2e_ms) <= 1000
+    assert (await server.run(plan=clean_plan(0.2))).exit_code == 0
+    assert 200 <= sum(read_measurement(storage).passes[-1].e2e_ms) <= 1000
 
 
-async def test_a_clean_pass_that_stays_too_short_is_kept_and_the_result_says_so(
-    device, server, storage
-):
-    device.start(obedient().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
-    plan = Plan(preset="custom", clean=True, clean_min_s=0.1, clean_min_iterations=20, profiled=0)
-    assert (await server.run(plan=plan)).exit_code == 0
-    measurement = measured(storage)
+async def test_a_clean_pass_that_stays_too_short_is_kept_and_noted(device, server, storage):
+    device.start(fake_run().replace("e2e=2.000 ms", "e2e={40.0 / count:.3f} ms"))
+    assert (await server.run(plan=clean_plan(0.1))).exit_code == 0
+    measurement = read_measurement(storage)
     assert [record.kept for record in measurement.passes] == [False, False, False, True]
     assert "less than the 0.1 s" in measurement.notes[-1]
 
 
-async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
+async def test_literals_and_shapes_become_input_files(device, server, storage):
     device.start(
-        obedient('say("given " + " ".join(sorted(f for f in os.listdir(".") if "input" in f)))')
+        fake_run('say("given " + " ".join(sorted(f for f in os.listdir(".") if "input" in f)))')
     )
     inputs = (
         GivenInput(name="data", literal="1.5,2,3"),
@@ -221,37 +217,37 @@ async def test_numbers_and_shapes_are_given_as_files(device, server, storage):
     )
     assert (await server.run(inputs=inputs)).exit_code == 0
     assert "given input_0.npy input_1.npy" in server.log_text()
-    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    manifest = read_manifest(storage)
     assert [(i.name, i.source, i.dtype, i.shape) for i in manifest.inputs] == [
         ("data", "literal", "float32", (3,)),
         ("mask", "random", "int32", (4, 2)),
     ]
 
 
-async def test_a_batch_size_reaches_the_data_and_not_load_and_run(obeying, server, storage):
+async def test_batch_size_changes_the_inputs_and_is_no_argument(started, server, storage):
     storage.files["data.npy"] = npy_bytes([[1.0, 2.0]])
     end = await server.run(
         data=(storage.input_file("data.npy", "data"),), options={"batch_size": 4}
     )
     assert end.exit_code == 0
-    assert not any(word.startswith("--batch") for word in measured(storage).passes[0].argv)
-    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert not any(word.startswith("--batch") for word in read_measurement(storage).passes[0].argv)
+    manifest = read_manifest(storage)
     assert manifest.inputs[0].shape == (4, 2)
 
 
-async def test_a_wrong_input_ends_before_anything_runs(obeying, server, storage):
+async def test_an_invalid_input_fails_before_the_run(started, server, storage):
     storage.files["data.npy"] = b"\x80\x04pickle"
     end = await server.run(data=(storage.input_file("data.npy", "data"),))
     assert end.reason is EndReason.INPUT_WRONG
     assert "data.npy" in end.detail
-    assert not server.of(AttemptStarted)
+    assert not server.messages(AttemptStarted)
 
 
-async def test_dumps_have_a_pass_of_their_own_and_come_as_files(obeying, server, storage):
+async def test_dumps_have_their_own_pass_and_are_uploaded(started, server, storage):
     options = {"bin_io_dump": True, "model_dump": True, "iter": 4}
     end = await server.run(options=options)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    profiled, dump = measured(storage).passes
+    profiled, dump = read_measurement(storage).passes
     assert "--model_dump=model_dump.mge" in profiled.argv
     assert not any("bin_io_dump" in word for word in profiled.argv)
     assert "--bin_io_dump=bin_io_dump" in dump.argv
@@ -263,26 +259,28 @@ async def test_dumps_have_a_pass_of_their_own_and_come_as_files(obeying, server,
     assert storage.stored["model_dump.mge"] == b"model_dump\n"
 
 
-async def test_exit_0_without_a_promised_file_is_no_success(device, server, storage):
-    device.start(obedient('os.remove("model_dump.mge")'))
+async def test_exit_0_without_an_output_file_is_a_failure(device, server, storage):
+    device.start(fake_run('os.remove("model_dump.mge")'))
     end = await server.run(options={"model_dump": True})
     assert (end.reason, end.exit_code) == (EndReason.FILE_MISSING, 0)
     assert "model_dump" in end.detail
     assert "profile.json" in storage.stored
 
 
-async def test_algorithms_are_chosen_once_for_all_passes(obeying, server, storage):
+async def test_all_passes_share_one_algorithm_cache(started, server, storage):
     plan = Plan(preset="custom", clean=True, profiled=2)
     assert (await server.run(plan=plan, options={"fast_run": True})).exit_code == 0
-    for record in measured(storage).passes:
+    for record in read_measurement(storage).passes:
         assert "--fast_run_algo_policy=algo_cache.bin" in record.argv
     # nobody asked to keep it
     assert "algo_cache.bin" not in storage.stored
     assert (await server.run(options={"fast_run": True})).exit_code == 0
-    assert not any(word.startswith("--fast_run_algo") for word in measured(storage).passes[0].argv)
+    assert not any(
+        word.startswith("--fast_run_algo") for word in read_measurement(storage).passes[0].argv
+    )
 
 
-async def test_the_cache_of_another_task_is_read_and_written(obeying, server, storage):
+async def test_a_given_algorithm_cache_is_extended(started, server, storage):
     storage.files["algo_cache.bin"] = b"from before\n"
     data = (storage.input_file("algo_cache.bin", "", option="fast_run_algo_policy"),)
     end = await server.run(data=data)
@@ -290,9 +288,9 @@ async def test_the_cache_of_another_task_is_read_and_written(obeying, server, st
     assert storage.stored["algo_cache.bin"] == b"from before\nfast_run_algo_policy\n"
 
 
-async def test_what_was_measured_before_a_failure_is_kept(device, server, storage):
+async def test_results_of_passes_before_a_failure_are_kept(device, server, storage):
     device.start(
-        obedient("""
+        fake_run("""
 n = len(os.listdir("."))
 open(f"was-here-{n}", "w").close()
 if os.path.exists("profile.json") and n > 3:
@@ -301,24 +299,24 @@ if os.path.exists("profile.json") and n > 3:
     )
     end = await server.run(plan=Plan(preset="custom", profiled=5))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
-    measurement = measured(storage)
+    measurement = read_measurement(storage)
     assert measurement.passes[0].exit_code == 0
     assert measurement.passes[-1].exit_code == 134
     assert len(measurement.passes) < 5
     assert "profile.json" in storage.stored
 
 
-async def test_many_profiles_find_their_way(obeying, server, storage):
+async def test_twenty_profiles_are_uploaded(started, server, storage):
     end = await server.run(plan=Plan(preset="custom", profiled=20), options={"iter": 1})
     assert end.exit_code == 0
     assert "profile-20.json" in storage.stored
     assert len(end.files) == 20 + 3
 
 
-async def test_the_manifest_says_with_what_it_was_done(obeying, server, storage):
+async def test_the_manifest_describes_files_options_runtime_and_host(started, server, storage):
     data = (storage.input_file("data.npy", "data"),)
     await server.run(data=data, options={"iter": 3})
-    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    manifest = read_manifest(storage)
     assert [file.name for file in manifest.files] == ["model.mge", "data.npy"]
     assert manifest.options == {"iter": 3}
     assert manifest.commands[0].endswith("--profile=profile.json")
@@ -333,7 +331,7 @@ async def test_the_manifest_says_with_what_it_was_done(obeying, server, storage)
     assert manifest.inputs[0].shape == array.shape
 
 
-async def test_a_file_seen_before_comes_from_the_cache(obeying, server, storage):
+async def test_a_known_file_comes_from_the_cache(started, server, storage):
     end = await server.run()
     (model,) = end.received
     known = storage.input_file("model.mge", sha256=model.sha256)
@@ -344,7 +342,7 @@ async def test_a_file_seen_before_comes_from_the_cache(obeying, server, storage)
     assert storage.requests.count("GET model.mge") == 1
 
 
-async def test_the_end_names_the_command_of_each_kind_of_pass(obeying, server, storage):
+async def test_the_end_names_the_command_of_each_kind_of_pass(started, server, storage):
     plan = Plan(preset="custom", clean=True, profiled=2)
     end = await server.run(plan=plan, fill=True, options={"bin_io_dump": True})
     assert end.exit_code == 0

@@ -11,11 +11,11 @@ from agent.execution import sandbox as sandboxes
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
 from agent.tests.fakes import start_agent
-from agent.tests.scripted import Scripted
+from agent.tests.script_device import ScriptDevice
 from webprofile.tests.needs import need
 
 RUNS = 20
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 #: prints how many children that have ended are left after a trial of bubblewrap
 TRIAL = """\
@@ -39,7 +39,7 @@ def ended_below(pid: int) -> list[str]:
     return [f"{row.name} {row.pid} of {row.parent}" for row in rows if row.state == "Z"]
 
 
-async def test_trials_of_bubblewrap_leave_no_process(boxed_python):
+async def test_trials_of_bubblewrap_leave_no_zombies(boxed_python):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", TRIAL, stdout=asyncio.subprocess.PIPE
     )
@@ -56,7 +56,7 @@ def boxed_python(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.megengine
-async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
+async def test_many_scripts_and_models_leave_no_zombies(
     boxed_python, device, server, storage, megengine_python, testdata
 ):
     storage.files["model.mge"] = (testdata / "models" / "tiny.mge").read_bytes()
@@ -65,16 +65,16 @@ async def test_an_agent_that_ran_many_scripts_and_models_has_waited_for_all(
         server, device.spool, "wheel", command, boxed=True, python=megengine_python
     )
     try:
-        await server.wait(lambda: server.connection is not None, PATIENCE_S)
+        await server.wait(lambda: server.connection is not None, TIMEOUT_S)
         assert ended_below(agent.pid) == []
-        scripted = Scripted(device, server)
+        script_device = ScriptDevice(device, server)
         for _ in range(RUNS):
-            end = await scripted.run("import megengine as mge\nmge.tensor([1.0]) + 1\n")
+            end = await script_device.run("import megengine as mge\nmge.tensor([1.0]) + 1\n")
             assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
         for _ in range(RUNS):
             plan = Plan(preset="custom", clean=False, profiled=1)
-            order = await server.ask(plan=plan, options={"iter": 1}, fill=True)
-            end = await server.end_of(order, PATIENCE_S)
+            order = await server.send_order(plan=plan, options={"iter": 1}, fill=True)
+            end = await server.wait_for_end(order, TIMEOUT_S)
             assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), end.detail
         assert ended_below(agent.pid) == []
     finally:

@@ -27,7 +27,7 @@ def test_facts_describe_this_machine():
     assert facts.cpu_model
 
 
-def test_an_unknown_server_costs_only_the_address():
+def test_facts_with_an_unresolvable_server_lack_only_the_address():
     assert read_facts("http://no-such-host.invalid").ip == ""
 
 
@@ -62,11 +62,11 @@ def test_limits_follow_the_configuration_and_become_json():
 @pytest.mark.parametrize(
     ("code", "name"), [(134, "SIGABRT"), (137, "SIGKILL"), (0, ""), (1, ""), (255, "")]
 )
-def test_signals_have_names(code, name):
+def test_exit_codes_of_signals_have_names(code, name):
     assert signal_name(code) == name
 
 
-def test_statuses_that_may_pass_are_tried_again():
+def test_only_temporary_statuses_are_retried():
     assert [s for s in (400, 401, 403, 404, 408, 409, 413, 429, 500, 503) if may_pass(s)] == [
         408,
         429,
@@ -77,7 +77,7 @@ def test_statuses_that_may_pass_are_tried_again():
     assert not is_transport(httpx2.UnsupportedProtocol("ftp"))
 
 
-def test_waits_lie_in_windows_that_double():
+def test_delays_are_random_in_windows_that_double():
     waits = [list(Policy(tries=5, first_s=1, most_s=4).delays()) for _ in range(200)]
     for window, column in zip((1, 2, 4, 4), zip(*waits, strict=True), strict=True):
         assert 0 <= min(column) <= max(column) <= window
@@ -96,7 +96,7 @@ def test_a_frame_that_is_too_large_is_not_sent(caplog):
     assert "frame_too_large" in caplog.text
 
 
-def test_a_runtime_that_is_not_there_is_reported_as_a_problem():
+def test_a_missing_runtime_is_reported_as_a_problem():
     entries = (
         RuntimeEntry(version="1.13.0", kind="binary", path="/nowhere/load_and_run"),
         RuntimeEntry(version="1.12.0", kind="wheel", problem="No Python 3.6 to 3.10 found"),
@@ -115,7 +115,7 @@ def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):
     assert "is MegEngine 1.12.0" in take_inventory([entry])["1.13.0"].info.problem
 
 
-def test_homes_look_empty_but_for_the_runtime(tmp_path):
+def test_home_folders_are_hidden_except_for_the_runtime(tmp_path):
     home = tmp_path / "ann"
     prefix, base = home / "runtimes" / "mge", home / ".pyenv" / "versions" / "3.10"
     for folder in (prefix, base):
@@ -145,7 +145,7 @@ def test_homes_look_empty_but_for_the_runtime(tmp_path):
     assert visible_paths(script) == [str(base), cuda]
 
 
-def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path, monkeypatch):
+def test_a_broken_bubblewrap_is_not_used(tmp_path, monkeypatch):
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho no permission >&2\nexit 1\n")
     fake.chmod(0o755)
@@ -155,6 +155,6 @@ def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path, monkeypatch):
     assert sandbox.wrap(["x"], tmp_path) == ["x"]
 
 
-def test_without_bubblewrap_the_next_step_is_named(tmp_path, monkeypatch):
+def test_without_bubblewrap_the_problem_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "install the package `bubblewrap`" in find_sandbox((tmp_path,), ()).problem

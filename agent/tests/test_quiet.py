@@ -23,7 +23,7 @@ from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, wait_until
 
 LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
-#: a worker looks dead after so many
+#: a lease ends after so many missed heartbeats
 MISSED = 3
 
 THREE = Plan(preset="custom", clean=True, clean_min_s=0.0, clean_min_iterations=5, profiled=2)
@@ -80,7 +80,7 @@ def read_stamps(path: Path) -> tuple[float, float]:
 async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE) -> Start:
     """Order an attempt, with the heartbeat interval that was set before."""
     device.start()
-    order = await server.ask(plan=plan, timeout_s=LOAD_S + 60)
+    order = await server.send_order(plan=plan, timeout_s=LOAD_S + 60)
     return order
 
 
@@ -91,12 +91,12 @@ def stamps(device: AgentDevice, tmp_path: Path) -> Path:
     return path
 
 
-async def test_from_a_pass_s_first_warm_up_to_its_last_iteration_nothing_is_sent(
+async def test_nothing_is_sent_from_the_warm_up_to_the_last_iteration_of_a_pass(
     device, server, storage, stamps
 ):
     server.heartbeat_s = 0.2
     order = await measure(device, server)
-    assert (await server.end_of(order)).exit_code == 0
+    assert (await server.wait_for_end(order)).exit_code == 0
     begin, end = read_stamps(stamps)
     passes = read_passes(stamps)
     assert len(passes) == 3
@@ -108,16 +108,18 @@ async def test_from_a_pass_s_first_warm_up_to_its_last_iteration_nothing_is_sent
 
 
 @pytest.mark.exhaustive
-async def test_loading_is_shown_at_once_and_each_pass_when_it_has_ended(
+async def test_the_log_of_loading_is_sent_at_once_and_that_of_a_pass_at_its_end(
     device, server, storage, stamps
 ):
     order = await measure(device, server)
-    await server.end_of(order)
+    await server.wait_for_end(order)
     passes = read_passes(stamps)
-    logs = server.of(AttemptLog)
+    logs = server.messages(AttemptLog)
 
     def said_before(moment: float) -> str:
-        return "".join(log.text for log in logs if server.times[server.seen.index(log)] < moment)
+        return "".join(
+            log.text for log in logs if server.times[server.received.index(log)] < moment
+        )
 
     loading = said_before(passes[0][0])
     assert "load model: 300.000ms" in loading
@@ -131,43 +133,41 @@ async def test_loading_is_shown_at_once_and_each_pass_when_it_has_ended(
 
 
 @pytest.mark.exhaustive
-async def test_how_many_passes_have_ended_is_told_between_them(device, server, storage, stamps):
+async def test_progress_is_sent_between_passes(device, server, storage, stamps):
     order = await measure(device, server)
-    await server.end_of(order)
+    await server.wait_for_end(order)
     passes = read_passes(stamps)
-    started = server.of(AttemptStarted)
+    started = server.messages(AttemptStarted)
     assert [(message.passes_done, message.passes) for message in started] == [
         (n, 3) for n in range(4)
     ]
-    times = [server.times[server.seen.index(message)] for message in started]
+    times = [server.times[server.received.index(message)] for message in started]
     for number, (begin, end) in enumerate(passes):
         assert times[number] < begin
         assert times[number + 1] > end
 
 
 @pytest.mark.exhaustive
-async def test_a_connection_that_returns_between_passes_is_told_how_far_the_attempt_is(
-    device, server, storage, stamps
-):
+async def test_progress_is_sent_after_a_reconnect_between_passes(device, server, storage, stamps):
     order = await measure(device, server)
     await server.wait(
-        lambda: any(message.passes_done == 1 for message in server.of(AttemptStarted))
+        lambda: any(message.passes_done == 1 for message in server.messages(AttemptStarted))
     )
     await server.drop()
-    await server.wait(lambda: len(server.of(Hello)) == 2)
-    await server.wait(lambda: isinstance(server.seen[-1], AttemptStarted))
-    assert server.seen[-1].passes_done >= 1
-    await server.end_of(order)
-    texts = {message.seq: message.text for message in server.of(AttemptLog)}
+    await server.wait(lambda: len(server.messages(Hello)) == 2)
+    await server.wait(lambda: isinstance(server.received[-1], AttemptStarted))
+    assert server.received[-1].passes_done >= 1
+    await server.wait_for_end(order)
+    texts = {message.seq: message.text for message in server.messages(AttemptLog)}
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
 @pytest.mark.exhaustive
-async def test_a_server_without_that_address_hears_the_socket(device, server, stamps):
+async def test_heartbeats_use_the_socket_if_the_server_has_no_url_for_them(device, server, stamps):
     server.heartbeat_s = 0.2
     server.front.status = 404
     order = await measure(device, server)
-    assert (await server.end_of(order)).exit_code == 0
+    assert (await server.wait_for_end(order)).exit_code == 0
     messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
     assert len(messages) >= 5
     assert all(
@@ -190,53 +190,51 @@ async def test_orders_are_fetched_during_a_measurement_if_the_server_has_some(
 
 
 @pytest.mark.exhaustive
-async def test_a_connection_that_returns_meanwhile_is_told_no_log(device, server, stamps):
+async def test_no_log_of_the_timed_part_is_sent_after_a_reconnect(device, server, stamps):
     order = await measure(device, server)
     await server.expect(AttemptLog)
     await wait_until(stamps.exists)  # it warms up
     await server.drop()
-    await server.wait(lambda: len(server.of(Hello)) == 2)
-    await server.end_of(order)
+    await server.wait(lambda: len(server.messages(Hello)) == 2)
+    await server.wait_for_end(order)
     messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
     assert [message.type for message in messages[:2]] == ["hello", "attempt.started"]
     # the agent may not have seen yet that the model warms up: then it repeats how it was loaded
     repeated = "".join(message.text for message in messages[2:])
     assert "going to warmup" not in repeated
-    texts = {message.seq: message.text for message in server.of(AttemptLog)}
+    texts = {message.seq: message.text for message in server.messages(AttemptLog)}
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
 @pytest.mark.exhaustive
-async def test_beats_name_what_is_ordered_and_what_has_ended_meanwhile(
+async def test_heartbeats_contain_ordered_attempts_until_they_have_ended(
     device, server, storage, stamps
 ):
     server.heartbeat_s = 60.0  # a change is told at once, whatever the rhythm
     first = await measure(device, server)
     await wait_until(stamps.exists)
     storage.delay_s = 1.0
-    second = server.order(plan=THREE)
+    second = server.make_order(plan=THREE)
     await server.send(second)
     both = {first.attempt, second.attempt}
     await wait_until(
         lambda: any(heartbeat.running == both for heartbeat in server.front.heartbeats)
     )
     # it is named before it runs
-    assert {message.attempt for message in server.of(AttemptStarted)} == {first.attempt}
-    await server.end_of(first)
+    assert {message.attempt for message in server.messages(AttemptStarted)} == {first.attempt}
+    await server.wait_for_end(first)
     await wait_until(lambda: server.front.heartbeats[-1].running == {second.attempt})
-    assert (await server.end_of(second)).exit_code == 0
+    assert (await server.wait_for_end(second)).exit_code == 0
 
 
 @pytest.mark.alone
-async def test_a_model_that_takes_every_core_does_not_make_the_worker_look_dead(
-    device, server, tmp_path
-):
+async def test_leases_are_renewed_while_the_model_uses_all_cores(device, server, tmp_path):
     every_s = server.heartbeat_s = 1.0
     stamps = tmp_path / "stamps"
     device.install(SPINNING.format(stamps=str(stamps), load_s=LOAD_S))
     plan = Plan(preset="custom", clean=False, profiled=1)
     order = await measure(device, server, plan)
-    end_of_run = await server.end_of(order, LOAD_S + 60)
+    end_of_run = await server.wait_for_end(order, LOAD_S + 60)
     assert end_of_run.exit_code == 0
     begin, end = read_stamps(stamps)
     assert end - begin >= LOAD_S

@@ -27,66 +27,66 @@ from testdata import DATA
 async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(device, server):
     server.acks.discard("attempt.finished")
     device.start()
-    order = await server.ask()
-    first = await server.end_of(order)
+    order = await server.send_order()
+    first = await server.wait_for_end(order)
     await device.stop()
     server.acks.add("attempt.finished")
-    count = len(server.of(AttemptFinished))
+    count = len(server.messages(AttemptFinished))
     device.start()
     hello = await server.expect(Hello, 2)
     assert hello.running == {order.attempt}
     assert await server.expect(AttemptFinished, count + 1) == first
-    await device.forgets_all()
-    assert len(server.of(AttemptUploads)) == 1
+    await device.wait_until_forgotten()
+    assert len(server.messages(AttemptUploads)) == 1
 
 
-async def test_an_upload_goes_on_after_a_restart_of_the_agent(device, server, storage):
+async def test_an_upload_continues_after_a_restart_of_the_agent(device, server, storage):
     server.answers_uploads = False
     device.start()
-    order = await server.ask()
+    order = await server.send_order()
     await server.expect(AttemptUploads)
     await device.stop()
-    assert not server.of(AttemptFinished)
+    assert not server.messages(AttemptFinished)
     server.answers_uploads = True
     device.start()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert {file.name for file in end.files} == set(storage.stored)
 
 
-async def test_a_stopped_agent_ends_its_process_and_says_so_when_it_is_back(device, server):
+async def test_a_stopped_agent_ends_its_run_and_reports_it_after_the_restart(device, server):
     pid_file = device.folder / "pid"
     device.start(f"""
         signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf")
         open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)
-    order = await server.ask(grace_s=30)
+    order = await server.send_order(grace_s=30)
     pid = await read_pid(pid_file)
     async with asyncio.timeout(20):
         await device.stop()
     assert not is_alive(pid)
-    assert not server.of(AttemptFinished)
+    assert not server.messages(AttemptFinished)
     device.start()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.AGENT_RESTARTED, None)
     assert server.log_text() == "deaf\n"
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_a_killed_agents_process_is_ended_by_the_next_agent(device, server, storage):
+async def test_the_next_agent_ends_the_run_of_a_killed_agent(device, server, storage):
     pid_file = device.folder / "pid"
     device.install(f"""
         say("alone"); open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)
     command = device.runtimes["1.13.0"].command
     agent = await start_agent(server, device.spool, "binary", command)
-    order = await server.begin()
+    order = await server.start_attempt()
     pid = await read_pid(pid_file)
     agent.kill()
     await agent.wait()
     assert is_alive(pid)
     device.start()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.AGENT_RESTARTED
     assert not is_alive(pid)
     assert server.log_text() == "alone\n"
@@ -114,20 +114,20 @@ async def test_a_recycled_pid_is_not_killed(device, server):
         await stranger.wait()
 
 
-async def test_a_known_order_after_a_restart_is_accepted_and_not_run_again(device, server):
+async def test_a_known_order_does_not_run_again_after_a_restart(device, server):
     server.answers_uploads = False
     device.start()
-    order = await server.ask()
+    order = await server.send_order()
     await server.expect(AttemptUploads)
     await device.stop()
     device.start()
     await server.expect(Hello, 2)
     await server.send(order)
     await server.expect(AttemptAccepted, 2)
-    assert len(server.of(AttemptStarted)) == 1
+    assert len(server.messages(AttemptStarted)) == 1
 
 
-async def test_a_folder_that_was_never_accepted_is_litter(device, server):
+async def test_a_folder_without_a_valid_record_is_removed(device, server):
     litter = device.spool / "attempts" / str(uuid.uuid4())
     (litter / "work").mkdir(parents=True)
     (litter / "record.json").write_text("{half")
@@ -146,7 +146,7 @@ async def test_two_agents_do_not_share_a_spool(device, server):
     device.running = first
 
 
-async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
+async def test_sigterm_stops_the_agent_with_exit_code_0(device, server, tmp_path):
     device.install("""
         say("using MegBrain 1.13.0(0) and MegDNN 9.3.0")
         if "model.mge" in sys.argv: time.sleep(60)
@@ -162,7 +162,7 @@ async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
         *[sys.executable, "-m", "agent", "run", "--config", str(config)],
         stderr=asyncio.subprocess.PIPE,
     )
-    await server.begin()
+    await server.start_attempt()
     agent.send_signal(signal.SIGTERM)
     _, errors = await asyncio.wait_for(agent.communicate(), 30)
     assert agent.returncode == 0, errors
@@ -171,7 +171,7 @@ async def test_sigterm_stops_the_program_cleanly(device, server, tmp_path):
     assert os.listdir(device.spool / "attempts")
 
 
-async def test_the_spool_of_an_earlier_version_is_brought_to_its_end(device, server, storage):
+async def test_attempts_in_the_spool_of_an_earlier_version_are_finished(device, server, storage):
     """It has an attempt that was running, one with unsent files, one with an unacknowledged end."""
     shutil.copytree(DATA / "upgrade" / "spool", device.spool)
     records = {
@@ -189,8 +189,8 @@ async def test_the_spool_of_an_earlier_version_is_brought_to_its_end(device, ser
     device.start()
     hello = await server.expect(Hello)
     assert {str(attempt) for attempt in hello.running} == set(records)
-    await device.forgets_all()
-    ends = {str(end.attempt): end for end in server.of(AttemptFinished)}
+    await device.wait_until_forgotten()
+    ends = {str(end.attempt): end for end in server.messages(AttemptFinished)}
     assert ends[running].reason is EndReason.AGENT_RESTARTED
     assert ends[unheard].model_dump(mode="json") == records[unheard]["ended"]
     assert (ends[unsent].reason, ends[unsent].exit_code) == (EndReason.EXITED, 0)

@@ -13,7 +13,7 @@ import pytest
 from agent.execution.sandbox import find_sandbox
 from agent.protocol import AttemptStarted, Cancel, EndReason
 from agent.tests.fakes import wait_until
-from agent.tests.warmed import LOOK_AROUND
+from agent.tests.warm_device import PROBE
 from webprofile.tests.needs import need
 
 AGENT = Path(__file__).resolve().parents[1]
@@ -44,11 +44,11 @@ def _box(device, site, token):
 
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
-async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
-    boxed, warmed, server, storage, is_warm, caplog
+async def test_a_sandboxed_run_can_access_only_its_folder(
+    boxed, warm_device, server, storage, is_warm, caplog
 ):
     caplog.set_level(logging.INFO, logger="agent")
-    look = LOOK_AROUND.format(
+    look = PROBE.format(
         token=str(boxed.folder / "agent.token"),
         site=str(boxed.folder / "site" / "secrets.json"),
         outside=str(boxed.folder / "file"),
@@ -59,8 +59,8 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
     look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
     if is_warm:
         # what it notes elsewhere is lost inside: it says itself that it was warm
-        warmed.pids = Path("/dev/null")
-        warmed.install('say("warm " + str(is_warm))\n' + look)
+        warm_device.pids = Path("/dev/null")
+        warm_device.install('say("warm " + str(is_warm))\n' + look)
     else:
         boxed.install(look)
     boxed.start()
@@ -87,19 +87,19 @@ async def test_a_sandboxed_run_reaches_nothing_but_its_folder(
     assert "kernel OSError" in lines or "kernel PermissionError" in lines
     assert "parent ProcessLookupError" in lines
     assert "files model.mge profile.json" in lines
-    assert "bwrap" not in server.of(AttemptStarted)[0].command
+    assert "bwrap" not in server.messages(AttemptStarted)[0].command
 
 
 async def test_a_sandboxed_run_can_be_cancelled(boxed, server):
     boxed.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
     boxed.start()
-    order = await server.begin()
+    order = await server.start_attempt()
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.CANCELLED
 
 
-async def test_an_abort_in_the_sandbox_is_told_as_without(boxed, server):
+async def test_an_abort_in_the_sandbox_has_the_exit_code_of_a_shell(boxed, server):
     boxed.install("os.abort()")
     boxed.start()
     end = await server.run()
@@ -126,7 +126,7 @@ asyncio.run(main())
 """
 
 
-def test_the_cpu_time_of_a_sandboxed_run_is_not_taken_for_that_of_others():
+def test_the_cpu_time_of_a_sandboxed_run_counts_as_the_agents():
     need("bubblewrap")
     if problem := find_sandbox((Path("/var/tmp"),), ()).problem:
         pytest.skip(problem)  # the kernel does not offer one: nothing to test here
@@ -147,7 +147,7 @@ subprocess.run(sandbox.wrap(command, work))
 """
 
 
-def test_the_wheels_load_and_run_starts_for_an_agent_that_lies_in_a_home():
+def test_load_and_run_of_a_wheel_starts_if_the_agent_is_in_a_home_folder():
     need("bubblewrap")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home, tempfile.TemporaryDirectory() as work:
         if problem := find_sandbox((Path(work),), ()).problem:

@@ -4,7 +4,7 @@ import pytest
 
 from agent.protocol import AttemptFinished, EndReason, Hello
 from agent.tests.fakes import TOKEN, wait_until
-from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
+from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 
 pytestmark = pytest.mark.megengine
 
@@ -26,42 +26,42 @@ def wheel(device, megengine_python):
     return device
 
 
-async def test_scripts_run_as_soon_as_the_owner_allows_them(wheel, server):
+async def test_scripts_run_after_the_owner_allows_them(wheel, server):
     wheel.start()
     assert "scripts" not in (await server.expect(Hello)).features
     write(wheel, "[scripts]\nallow = true\n")
     assert "scripts" in (await server.expect(Hello, 2)).features
-    end = await Scripted(wheel, server).run(STEP)
+    end = await ScriptDevice(wheel, server).run(STEP)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
 
 
-async def test_no_script_starts_once_the_owner_forbids_them(wheel, server):
+async def test_scripts_are_refused_after_the_owner_forbids_them(wheel, server):
     wheel.changes["allow_scripts"] = True
     write(wheel, "[scripts]\nallow = true\n")
     wheel.start()
     assert "scripts" in (await server.expect(Hello)).features
     write(wheel, "[scripts]\nallow = false\n")
     assert "scripts" not in (await server.expect(Hello, 2)).features
-    end = await Scripted(wheel, server).run(STEP)
+    end = await ScriptDevice(wheel, server).run(STEP)
     assert end.reason is EndReason.REFUSED
     assert "scripts are not allowed on this device" in end.detail
 
 
-async def test_a_file_that_is_not_understood_changes_nothing(wheel, server, caplog):
+async def test_an_invalid_configuration_changes_nothing(wheel, server, caplog):
     wheel.start()
     await server.expect(Hello)
     write(wheel, "[scripts\nallow = tr")
-    await wait_until(lambda: "config_not_taken_up" in caplog.text, PATIENCE_S)
-    assert len(server.of(Hello)) == 1
+    await wait_until(lambda: "config_not_taken_up" in caplog.text, TIMEOUT_S)
+    assert len(server.messages(Hello)) == 1
     write(wheel, "[scripts]\nallow = true\n")
     assert "scripts" in (await server.expect(Hello, 2)).features
 
 
-async def test_what_runs_is_not_disturbed_by_a_trial_of_the_sandbox(wheel, server):
+async def test_a_changed_configuration_is_applied_after_the_run(wheel, server):
     wheel.install("time.sleep(1.5); write_profile()")
     wheel.start()
-    await server.begin()
+    await server.start_attempt()
     write(wheel, "[scripts]\nallow = true\n")
     await server.expect(Hello, 2)
-    kinds = [type(message) for message in server.seen]
+    kinds = [type(message) for message in server.received]
     assert AttemptFinished in kinds[: kinds.index(Hello, 1)]

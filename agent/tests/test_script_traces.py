@@ -55,16 +55,16 @@ def check_balance(events: list[dict]) -> None:
 
 
 @pytest.mark.parametrize("symbolic", ["False", "True"])
-async def test_a_compiled_training_step_is_run_and_what_lies_around_it_recorded(
-    scripted, server, symbolic
+async def test_a_compiled_training_step_runs_unrecorded_and_the_rest_is_recorded(
+    script_device, server, symbolic
 ):
     program = COMPILED + "for _ in range(4):\n    F.exp(run(batch)).numpy()\nprint('trained')\n"
-    end = await scripted.run(program.replace("SYMBOLIC", symbolic))
+    end = await script_device.run(program.replace("SYMBOLIC", symbolic))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
     text = server.log_text()
     assert text.count(PAUSED) == 1
     assert text.endswith("trained\n")
-    events = scripted.trace()
+    events = script_device.trace()
     names = [event["name"] for event in events if event["ph"] == "B"]
     assert names.count("StopProfile") == 1
     # one for each step, on the device's thread: all parts are there
@@ -78,15 +78,15 @@ async def test_a_compiled_training_step_is_run_and_what_lies_around_it_recorded(
     check_balance(events)
 
 
-async def test_of_the_memory_flow_of_a_compiled_step_a_part_is_kept(scripted, server):
+async def test_the_largest_part_of_an_interrupted_memory_flow_is_kept(script_device, server):
     program = COMPILED.replace("SYMBOLIC", "True") + "for _ in range(3):\n    run(batch).numpy()\n"
-    end = await scripted.run(program, formats=("memory_flow.svg",))
+    end = await script_device.run(program, formats=("memory_flow.svg",))
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert "the largest part between two pauses is kept" in server.log_text()
     assert b"</svg>" in server.storage.stored["memory_flow.svg"]
 
 
-async def test_a_profiler_of_the_programs_own_pauses_as_ours_does(scripted, server):
+async def test_a_profiler_of_the_program_pauses_for_compiled_steps_too(script_device, server):
     own = """\
 from megengine.utils.profiler import Profiler
 for _ in range(2):
@@ -95,18 +95,18 @@ with Profiler("mine"):
     for _ in range(3):
         F.exp(run(batch)).numpy()
 """
-    end = await scripted.run(COMPILED.replace("SYMBOLIC", "True") + own)
+    end = await script_device.run(COMPILED.replace("SYMBOLIC", "True") + own)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
-    check_balance(scripted.trace())
-    assert "Convolution" not in {event["name"] for event in scripted.trace()}
+    check_balance(script_device.trace())
+    assert "Convolution" not in {event["name"] for event in script_device.trace()}
 
 
 @pytest.mark.exhaustive
-async def test_the_example_of_a_training_step_runs_as_it_is(scripted, server):
+async def test_the_training_example_runs_unchanged(script_device, server):
     for name in ("profile_training.py", "make_resnet.py"):
         server.storage.files[name] = (EXAMPLES / name).read_bytes()
     program = server.storage.files["profile_training.py"].decode()
-    end = await scripted.run(program, data=("make_resnet.py",), arguments=("out",))
+    end = await script_device.run(program, data=("make_resnet.py",), arguments=("out",))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
     assert "out/static.json" in server.log_text()
-    assert any("Conv" in event["name"] for event in scripted.trace())
+    assert any("Conv" in event["name"] for event in script_device.trace())

@@ -10,22 +10,22 @@ from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
 from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
 from agent.tests.fakes import wait_until
-from agent.tests.scripted import PATIENCE_S, STEP, Scripted, allow_scripts
+from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 
 pytestmark = pytest.mark.megengine
 
 
-async def test_a_training_step_comes_back_as_a_trace_and_its_output(scripted, server):
-    end = await scripted.run(STEP, arguments=("--epochs", "1", "a b", ""))
+async def test_a_training_step_yields_a_trace_and_its_output(script_device, server):
+    end = await script_device.run(STEP, arguments=("--epochs", "1", "a b", ""))
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
     assert {"chrome_timeline.json", "log.txt", "manifest.json", "measurement.json"} == {
         file.name for file in end.files
     }
-    names = {event["name"] for event in scripted.trace()}
+    names = {event["name"] for event in script_device.trace()}
     assert any("Conv" in name for name in names)
     text = server.log_text()
     assert "arguments ['script.py', '--epochs', '1', 'a b', ''] loss is finite True" in text
-    started = server.of(AttemptStarted)[0]
+    started = server.messages(AttemptStarted)[0]
     assert "--format=chrome_timeline.json" in started.command
     assert "script.py --epochs 1 'a b' ''" in started.command
     assert "bwrap" not in started.command
@@ -38,12 +38,12 @@ async def test_a_training_step_comes_back_as_a_trace_and_its_output(scripted, se
     assert (record["kind"], record["profile"]) == ("script", "chrome_timeline.json")
 
 
-async def test_each_format_is_a_run_of_its_own_in_a_fresh_folder(scripted, server):
+async def test_each_format_has_its_own_run_in_a_new_folder(script_device, server):
     program = STEP + "import os; print('before', os.path.exists('left'))\nopen('left', 'w')\n"
     both = ("chrome_timeline.json", "memory_flow.svg")
-    end = await scripted.run(program, formats=both, sample_rate=1)
+    end = await script_device.run(program, formats=both, sample_rate=1)
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
-    assert scripted.trace()
+    assert script_device.trace()
     assert b"</svg>" in server.storage.stored["memory_flow.svg"]
     text = server.log_text()
     assert "(script): run 1 of 2: chrome_timeline.json: script.py" in text
@@ -57,7 +57,7 @@ async def test_each_format_is_a_run_of_its_own_in_a_fresh_folder(scripted, serve
     assert [phase.name for phase in end.phases].count("pass script") == 2
 
 
-async def test_a_zip_runs_as_it_would_by_hand(scripted, server):
+async def test_a_zip_runs_like_an_unpacked_program(script_device, server):
     files = {
         "train/step.py": "from parts.net import run\nimport sys, os, megengine\n"
         "print('called', __name__, sys.argv, os.path.basename(sys.path[0]), os.listdir('.'))\n"
@@ -68,7 +68,9 @@ async def test_a_zip_runs_as_it_would_by_hand(scripted, server):
         "data/words.txt": "of words",
         "other.py": "",
     }
-    end = await scripted.run(files, entry="train/step.py", arguments=("x",), data=("data.npy",))
+    end = await script_device.run(
+        files, entry="train/step.py", arguments=("x",), data=("data.npy",)
+    )
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     text = server.log_text()
     assert "called __main__ ['train/step.py', 'x'] train " in text
@@ -76,34 +78,36 @@ async def test_a_zip_runs_as_it_would_by_hand(scripted, server):
     assert "net of words 140" in text
 
 
-async def test_a_program_that_fails_tells_how_and_leaves_its_trace(scripted, server):
-    end = await scripted.run(STEP + "def broken():\n    raise ValueError('no batch')\nbroken()\n")
+async def test_a_failed_program_reports_its_error_and_leaves_its_trace(script_device, server):
+    end = await script_device.run(
+        STEP + "def broken():\n    raise ValueError('no batch')\nbroken()\n"
+    )
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
     assert end.detail == "ValueError: no batch"
-    assert scripted.trace()
+    assert script_device.trace()
     text = server.log_text()
     assert "in broken" in text
     assert "script_runner" not in text.split("Traceback")[1]
 
 
-async def test_a_failure_with_long_arguments_and_many_files_is_told(scripted, server):
+async def test_a_failure_with_long_arguments_and_many_files_is_reported(script_device, server):
     program = "import sys\nprint('\\x01' * 4000)\nsys.exit(1)"
     names = tuple(f"{'a' * 96}.{number}" for number in range(64))
     server.storage.files |= dict.fromkeys(names, b"x")
-    end = await scripted.run(program, data=names, arguments=("🙂" * 1000,) * 64)
+    end = await script_device.run(program, data=names, arguments=("🙂" * 1000,) * 64)
     assert len(end.received) == 65
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 1)
     assert "script.py" in end.command
     assert end.log_end.endswith("\x01\n")
-    assert "🙂" in server.of(AttemptStarted)[0].command
-    await scripted.device.forgets_all()
+    assert "🙂" in server.messages(AttemptStarted)[0].command
+    await script_device.device.wait_until_forgotten()
 
 
 @pytest.mark.parametrize(("code", "left"), [("0", 0), ("7", 7), ("'words'", 1)])
-async def test_the_exit_code_is_the_programs_own(scripted, server, code, left):
-    end = await scripted.run(STEP + f"sys.exit({code})")
+async def test_the_exit_code_of_the_program_is_reported(script_device, server, code, left):
+    end = await script_device.run(STEP + f"sys.exit({code})")
     assert (end.reason, end.exit_code) == (EndReason.EXITED, left)
-    assert scripted.trace()
+    assert script_device.trace()
 
 
 @pytest.mark.parametrize(
@@ -111,35 +115,35 @@ async def test_the_exit_code_is_the_programs_own(scripted, server, code, left):
     ["import os; os._exit(0)", "import os; os.execv('/bin/true', ['true'])"],
     ids=["_exit", "exec"],
 )
-async def test_an_end_that_nothing_can_follow_is_told(scripted, ending):
-    end = await scripted.run(STEP + ending)
+async def test_a_program_that_skips_exit_handlers_has_no_trace(script_device, ending):
+    end = await script_device.run(STEP + ending)
     assert end.reason is EndReason.NO_PROFILE
     assert "os._exit" in end.detail
 
 
-async def test_a_program_without_megengine_has_no_trace(scripted):
-    end = await scripted.run("print('hello')")
+async def test_a_program_without_megengine_has_no_trace(script_device):
+    end = await script_device.run("print('hello')")
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
     assert "did not import megengine" in end.detail
 
 
 @pytest.mark.parametrize("place", ["mine", "/tmp/mine", "/dev/shm", "../traces"])
-async def test_what_a_program_marks_itself_is_what_is_kept(scripted, server, place):
+async def test_the_trace_of_a_profiler_of_the_program_is_kept(script_device, server, place):
     program = STEP + (
         "from megengine.utils.profiler import Profiler\n"
         "x = mge.tensor(np.ones((4, 4), 'float32'))\n"
         f"with Profiler({place!r}, formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
         "    F.matmul(x, x).numpy()\n"
     )
-    end = await scripted.run(program)
+    end = await script_device.run(program)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    names = {event["name"] for event in scripted.trace()}
+    names = {event["name"] for event in script_device.trace()}
     assert any("MatrixMul" in name for name in names)
     assert not any("Conv" in name for name in names)
     assert "a Profiler of its own" in server.log_text()
 
 
-async def test_threads_processes_and_a_closed_output_do_no_harm(scripted, server):
+async def test_threads_processes_and_a_closed_output_are_supported(script_device, server):
     program = STEP + (
         "import multiprocessing, threading, os\n"
         "def work(n): return n * n\n"
@@ -151,34 +155,34 @@ async def test_threads_processes_and_a_closed_output_do_no_harm(scripted, server
         "    sys.stdout.close()\n"
         "    os.close(2)\n"
     )
-    end = await scripted.run("if __name__ != '__main__': pass\n" + program)
+    end = await script_device.run("if __name__ != '__main__': pass\n" + program)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert "squares [1, 4, 9]" in server.log_text()
-    assert scripted.trace()
+    assert script_device.trace()
 
 
-async def test_megengine_may_be_imported_by_any_thread(scripted):
+async def test_megengine_can_be_imported_in_any_thread(script_device):
     # MegEngine computes in the thread alone that imported it
     body = "\n".join(f"    {line}" for line in STEP.splitlines())
     program = f"import threading\ndef work():\n{body}\nt = threading.Thread(target=work)\n"
-    end = await scripted.run(program + "t.start(); t.join()\n")
+    end = await script_device.run(program + "t.start(); t.join()\n")
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    assert any("Conv" in event["name"] for event in scripted.trace())
+    assert any("Conv" in event["name"] for event in script_device.trace())
 
 
-async def test_what_a_script_prints_is_read_while_it_runs_and_kept_when_it_is_cancelled(
-    scripted, server
-):
-    order = scripted.order("import time\nprint('step 1')\nprint('step 2')\ntime.sleep(60)")
+async def test_output_is_sent_during_the_run_and_kept_after_cancel(script_device, server):
+    order = script_device.make_order(
+        "import time\nprint('step 1')\nprint('step 2')\ntime.sleep(60)"
+    )
     await server.send(order)
     assert "step 1" in (await server.expect(AttemptLog)).text
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.CANCELLED
-    assert "".join(piece.text for piece in server.of(AttemptLog)) == "step 1\nstep 2\n"
+    assert "".join(piece.text for piece in server.messages(AttemptLog)) == "step 1\nstep 2\n"
 
 
-async def test_both_outputs_come_in_the_order_of_their_prints(scripted, server):
+async def test_stdout_and_stderr_keep_their_order(script_device, server):
     program = """\
         import sys
         print("one")
@@ -187,7 +191,7 @@ async def test_both_outputs_come_in_the_order_of_their_prints(scripted, server):
         class Odd(Exception): pass
         raise Odd("no batch\\n\\nof this size\\nbacktrace:\\n" + "0x1234\\n" * 9000 + "0x5678")
     """
-    end = await scripted.run(program)
+    end = await script_device.run(program)
     text = server.log_text()
     assert [line for line in text.splitlines() if line in ("one", "two", "three")] == [
         "one",
@@ -201,37 +205,37 @@ async def test_both_outputs_come_in_the_order_of_their_prints(scripted, server):
 
 
 @pytest.mark.exhaustive
-async def test_a_script_that_never_ends_leaves_what_it_did_until_then(scripted, server):
+async def test_a_script_that_times_out_leaves_its_trace(script_device, server):
     endless = (
         STEP + "import time\nwhile True:\n    F.relu(mge.tensor([1.0])).numpy(); time.sleep(.1)"
     )
-    order = scripted.order(endless, timeout_s=6).model_copy(update={"grace_s": 10})
+    order = script_device.make_order(endless, timeout_s=6).model_copy(update={"grace_s": 10})
     await server.send(order)
-    end = await server.end_of(order, PATIENCE_S)
+    end = await server.wait_for_end(order, TIMEOUT_S)
     assert (end.reason, end.exit_code) == (EndReason.TIMED_OUT, 143)
     assert end.detail == "stopped after 6 s"
-    assert any("Conv" in event["name"] for event in scripted.trace())
+    assert any("Conv" in event["name"] for event in script_device.trace())
     assert "Traceback" not in server.log_text()
 
 
-async def test_a_device_that_was_not_asked_runs_no_script(device, server):
+async def test_a_device_that_does_not_allow_scripts_refuses_them(device, server):
     device.start()
     hello = await server.expect(Hello)
     assert "scripts" not in hello.features
-    scripted = Scripted(device, server)
-    end = await scripted.run("print('hello')")
+    script_device = ScriptDevice(device, server)
+    end = await script_device.run("print('hello')")
     assert end.reason is EndReason.REFUSED
     assert "scripts are not allowed on this device" in end.detail
     assert server.storage.requests == []
 
 
-async def test_scripts_never_run_without_a_sandbox(device, server, megengine_python):
+async def test_scripts_do_not_run_without_a_sandbox(device, server, megengine_python):
     allow_scripts(device, megengine_python)
     device.sandbox = Sandbox(problem="bubblewrap is not installed")
     device.start()
     hello = await server.expect(Hello)
     assert "scripts" not in hello.features
-    end = await Scripted(device, server).run("print('hello')")
+    end = await ScriptDevice(device, server).run("print('hello')")
     assert (end.reason, end.detail) == (EndReason.NO_SANDBOX, "bubblewrap is not installed")
 
 
@@ -241,16 +245,16 @@ async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server,
     device.runtimes = {"1.13.0": LocalRuntime(info, ("/bin/true",), path="/bin/true")}
     device.start()
     assert "scripts" not in (await server.expect(Hello)).features
-    end = await Scripted(device, server).run("print('hello')")
+    end = await ScriptDevice(device, server).run("print('hello')")
     assert end.reason is EndReason.REFUSED
     assert "without the Python" in end.detail
 
 
-async def test_a_device_that_runs_scripts_says_so(scripted, server):
+async def test_a_device_that_allows_scripts_announces_it(script_device, server):
     assert "scripts" in (await server.expect(Hello)).features
 
 
-async def test_a_process_that_waits_for_a_model_gets_no_script(
+async def test_a_script_does_not_run_in_a_pre_started_process(
     device, server, megengine_python, monkeypatch
 ):
     monkeypatch.setattr(process_pool, "REST_S", 0.1)
@@ -260,7 +264,7 @@ async def test_a_process_that_waits_for_a_model_gets_no_script(
     waiting = device.spool / "warm"
     await wait_until(lambda: waiting.exists() and any(waiting.iterdir()))
     program = STEP + "import os\nprint('sees users', os.path.exists('/etc/passwd'))\n"
-    end = await Scripted(device, server).run(program)
+    end = await ScriptDevice(device, server).run(program)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert "sees users False" in server.log_text()
 
@@ -275,13 +279,13 @@ async def test_a_process_that_waits_for_a_model_gets_no_script(
         (b"PK\x03\x04 no zip", {}, "cannot be unpacked"),
     ],
 )
-async def test_a_zip_that_cannot_be_run_is_explained(scripted, server, files, script, words):
-    order = scripted.order(files if isinstance(files, dict) else {"a.py": ""}, **script)
+async def test_a_zip_that_cannot_be_run_is_explained(script_device, server, files, script, words):
+    order = script_device.make_order(files if isinstance(files, dict) else {"a.py": ""}, **script)
     if isinstance(files, bytes):
         server.storage.files["script.zip"] = files
         model = server.storage.input_file("script.zip")
         order = order.model_copy(update={"model": model, "attempt": uuid.uuid4()})
     await server.send(order)
-    end = await server.end_of(order, PATIENCE_S)
+    end = await server.wait_for_end(order, TIMEOUT_S)
     assert end.reason is EndReason.INPUT_WRONG
     assert words in end.detail

@@ -38,7 +38,7 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
     ("machine", "unshare", "mount", "clone", "ioctl", "socket", "read"),
     [("x86_64", 272, 165, 56, 16, 41, 0), ("aarch64", 97, 40, 220, 29, 198, 63)],
 )
-def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, socket, read):
+def test_dangerous_system_calls_are_refused(machine, unshare, mount, clone, ioctl, socket, read):
     thread, in_a_namespace = 0x3D0F00, 0x10000011
     for number in (unshare, mount, 425, 428, 442):
         assert judge(machine, number) == errno.EPERM
@@ -55,9 +55,9 @@ def test_what_no_script_needs_is_refused(machine, unshare, mount, clone, ioctl, 
     assert judge(machine, read, architecture=0x40000003) == errno.EPERM
 
 
-def test_x86_64_has_a_second_set_of_numbers_that_is_refused():
+def test_x32_system_calls_are_refused():
     assert judge("x86_64", 0x40000000) == errno.EPERM
 
 
-def test_another_machine_has_no_filter():
+def test_an_unknown_architecture_has_no_filter():
     assert build_filter("riscv64") == b""

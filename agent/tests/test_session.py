@@ -18,42 +18,42 @@ from agent.tests.fakes import FakeServer, Storage, wait_until
 async def test_a_run_continues_while_the_connection_is_lost(device, server):
     go_on = device.folder / "go-on"
     device.start(f'say("one"); wait_for("{go_on}"); say("two"); write_profile()')
-    order = await server.ask()
+    order = await server.send_order()
     await server.expect(AttemptLog)
     await server.drop()
     hello = await server.expect(Hello, 2)
     assert hello.running == {order.attempt}
     await server.expect(AttemptLog, 2)
     go_on.touch()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert server.log_text() == "one\ntwo\n"
     # what was told without an answer is told again from the begin
-    assert len(server.of(AttemptStarted)) == 2
-    assert [chunk.seq for chunk in server.of(AttemptLog)] == [1, 1, 2]
+    assert len(server.messages(AttemptStarted)) == 2
+    assert [chunk.seq for chunk in server.messages(AttemptLog)] == [1, 1, 2]
 
 
-async def test_a_connection_that_says_nothing_any_more_is_given_up(device, server):
+async def test_a_silent_connection_is_replaced(device, server):
     device.start()
     await server.expect(Hello)
     server.front.forget()
     await server.expect(Hello, 2)
 
 
-async def test_an_end_without_connection_is_told_after_the_reconnect(device, server):
+async def test_an_end_is_sent_after_the_reconnect(device, server):
     go_on = device.folder / "go-on"
     device.start(f'wait_for("{go_on}"); say("the last word"); write_profile()')
-    order = await server.begin()
-    server.refuse_status = 503
+    order = await server.start_attempt()
+    server.reject_status = 503
     await server.drop()
     go_on.touch()
     await asyncio.sleep(0.8)
-    assert not server.of(AttemptFinished)
-    server.refuse_status = None
-    assert (await server.end_of(order)).exit_code == 0
+    assert not server.messages(AttemptFinished)
+    server.reject_status = None
+    assert (await server.wait_for_end(order)).exit_code == 0
     # the server looks for the cause of a failure in the log, so it comes before the end
     assert server.log_text() == "the last word\n"
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_an_end_without_connection_is_told_after_the_reconnect(device, ser
         (4426, "too old"),
     ],
 )
-async def test_a_close_code_that_will_not_pass_stops_the_agent(device, server, code, words):
+async def test_a_permanent_close_code_stops_the_agent(device, server, code, words):
     running = device.start()
     await server.expect(Hello)
     await server.wait(lambda: server.connection is not None)
@@ -73,12 +73,12 @@ async def test_a_close_code_that_will_not_pass_stops_the_agent(device, server, c
     with pytest.raises(SessionRefused, match=words):
         await running
     device.running = None
-    assert len(server.of(Hello)) == 1
+    assert len(server.messages(Hello)) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_handshake_stops_the_agent(device, server, status):
-    server.refuse_status = status
+    server.reject_status = status
     with pytest.raises(SessionRefused, match="enrol"):
         await device.start()
     device.running = None
@@ -87,7 +87,7 @@ async def test_a_refused_handshake_stops_the_agent(device, server, status):
 async def test_a_refused_agent_ends_its_process(device, server):
     device.install("time.sleep(60)")
     running = device.start()
-    await server.begin()
+    await server.start_attempt()
     await server.drop(4403)
     with pytest.raises(SessionRefused):
         await running
@@ -96,15 +96,15 @@ async def test_a_refused_agent_ends_its_process(device, server):
 
 
 @pytest.mark.parametrize("status", [404, 429, 500, 503])
-async def test_a_server_in_trouble_is_asked_again(device, server, status):
-    server.refuse_status = status
+async def test_the_agent_retries_after_a_server_error(device, server, status):
+    server.reject_status = status
     device.start()
     await wait_until(lambda: len(server.authorization) >= 3)
-    server.refuse_status = None
+    server.reject_status = None
     await server.expect(Hello)
 
 
-async def test_a_server_that_starts_later_is_found(device, storage: Storage):
+async def test_the_agent_connects_to_a_server_that_starts_later(device, storage: Storage):
     async with FakeServer(storage) as early:
         port = early.port
     device.changes["server"] = f"http://127.0.0.1:{port}"
@@ -128,7 +128,9 @@ async def test_a_frame_of_an_unknown_type_closes_the_connection_with_4400(device
     assert "secret" not in caplog.text
 
 
-async def test_a_frame_refused_by_the_server_is_an_error_and_no_end(device, server, caplog):
+async def test_a_frame_refused_by_the_server_is_logged_and_followed_by_a_reconnect(
+    device, server, caplog
+):
     device.start()
     await server.wait(lambda: server.connection is not None)
     await server.drop(4400)

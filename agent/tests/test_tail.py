@@ -20,14 +20,14 @@ def add(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_file_that_does_not_exist_is_an_empty_log(path):
+def test_a_missing_file_is_an_empty_log(path):
     tail = LogTail(path, 1000)
     tail.read()
     tail.finish()
     assert tail.chunks == []
 
 
-def test_the_timed_part_is_held_back_even_if_its_mark_comes_in_pieces(path):
+def test_output_of_the_timed_part_is_held_back(path):
     tail = LogTail(path, 1000)
     add(path, b"load\n=== prepare: 5ms; going to")
     tail.read()
@@ -46,7 +46,7 @@ def test_the_timed_part_is_held_back_even_if_its_mark_comes_in_pieces(path):
     )
 
 
-def test_what_a_pass_printed_is_released_when_it_has_ended_and_the_next_one_is_held_back(path):
+def test_release_sends_the_output_of_a_pass_and_holds_the_next_back(path):
     tail = LogTail(path, 1000)
     add(path, b"going to warmup\niter 0\n")
     tail.read()
@@ -65,7 +65,7 @@ def test_what_a_pass_printed_is_released_when_it_has_ended_and_the_next_one_is_h
     "colour", [b"\x1b[32m", b"\x1b[1;31m", b"\x1b[0m", b"\x1b[K", b"\x1b]0;title\x07"]
 )
 @pytest.mark.parametrize("is_script", [False, True])
-def test_no_colour_of_a_terminal_is_left_wherever_a_look_cuts_it(path, colour, is_script):
+def test_escape_sequences_are_removed_if_a_read_splits_them(path, colour, is_script):
     for cut in range(len(colour) + 1):
         path.unlink(missing_ok=True)
         tail = LogTail(path, 1000, is_script=is_script)
@@ -78,7 +78,7 @@ def test_no_colour_of_a_terminal_is_left_wherever_a_look_cuts_it(path, colour, i
         assert sum(chunk.size for chunk in tail.chunks) == len(tail.text())
 
 
-def test_no_colour_is_left_in_the_end_of_a_log_that_was_cut(path):
+def test_escape_sequences_are_removed_from_the_end_of_a_truncated_log(path):
     tail = LogTail(path, 10)
     add(path, b"0123456789" + b"\x1b[31m-" * 20_000 + b"\x1b[0mthe end\n")
     tail.finish()
@@ -86,14 +86,14 @@ def test_no_colour_is_left_in_the_end_of_a_log_that_was_cut(path):
     assert "\x1b" not in tail.text()
 
 
-def test_an_escape_that_is_the_last_byte_is_kept(path):
+def test_an_escape_character_at_the_end_is_kept(path):
     tail = LogTail(path, 1000)
     add(path, b"100 \x1b")
     tail.finish()
     assert tail.text() == "100 \x1b"
 
 
-def test_no_word_of_a_script_holds_its_output_back(path):
+def test_output_of_a_script_is_never_held_back(path):
     tail = LogTail(path, 1000, is_script=True)
     add(path, b"going to warmup\nstep 1\n")
     tail.read()
@@ -102,7 +102,7 @@ def test_no_word_of_a_script_holds_its_output_back(path):
     assert (tail.quiet, tail.text()) == (False, "going to warmup\nstep 1\nstep 2\n")
 
 
-def test_a_log_a_little_too_long_shows_everything_once(path):
+def test_a_log_just_above_the_limit_contains_each_byte_once(path):
     tail = LogTail(path, 10)
     add(path, b"0123456789abc")
     tail.finish()

@@ -30,35 +30,37 @@ ALL = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
     ],
     ids=["md5", "longer", "shorter", "down", "expired", "nobody"],
 )
-async def test_a_file_that_cannot_be_had_fails_the_attempt(
+async def test_a_failed_download_fails_the_attempt(
     device, server, storage, changes, refusals, detail, tries
 ):
-    storage.refusals = {"model.mge": refusals}
+    storage.error_statuses = {"model.mge": refusals}
     device.start()
     end = await server.run(model=storage.input_file("model.mge", **changes))
     assert (end.reason, end.detail) == (EndReason.DOWNLOAD_FAILED, f"model.mge: {detail}")
     assert storage.requests.count("GET model.mge") == tries
-    assert not server.of(AttemptStarted)
-    await device.forgets_all()
+    assert not server.messages(AttemptStarted)
+    await device.wait_until_forgotten()
 
 
-async def test_a_storage_that_is_down_for_a_moment_is_asked_again(device, server, storage):
-    storage.refusals = {"model.mge": [503, 500]}
+async def test_a_download_is_retried_after_a_server_error(device, server, storage):
+    storage.error_statuses = {"model.mge": [503, 500]}
     device.start()
     assert (await server.run()).exit_code == 0
 
 
-async def test_an_expired_upload_address_is_replaced_by_a_new_one(device, server, storage):
-    storage.refusals = {"profile.json": [403, 503]}
+async def test_an_expired_upload_url_is_replaced(device, server, storage):
+    storage.error_statuses = {"profile.json": [403, 503]}
     device.start()
     end = await server.run()
     assert end.exit_code == 0
     assert {file.name for file in end.files} == ALL
-    requested = [{file.name for file in question.files} for question in server.of(AttemptUploads)]
+    requested = [
+        {file.name for file in question.files} for question in server.messages(AttemptUploads)
+    ]
     assert requested == [ALL, {"profile.json"}, {"profile.json"}]
 
 
-async def test_a_file_that_is_stored_already_is_not_sent_again(device, server, storage):
+async def test_a_stored_file_is_not_uploaded_again(device, server, storage):
     storage.url = lambda name: "" if name == "log.txt" else type(storage).url(storage, name)
     device.start()
     end = await server.run()
@@ -66,8 +68,8 @@ async def test_a_file_that_is_stored_already_is_not_sent_again(device, server, s
     assert "PUT log.txt" not in storage.requests
 
 
-async def test_an_upload_that_never_works_turns_success_into_failure(device, server, storage):
-    storage.refusals = {"profile.json": [503] * 9}
+async def test_a_failed_upload_fails_the_attempt(device, server, storage):
+    storage.error_statuses = {"profile.json": [503] * 9}
     device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.UPLOAD_FAILED, 0)
@@ -83,26 +85,26 @@ async def test_an_upload_that_never_works_turns_success_into_failure(device, ser
     ],
     ids=["lost", "refused"],
 )
-async def test_a_log_that_is_not_stored_does_not_hide_why_the_run_failed(
+async def test_a_failed_upload_of_the_log_does_not_hide_why_the_run_failed(
     device, server, storage, lost, refused, detail
 ):
-    storage.refusals, server.refused = {"log.txt": lost}, refused
+    storage.error_statuses, server.rejected_files = {"log.txt": lost}, refused
     device.start("os.abort()")
     end = await server.run()
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, detail)
 
 
-async def test_a_server_that_names_no_place_is_not_asked_for_ever(device, server):
+async def test_requests_for_upload_urls_are_limited(device, server):
     server.answers_uploads = False
     device.start()
     end = await server.run()
     assert end.reason is EndReason.UPLOAD_FAILED
-    assert 4 <= len(server.of(AttemptUploads)) <= 6
+    assert 4 <= len(server.messages(AttemptUploads)) <= 6
 
 
-async def test_no_signature_and_no_token_is_logged(device, server, storage, caplog):
+async def test_signatures_and_tokens_are_not_logged(device, server, storage, caplog):
     caplog.set_level(logging.INFO, logger="agent")
-    storage.refusals = {"model.mge": [503], "profile.json": [403]}
+    storage.error_statuses = {"model.mge": [503], "profile.json": [403]}
     device.start()
     await server.run()
     await server.run(model=storage.input_file("model.mge", url="http://127.0.0.1:9/x?secret"))
@@ -111,7 +113,9 @@ async def test_no_signature_and_no_token_is_logged(device, server, storage, capl
     assert not any("secret" in line for line in own)
 
 
-async def test_a_cached_file_of_another_content_is_not_taken_for_the_users(device, server, storage):
+async def test_a_wrong_sha256_of_the_server_does_not_select_another_cached_file(
+    device, server, storage
+):
     device.start()
     # same size, but what is announced has another MD5: its SHA-256 was told wrongly
     storage.files["other.mge"] = MODEL[::-1]
@@ -135,14 +139,12 @@ async def test_an_unreadable_cache_does_not_fail_the_attempt(device, server, sto
     assert storage.requests.count("GET model.mge") == 2
 
 
-async def test_a_restarted_agent_checks_once_that_a_cached_file_is_the_announced_one(
-    device, server, storage, monkeypatch
-):
+async def test_a_restarted_agent_verifies_a_cached_file_once(device, server, storage, monkeypatch):
     hashed = []
     whole = transfers._checksum_of
     device.start()
     (model,) = (await server.run()).received
-    await device.forgets_all()
+    await device.wait_until_forgotten()
     await device.stop()
 
     def counted(path, part_bytes=0):
@@ -158,8 +160,8 @@ async def test_a_restarted_agent_checks_once_that_a_cached_file_is_the_announced
     assert hashed.count("model.mge") == 1
 
 
-async def test_a_refused_file_is_not_stored_and_turns_success_into_failure(device, server, storage):
-    server.refused = {"log.txt": "it has 9 bytes, the most is 8"}
+async def test_a_file_refused_by_the_server_fails_the_attempt(device, server, storage):
+    server.rejected_files = {"log.txt": "it has 9 bytes, the most is 8"}
     device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.OUTPUT_TOO_LARGE, 0)

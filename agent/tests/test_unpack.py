@@ -13,7 +13,7 @@ from agent.execution import unpack as unpacking
 from agent.execution.script_runs import choose_program
 from agent.execution.unpack import unpack
 from agent.protocol.inputs import InputError
-from agent.tests.scripted import zip_bytes
+from agent.tests.script_device import zip_bytes
 
 
 def unpack_bytes(folder, content: bytes) -> list[str]:
@@ -37,7 +37,7 @@ def one(name="main.py", content=b"", mode=0, **changes) -> bytes:
     return bytes(packed)
 
 
-def test_files_folders_and_their_rights_come_out(tmp_path):
+def test_files_folders_and_permissions_are_unpacked(tmp_path):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("模型/", "")
@@ -61,7 +61,7 @@ def test_files_folders_and_their_rights_come_out(tmp_path):
     ],
     ids=ascii,
 )  # fmt: skip
-def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name):
+def test_an_unsafe_name_is_refused(tmp_path, name):
     with pytest.raises(InputError, match=r"^script\.zip: ") as refused:
         unpack_bytes(tmp_path, one(name))
     assert refused.value.code == "name"
@@ -87,7 +87,7 @@ def test_links_and_devices_are_refused(tmp_path, kind):
     ],
     ids=["encrypted", "lzma", "size", "longer"],
 )
-def test_what_cannot_be_read_is_explained(tmp_path, patch, words):
+def test_an_unreadable_zip_is_refused_with_the_reason(tmp_path, patch, words):
     with pytest.raises(InputError, match=words):
         unpack_bytes(tmp_path, one(content=b"print()", patch=[patch]))
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_explained(tmp_path, patch, words):
     "names", [("a.py", "a.py"), ("a", "a/b.py"), ("a/b.py", "a"), ("a/", "a")], ids=str
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_stands_for_one_file(tmp_path, names):
+def test_a_name_that_occurs_twice_is_refused(tmp_path, names):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
@@ -106,14 +106,14 @@ def test_a_name_stands_for_one_file(tmp_path, names):
     assert refused.value.code == "name"
 
 
-def test_a_bomb_is_refused_before_it_goes_off(tmp_path):
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     with pytest.raises(InputError, match="times as large as it is") as refused:
         unpack_bytes(tmp_path, zip_bytes({"main.py": "", "zeros": bytes(80 << 20)}))
     assert refused.value.code == "too_large"
     assert list((tmp_path / "target").iterdir()) == []
 
 
-def test_small_files_may_shrink_as_they_like(tmp_path):
+def test_small_files_may_have_any_compression_ratio(tmp_path):
     assert unpack_bytes(tmp_path, zip_bytes({"zeros.npy": bytes(8 << 20)})) == ["zeros.npy"]
 
 
@@ -123,7 +123,7 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
         unpack_bytes(tmp_path, zip_bytes({f"{n}.py": "" for n in range(21)}))
 
 
-def test_a_list_of_files_is_not_read_at_any_length(tmp_path, monkeypatch):
+def test_a_list_of_files_that_is_too_long_is_refused(tmp_path, monkeypatch):
     content = zip_bytes({f"{n}.py": "" for n in range(2000)})
     monkeypatch.setattr(unpacking, "_MOST_READ_BYTES", 80_000)
     with pytest.raises(InputError, match="list of files is too long"):
@@ -135,7 +135,7 @@ GOOD = zip_bytes({"main.py": "print('hello')" * 9, "data/a.npy": bytes(300), "b.
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, len(GOOD)))
-def test_a_broken_zip_is_refused_and_never_writes_outside(tmp_path_factory, seed, hits, cut):
+def test_a_damaged_zip_never_writes_outside_its_folder(tmp_path_factory, seed, hits, cut):
     folder = tmp_path_factory.mktemp("zip")
     chance, content = random.Random(seed), bytearray(GOOD)
     for _ in range(hits):
@@ -157,7 +157,7 @@ names = st.text(st.sampled_from("ab./\\:~\0 \n-é中"), min_size=1, max_size=12)
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(names, min_size=1, max_size=4, unique=True))
-def test_no_list_of_names_leads_outside(tmp_path_factory, given_names):
+def test_no_list_of_names_writes_outside_the_folder(tmp_path_factory, given_names):
     folder = tmp_path_factory.mktemp("names")
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -182,7 +182,7 @@ def test_no_list_of_names_leads_outside(tmp_path_factory, given_names):
         (["a.py", "b.py"], "b.py", "b.py"),
     ],
 )
-def test_the_program_of_a_zip_is_found(files, entry, program):
+def test_the_program_of_a_zip_is_chosen(files, entry, program):
     assert choose_program("script.zip", files, entry) == program
 
 

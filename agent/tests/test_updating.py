@@ -16,15 +16,15 @@ from agent import __version__, daemon
 from agent.install import update
 from agent.install.update import Replaced, UpdateFailed, Updater, is_other
 from agent.link.session import AgentTooOld
-from agent.tests.fakes import PATIENCE_S, wait_until
-from agent.tests.http_sites import FileSite, serving
+from agent.tests.fakes import TIMEOUT_S, wait_until
+from agent.tests.http_sites import HttpSite, serving
 
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
 NEW = b"new agent" * 100_000
 OTHER = "9.9.9+1a2b3c4d"
 
 
-class FilesSite(FileSite):
+class UpdateSite(HttpSite):
     """A fake site that serves the manifest and a file."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class FilesSite(FileSite):
 
 
 @pytest.fixture
-def site() -> Iterator[FilesSite]:
-    site = FilesSite()
+def site() -> Iterator[UpdateSite]:
+    site = UpdateSite()
     with serving(site.http):
         yield site
 
@@ -56,11 +56,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def run(updater: Updater) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await updater.run()
 
 
-async def test_it_replaces_itself_and_keeps_the_old_file(site: FilesSite, home: Path):
+async def test_an_update_replaces_the_agent_and_keeps_the_old_file(site: UpdateSite, home: Path):
     updater = Updater(site.url, set, allowed=True)
     updater.welcomed(OTHER)
     with pytest.raises(Replaced):
@@ -71,35 +71,35 @@ async def test_it_replaces_itself_and_keeps_the_old_file(site: FilesSite, home: 
     assert (home / "trial").exists()
 
 
-async def test_it_waits_until_no_attempt_is_here(site: FilesSite, home: Path):
+async def test_an_update_waits_until_no_attempt_is_held(site: UpdateSite, home: Path):
     held = {"an attempt"}
     updater = Updater(site.url, lambda: held, allowed=True)
     updater.welcomed(OTHER)
     running = asyncio.create_task(run(updater))
     await asyncio.sleep(0.1)
-    assert site.asked == []
+    assert site.requested_paths == []
     held.clear()
     with pytest.raises(Replaced):
         await running
 
 
-async def test_an_attempt_that_comes_while_it_downloads_goes_first(site: FilesSite, home: Path):
+async def test_an_attempt_during_the_download_delays_the_update(site: UpdateSite, home: Path):
     held: set[str] = set()
     site.on_file = lambda: held.add("an attempt")
     updater = Updater(site.url, lambda: held, allowed=True)
     updater.welcomed(OTHER)
     running = asyncio.create_task(run(updater))
-    await wait_until(lambda: len(site.asked) >= 2)
+    await wait_until(lambda: len(site.requested_paths) >= 2)
     await asyncio.sleep(0.1)
     assert (home / "agent.pyz").read_bytes() == b"old agent"
     site.on_file = lambda: None
     held.clear()
     with pytest.raises(Replaced):
         await running
-    assert site.asked.count("/agent/a.pyz") == 2
+    assert site.requested_paths.count("/agent/a.pyz") == 2
 
 
-async def test_a_damaged_download_changes_nothing(site: FilesSite, home: Path):
+async def test_a_damaged_download_changes_nothing(site: UpdateSite, home: Path):
     site.file["sha256"] = "0" * 64
     updater = Updater(site.url, set, allowed=True)
     with pytest.raises(UpdateFailed, match="damaged"):
@@ -118,14 +118,14 @@ async def test_a_damaged_download_changes_nothing(site: FilesSite, home: Path):
         {"version": __version__, "files": {}},
     ],
 )
-async def test_a_site_that_has_none_for_this_device_changes_nothing(site, home, manifest):
+async def test_a_manifest_without_a_file_for_this_device_changes_nothing(site, home, manifest):
     site.manifest = manifest
     with pytest.raises(UpdateFailed):
         await Updater(site.url, set, allowed=True).replace()
     assert (home / "agent.pyz").read_bytes() == b"old agent"
 
 
-async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: FilesSite, home: Path):
+async def test_a_version_that_failed_is_not_installed_before_its_time(site: UpdateSite, home: Path):
     refused = {"sha256": site.file["sha256"], "times": 1, "until": time.time() + 60}
     (home / "refused.json").write_text(json.dumps(refused))
     with pytest.raises(UpdateFailed, match="did not work"):
@@ -135,13 +135,13 @@ async def test_a_version_that_did_not_work_is_left_alone_for_a_while(site: Files
         await Updater(site.url, set, allowed=True).replace()
 
 
-async def test_a_welcome_ends_the_trial(site: FilesSite, home: Path):
+async def test_a_successful_login_ends_the_trial(site: UpdateSite, home: Path):
     (home / "trial").touch()
     Updater(site.url, set, allowed=True).welcomed(__version__)
     assert not (home / "trial").exists()
 
 
-async def test_an_owner_who_does_not_want_it_is_told_that_it_is_behind(site, home, caplog):
+async def test_an_outdated_agent_that_may_not_update_logs_a_warning(site, home, caplog):
     updater = Updater(site.url, set, allowed=False)
     updater.welcomed(OTHER)
     assert not updater.can_update
@@ -149,10 +149,10 @@ async def test_an_owner_who_does_not_want_it_is_told_that_it_is_behind(site, hom
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await updater.run()
-    assert site.asked == []
+    assert site.requested_paths == []
 
 
-async def test_a_clone_is_never_replaced(site: FilesSite, monkeypatch, caplog):
+async def test_an_agent_in_a_clone_is_never_replaced(site: UpdateSite, monkeypatch, caplog):
     monkeypatch.delenv(update.HOME_VARIABLE, raising=False)
     updater = Updater(site.url, set, allowed=True)
     updater.welcomed(OTHER)
@@ -170,7 +170,7 @@ async def test_a_clone_is_never_replaced(site: FilesSite, monkeypatch, caplog):
         ("0.1.0", "0.2.0+bbbbbbbb", True),
     ],
 )
-def test_which_version_is_another_one(monkeypatch, own, served, other):
+def test_versions_are_compared_with_their_build(monkeypatch, own, served, other):
     monkeypatch.setattr(update, "__version__", own)
     assert is_other(served) is other
 
@@ -186,8 +186,8 @@ class RefusedSession:
         raise AgentTooOld("too old")
 
 
-async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
-    site: FilesSite, home: Path, monkeypatch
+async def test_an_agent_that_is_too_old_retries_until_the_update_is_available(
+    site: UpdateSite, home: Path, monkeypatch
 ):
     monkeypatch.setattr(update, "AGAIN_S", 0.01)
     good, site.manifest = site.manifest, {}
@@ -198,18 +198,18 @@ async def test_one_that_is_too_old_tries_again_until_the_new_one_can_be_had(
     assert not running.done()
     site.manifest = good
     with pytest.raises(Replaced):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await running
     assert (home / "agent.pyz").read_bytes() == NEW
 
 
 @pytest.mark.parametrize("case", ["not allowed", "busy", "on trial"])
-async def test_one_that_is_too_old_and_may_not_replace_itself_now_ends(site, home, case):
+async def test_an_agent_that_is_too_old_and_cannot_update_stops(site, home, case):
     if case == "on trial":
         (home / "trial").touch()
     held = {"an attempt"} if case == "busy" else set()
     updater = Updater(site.url, lambda: held, allowed=case != "not allowed")
     with pytest.raises(AgentTooOld):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await daemon._serve_or_update(RefusedSession(), updater)
-    assert site.asked == []
+    assert site.requested_paths == []

@@ -14,124 +14,128 @@ from agent.inventory import LocalRuntime
 from agent.protocol import AttemptStarted, Cancel, EndReason, RuntimeInfo
 from agent.runtimes.command import command_for
 from agent.tests.fakes import is_alive, wait_until
-from agent.tests.warmed import until_gone
+from agent.tests.warm_device import wait_until_gone
 
 
-async def test_an_attempt_uses_the_process_that_waits(warmed, device, server, storage):
+async def test_an_attempt_uses_the_pre_started_process(warm_device, device, server, storage):
     device.start()
-    await warmed.waits()
-    order = await server.ask(data=(storage.input_file("data.npy", "data"),), options={"iter": 3})
-    end = await server.end_of(order)
+    await warm_device.wait_for_processes()
+    order = await server.send_order(
+        data=(storage.input_file("data.npy", "data"),), options={"iter": 3}
+    )
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    assert warmed.started()[:1] == ["warm"]
-    assert "cold" not in warmed.started()
+    assert warm_device.start_kinds()[:1] == ["warm"]
+    assert "cold" not in warm_device.start_kinds()
     assert json.loads(storage.stored["profile.json"]) == {"graph_exec": {}}
     assert server.log_text().startswith("load model")
-    command = server.of(AttemptStarted)[0].command
+    command = server.messages(AttemptStarted)[0].command
     assert command.endswith(
         "load_and_run folder model.mge --input=data:input_0.npy --no_sanity_check --iter=3 "
         "--profile=profile.json"
     )
-    await device.forgets_all()
+    await device.wait_until_forgotten()
 
 
-async def test_each_process_serves_one_attempt(warmed, device, server):
-    warmed.install("say(str(os.getpid())); write_profile()")
+async def test_a_pre_started_process_serves_one_attempt(warm_device, device, server):
+    warm_device.install("say(str(os.getpid())); write_profile()")
     device.start()
     pids = []
     for number in (1, 2):
-        await warmed.waits(number)
-        pids.append(warmed.pid())
+        await warm_device.wait_for_processes(number)
+        pids.append(warm_device.pid())
         await server.run()
         assert server.log_text() == f"{pids[-1]}\n"
-        await until_gone(pids[-1])
+        await wait_until_gone(pids[-1])
     assert len(set(pids)) == 2
-    assert "cold" not in warmed.started()
+    assert "cold" not in warm_device.start_kinds()
 
 
-async def test_a_warm_run_is_timed_from_its_arguments(warmed, device, server):
+async def test_run_s_does_not_include_the_time_before_the_arguments(warm_device, device, server):
     device.start()
-    await warmed.waits()
+    await warm_device.wait_for_processes()
     await asyncio.sleep(0.6)
     begin = time.monotonic()
     end = await server.run()
     assert end.run_s < time.monotonic() - begin
 
 
-async def test_a_process_that_died_costs_nothing(warmed, device, server):
+async def test_a_new_process_replaces_a_dead_one(warm_device, device, server):
     device.start()
-    await warmed.waits()
-    os.kill(warmed.pid(), signal.SIGKILL)
-    await until_gone(warmed.pid())
+    await warm_device.wait_for_processes()
+    os.kill(warm_device.pid(), signal.SIGKILL)
+    await wait_until_gone(warm_device.pid())
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    assert warmed.started()[:2] == ["warm", "cold"]
-    await warmed.waits(2)
-    assert len(warmed.folders()) == 1
+    assert warm_device.start_kinds()[:2] == ["warm", "cold"]
+    await warm_device.wait_for_processes(2)
+    assert len(warm_device.folders()) == 1
 
 
-async def test_a_process_that_dies_during_the_download_costs_nothing(
-    warmed, device, server, storage
+async def test_a_new_process_replaces_one_that_dies_during_the_download(
+    warm_device, device, server, storage
 ):
     storage.delay_s = 0.3
     device.start()
-    await warmed.waits()
-    order = await server.ask()
+    await warm_device.wait_for_processes()
+    order = await server.send_order()
     await wait_until(lambda: "GET model.mge" in storage.requests)
-    os.kill(warmed.pid(), signal.SIGKILL)
-    end = await server.end_of(order)
+    os.kill(warm_device.pid(), signal.SIGKILL)
+    end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    assert warmed.started()[:2] == ["warm", "cold"]
+    assert warm_device.start_kinds()[:2] == ["warm", "cold"]
 
 
-async def test_no_process_waits_while_an_attempt_runs(warmed, device, server):
+async def test_other_pre_started_processes_end_while_an_attempt_runs(warm_device, device, server):
     go_on = device.folder / "go-on"
-    warmed.install(f'wait_for("{go_on}"); write_profile()', ("1.13.0", "1.12.0"))
+    warm_device.install(f'wait_for("{go_on}"); write_profile()', ("1.13.0", "1.12.0"))
     device.start()
-    await warmed.waits(2)
-    idle = {warmed.pid(0), warmed.pid(1)}
-    order = await server.begin()
+    await warm_device.wait_for_processes(2)
+    idle = {warm_device.pid(0), warm_device.pid(1)}
+    order = await server.start_attempt()
     assert sum(is_alive(pid) for pid in idle) == 1
     await asyncio.sleep(0.3)
-    assert len(warmed.started()) == 2
-    assert not warmed.folders()
+    assert len(warm_device.start_kinds()) == 2
+    assert not warm_device.folders()
     go_on.touch()
-    await server.end_of(order)
-    await warmed.waits(4)
+    await server.wait_for_end(order)
+    await warm_device.wait_for_processes(4)
 
 
-async def test_a_cancelled_attempt_ends_the_process_it_took(warmed, device, server, storage):
+async def test_a_cancelled_attempt_ends_its_pre_started_process(
+    warm_device, device, server, storage
+):
     storage.delay_s = 600
     device.start()
-    await warmed.waits()
-    pid = warmed.pid()
-    order = await server.ask()
+    await warm_device.wait_for_processes()
+    pid = warm_device.pid()
+    order = await server.send_order()
     await wait_until(lambda: "GET model.mge" in storage.requests)
     await server.send(Cancel(attempt=order.attempt))
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.CANCELLED
-    await until_gone(pid)
-    await warmed.waits(2)
+    await wait_until_gone(pid)
+    await warm_device.wait_for_processes(2)
 
 
-async def test_an_agent_that_must_not_warm_does_not(warmed, device, server):
+async def test_no_process_is_pre_started_if_warm_is_off(warm_device, device, server):
     device.changes["warm"] = False
     device.start()
     await server.run()
     await asyncio.sleep(0.3)
-    assert warmed.started() == ["cold"]
+    assert warm_device.start_kinds() == ["cold"]
 
 
-async def test_a_stopped_agent_leaves_no_process_and_no_folder(warmed, device, server):
+async def test_a_stopped_agent_leaves_no_process_and_no_folder(warm_device, device, server):
     device.start()
-    await warmed.waits()
+    await warm_device.wait_for_processes()
     await device.stop()
-    assert not is_alive(warmed.pid())
-    assert not warmed.folders()
+    assert not is_alive(warm_device.pid())
+    assert not warm_device.folders()
 
 
 @pytest.mark.megengine
-async def test_the_real_interpreter_says_warm_what_it_says_cold(
+async def test_a_pre_started_interpreter_prints_the_same_as_a_new_one(
     device, server, monkeypatch, megengine_python, caplog
 ):
     """The model is invalid, so both runs must end with the same error."""

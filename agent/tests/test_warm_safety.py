@@ -8,8 +8,8 @@ import pytest
 from agent.execution.sandbox import find_sandbox
 from agent.protocol import EndReason, Hello
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import PATIENCE_S, is_alive, read_pid, start_agent
-from agent.tests.warmed import until_gone
+from agent.tests.fakes import TIMEOUT_S, is_alive, read_pid, start_agent
+from agent.tests.warm_device import wait_until_gone
 from webprofile.tests.needs import need
 
 
@@ -22,12 +22,12 @@ def box(device: AgentDevice) -> None:
 
 
 @pytest.mark.parametrize("how", ["plain", "boxed"])
-async def test_a_killed_agent_leaves_no_process(warmed, device, server, how):
+async def test_a_killed_agent_leaves_no_pre_started_process(warm_device, device, server, how):
     if how == "boxed":
         box(device)
         # inside the sandbox nothing can be noted outside of its folder
-        warmed.pids = Path("/dev/null")
-        warmed.install()
+        warm_device.pids = Path("/dev/null")
+        warm_device.install()
     command = device.runtimes["1.13.0"].command
     agent = await start_agent(server, device.spool, "wheel", command, boxed=how == "boxed")
     try:
@@ -37,8 +37,8 @@ async def test_a_killed_agent_leaves_no_process(warmed, device, server, how):
         await agent.wait()
     assert len(pids) == (3 if how == "boxed" else 1)
     for pid in pids:
-        await until_gone(pid)
-    (left,) = warmed.folders()
+        await wait_until_gone(pid)
+    (left,) = warm_device.folders()
     device.start()
     await server.expect(Hello, 2)
     assert not left.exists()
@@ -49,7 +49,7 @@ async def children_of(parent: int) -> list[int]:
 
     The heartbeat process is not one.
     """
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             await asyncio.sleep(0.3)
             first = warming(parent)
@@ -72,8 +72,10 @@ def warming(parent: int) -> list[int]:
     ]
 
 
-async def test_a_killed_agents_warm_run_is_ended_by_the_next_agent(warmed, device, server):
-    warmed.install("""
+async def test_the_next_agent_ends_the_pre_started_run_of_a_killed_agent(
+    warm_device, device, server
+):
+    warm_device.install("""
 if os.fork() == 0:
     os.setsid()
     open("../escaped", "w").write(str(os.getpid()))
@@ -81,14 +83,14 @@ time.sleep(60)
 """)
     command = device.runtimes["1.13.0"].command
     agent = await start_agent(server, device.spool, "wheel", command)
-    await warmed.waits()
-    order = await server.begin()
+    await warm_device.wait_for_processes()
+    order = await server.start_attempt()
     escaped = await read_pid(device.spool / "attempts" / str(order.attempt) / "escaped")
     agent.kill()
     await agent.wait()
-    assert is_alive(warmed.pid()) and is_alive(escaped)
+    assert is_alive(warm_device.pid()) and is_alive(escaped)
     device.start()
-    end = await server.end_of(order)
+    end = await server.wait_for_end(order)
     assert end.reason is EndReason.AGENT_RESTARTED
-    await until_gone(warmed.pid())
-    await until_gone(escaped)
+    await wait_until_gone(warm_device.pid())
+    await wait_until_gone(escaped)

@@ -17,10 +17,10 @@ from agent.execution.runner import Limits, cpu_limit_s, limit_cpu, start_run
 from agent.execution.spool import remove_tree
 from agent.execution.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
 from agent.protocol import EndReason
-from agent.tests.fakes import survivors
+from agent.tests.fakes import marked_processes
 
 PYTHON = [sys.executable, "-SEc"]
-LOOSE = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
+NO_LIMITS = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
 
 
 class WatchedRun:
@@ -30,53 +30,59 @@ class WatchedRun:
         self.work, self.output = folder / "work", folder / "output"
         self.work.mkdir()
         self.mark = uuid.uuid4()
-        self.took_s = 0.0
+        self.duration_s = 0.0
+
+    async def start(self, command, limits=None):
+        return await start_run(command, self.work, self.output, limits or Limits(), self.mark)
+
+    def make_watchdog(self):
+        return Watchdog(self.work, self.output, WatchLimits(silence_s=0))
 
     async def run(
         self, command, limits=None, timeout_s=20.0, begin_bytes=None, wary=False, **watch_limits
     ):
-        limited = WatchLimits(**{**LOOSE, **watch_limits})
+        limited = WatchLimits(**{**NO_LIMITS, **watch_limits})
         guard = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)
-        run = await start_run(command, self.work, self.output, limits or Limits(), self.mark)
+        run = await self.start(command, limits)
         begin = time.monotonic()
         result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), guard)
-        self.took_s = time.monotonic() - begin
+        self.duration_s = time.monotonic() - begin
         return result
 
 
 @pytest.fixture
-def watched(tmp_path):
+def watched_run(tmp_path):
     return WatchedRun(tmp_path)
 
 
-async def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(watched):
+async def test_a_fork_bomb_is_ended_without_survivors(watched_run):
     # grows by one level each 50 ms and is bounded, so that a failure here spares the machine
     bomb = "f() { [ $1 -gt 7 ] && sleep 30; sleep 0.05; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
-    result = await watched.run(["sh", "-c", bomb], processes=40)
+    result = await watched_run.run(["sh", "-c", bomb], processes=40)
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
     assert "at most 40 are allowed" in result.limit.text
-    assert survivors(watched.mark) == []
+    assert marked_processes(watched_run.mark) == []
 
 
-async def test_processes_that_leave_the_tree_are_counted_and_ended(watched):
+async def test_processes_that_leave_the_tree_are_counted_and_ended(watched_run):
     leave = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
-    result = await watched.run(["sh", "-c", leave], processes=6)
+    result = await watched_run.run(["sh", "-c", leave], processes=6)
     assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
-    assert survivors(watched.mark) == []
+    assert marked_processes(watched_run.mark) == []
 
 
-async def test_a_flood_of_output_is_ended(watched):
+async def test_a_run_that_prints_too_much_is_ended(watched_run):
     flood = ["sh", "-c", "yes 0123456789012345678901234567890123456789 | head -c 1G; sleep 30"]
-    result = await watched.run(flood, print_bytes=10 << 20)
+    result = await watched_run.run(flood, print_bytes=10 << 20)
     assert result.limit.code is LimitCode.LOG_TOO_LONG
     assert "at most 10 MiB are allowed" in result.limit.text
-    watched.output.unlink()
+    watched_run.output.unlink()
 
 
-async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(watched):
-    result = await watched.run(["sleep", "30"], silence_s=1.0)
+async def test_a_silent_run_ends_before_its_timeout(watched_run):
+    result = await watched_run.run(["sleep", "30"], silence_s=1.0)
     assert (result.reason, result.limit.code) == (EndReason.EXITED, LimitCode.SILENT)
-    assert watched.took_s >= 1.0
+    assert watched_run.duration_s >= 1.0
 
 
 @pytest.mark.exhaustive
@@ -88,116 +94,118 @@ async def test_a_sleeper_is_silent_and_a_timeout_is_not_waited_for(watched):
     ],
     ids=["computes", "prints"],
 )
-async def test_a_run_that_computes_or_prints_is_not_silent(watched, body):
-    result = await watched.run([*PYTHON, body], silence_s=2.0)
+async def test_a_run_that_computes_or_prints_is_not_silent(watched_run, body):
+    result = await watched_run.run([*PYTHON, body], silence_s=2.0)
     assert (result.limit, result.exit_code) == (None, 0)
-    assert watched.took_s > 3.5
+    assert watched_run.duration_s > 3.5
 
 
 @pytest.mark.exhaustive
-async def test_work_in_a_child_is_no_silence(watched):
+async def test_a_run_whose_child_computes_is_not_silent(watched_run):
     body = f"{sys.executable} -SEc 'import time; e=time.time()+4\nwhile time.time()<e: pass'; true"
-    result = await watched.run(["sh", "-c", body], silence_s=2.0)
+    result = await watched_run.run(["sh", "-c", body], silence_s=2.0)
     assert (result.limit, result.exit_code) == (None, 0)
 
 
-async def test_what_it_writes_is_limited_but_not_what_was_there_before(watched):
-    (watched.work / "model").write_bytes(os.urandom(6 << 20))
+async def test_written_bytes_are_limited_without_existing_files(watched_run):
+    (watched_run.work / "model").write_bytes(os.urandom(6 << 20))
     write = "open('out', 'wb').write(b'x' * (4 << 20)); import time; time.sleep({})"
-    fine = await watched.run([*PYTHON, write.format(1)], disk_bytes=5 << 20)
+    fine = await watched_run.run([*PYTHON, write.format(1)], disk_bytes=5 << 20)
     assert (fine.limit, fine.exit_code) == (None, 0)
     more = "open('more', 'wb').write(b'x' * (6 << 20)); import time; time.sleep(30)"
-    result = await watched.run([*PYTHON, more], disk_bytes=5 << 20)
+    result = await watched_run.run([*PYTHON, more], disk_bytes=5 << 20)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "wrote 6 MiB" in result.limit.text
 
 
-async def test_a_sparse_file_counts_by_its_size_alone_as_a_single_file(watched):
+async def test_a_sparse_file_counts_by_size_towards_the_limit_of_a_file_only(watched_run):
     sparse = "open('hole', 'wb').truncate(1 << 30); import time; time.sleep({})"
-    fine = await watched.run([*PYTHON, sparse.format(1)], disk_bytes=1 << 20)
+    fine = await watched_run.run([*PYTHON, sparse.format(1)], disk_bytes=1 << 20)
     assert (fine.limit, fine.exit_code) == (None, 0)
-    (watched.work / "hole").unlink()
-    result = await watched.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
+    (watched_run.work / "hole").unlink()
+    result = await watched_run.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "hole reached the limit of 1.0 GiB" in result.limit.text
 
 
-async def test_the_kernel_stops_a_file_at_its_limit(watched):
+async def test_the_kernel_enforces_the_limit_of_a_file(watched_run):
     write = ["sh", "-c", "exec dd if=/dev/zero of=out bs=1M count=8"]
-    result = await watched.run(write, Limits(file_bytes=1 << 20))
+    result = await watched_run.run(write, Limits(file_bytes=1 << 20))
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
-    assert (watched.work / "out").stat().st_size == 1 << 20
+    assert (watched_run.work / "out").stat().st_size == 1 << 20
 
 
-async def test_many_small_files_are_too_large(watched, monkeypatch):
+async def test_too_many_files_end_the_run(watched_run, monkeypatch):
     monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
     make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
-    result = await watched.run([*PYTHON, make])
+    result = await watched_run.run([*PYTHON, make])
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
 
 
-async def test_memory_of_all_processes_together_is_limited(watched):
+async def test_the_memory_of_all_processes_is_limited(watched_run):
     eat = "b = b'x' * (60 << 20); import os; os.fork(); b2 = b'y' * (60 << 20)\nimport time; "
-    result = await watched.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
+    result = await watched_run.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
     assert result.limit.code is LimitCode.MEMORY
-    assert survivors(watched.mark) == []
+    assert marked_processes(watched_run.mark) == []
 
 
-async def test_cpu_time_ends_with_sigxcpu_and_is_told_as_a_limit(watched):
-    result = await watched.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
+async def test_sigxcpu_is_reported_as_the_limit_of_cpu_time(watched_run):
+    result = await watched_run.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGXCPU"
     assert result.limit.code is LimitCode.CPU_TIME
 
 
 @pytest.mark.parametrize("limits", [None, Limits(cpu_s=1000)], ids=["no limit", "limit"])
 @pytest.mark.parametrize("code", [137, 143, 152, 153])
-async def test_an_exit_code_that_was_made_up_is_no_limit_and_no_kill(watched, code, limits):
-    result = await watched.run([*PYTHON, f"raise SystemExit({code})"], limits, wary=True)
+async def test_an_exit_code_of_a_signal_is_not_reported_as_a_limit_or_kill(
+    watched_run, code, limits
+):
+    result = await watched_run.run([*PYTHON, f"raise SystemExit({code})"], limits, wary=True)
     assert (result.reason, result.exit_code, result.limit) == (EndReason.EXITED, code, None)
 
 
-async def test_cpu_time_is_told_of_a_sandbox_too(watched):
+async def test_sigxcpu_in_a_sandbox_is_reported_as_the_limit_of_cpu_time(watched_run):
     # bubblewrap hands on what its program ended with
     inside = [*PYTHON, "while True: pass"]
     hands_on = f"import subprocess\nraise SystemExit(128 - subprocess.call({inside!r}))"
-    result = await watched.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
+    result = await watched_run.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
     assert result.exit_code == 152
     assert result.limit.code is LimitCode.CPU_TIME
 
 
-async def test_a_sandbox_that_a_stranger_kills_is_told_as_killed(watched):
+async def test_a_sandbox_killed_by_another_program_is_reported_as_killed(watched_run):
     kill = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
-    result = await watched.run([*PYTHON, kill], wary=True)
+    result = await watched_run.run([*PYTHON, kill], wary=True)
     assert (result.reason, result.exit_code) == (EndReason.KILLED, 137)
 
 
 @pytest.mark.exhaustive
-async def test_who_ignores_sigxcpu_is_killed(watched):
+async def test_a_process_that_ignores_sigxcpu_is_killed(watched_run):
     ignore = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    result = await watched.run([*PYTHON, ignore], Limits(cpu_s=1))
+    result = await watched_run.run([*PYTHON, ignore], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGKILL"
 
 
-async def test_a_process_that_waits_is_limited_later_with_its_children(watched):
+async def test_limit_cpu_limits_a_running_process_and_its_children(watched_run):
     body = f"{sys.executable} -SEc 'while True: pass'; exit $?"
-    run = await start_run(["sh", "-c", body], watched.work, watched.output, Limits(), watched.mark)
+    run = await watched_run.start(["sh", "-c", body])
     await asyncio.sleep(0.3)
     limit_cpu(run.pid, 1)
     result = await run.wait(20, lambda: 0.1, asyncio.Event())
     assert signal_name(result.exit_code) == "SIGXCPU"
 
 
-async def test_a_timeout_and_a_cancel_come_through_a_watchdog_that_is_content(watched):
-    assert (await watched.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
-    guard = Watchdog(watched.work, watched.output, WatchLimits())
-    run = await start_run(["sleep", "9"], watched.work, watched.output, Limits(), watched.mark)
+async def test_timeout_and_cancel_end_a_run_within_its_limits(watched_run):
+    assert (await watched_run.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
+    guard = watched_run.make_watchdog()
+    run = await watched_run.start(["sleep", "9"])
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(0.3, stop.set)
     result = await run.wait(9, lambda: 0.1, stop, guard)
     assert (result.reason, result.limit) == (EndReason.CANCELLED, None)
 
 
-def test_no_limit_is_raised_above_the_one_that_binds_the_agent(monkeypatch):
+def test_no_limit_exceeds_that_of_the_agent(monkeypatch):
     monkeypatch.setattr(runner.resource, "getrlimit", lambda number: (500, 700))
     rows = {option: (soft, hard) for option, _, soft, hard in Limits(cpu_s=698).rows()}
     assert rows == {"core": (0, 0), "fsize": (700, 700), "cpu": (698, 700)}
@@ -210,50 +218,52 @@ def test_the_number_of_tasks_is_limited_for_ordinary_users(monkeypatch):
     assert "nproc" not in [row[0] for row in Limits(processes=256).rows()]
 
 
-def test_cpu_time_follows_the_timeout_and_the_cores():
+def test_the_limit_of_cpu_time_depends_on_timeout_and_cores():
     assert cpu_limit_s(100, 4) == 470
     assert Limits(cores=(0, 1)).for_task(100).cpu_s == 250
     assert cpu_limit_s(100) >= 140
 
 
 @pytest.mark.exhaustive
-async def test_processes_of_one_attempt_share_a_limit_for_what_they_write(watched):
-    (watched.work / "model").write_bytes(b"m" * (3 << 20))
-    begin = measure_folder(watched.work).bytes
+async def test_processes_of_one_attempt_share_the_limit_of_written_bytes(watched_run):
+    (watched_run.work / "model").write_bytes(b"m" * (3 << 20))
+    begin = measure_folder(watched_run.work).bytes
     write = "open({!r}, 'wb').write(b'x' * (2 << 20)); import time; time.sleep(1.2)"
     for name in ("one", "two"):
-        alone = await watched.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
+        alone = await watched_run.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
         assert (alone.limit, alone.exit_code) == (None, 0)
-    shared = await watched.run(
+    shared = await watched_run.run(
         [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
     )
     assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
 
 
-async def test_what_is_deleted_but_open_counts(watched):
+async def test_deleted_files_that_are_open_count(watched_run):
     body = (
         "import os, time\nfiles = []\n"
         "for n in range(3):\n files.append(open('f', 'wb', 0)); os.unlink('f')\n"
         " files[-1].write(b'x' * (2 << 20))\ntime.sleep(30)"
     )
-    result = await watched.run([*PYTHON, body], disk_bytes=5 << 20)
+    result = await watched_run.run([*PYTHON, body], disk_bytes=5 << 20)
     assert result.limit.text == "wrote 6 MiB into its folder, at most 5 MiB are allowed"
 
 
-async def test_a_folder_too_deep_to_look_into_ends_the_run_and_can_be_removed(watched):
+async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched_run):
     deep = (
         "import os, time\nfor n in range(3000): os.mkdir('d'); os.chdir('d')\n"
         "open('f', 'wb').write(b'x' * (6 << 20)); time.sleep(30)"
     )
-    result = await watched.run([*PYTHON, deep], disk_bytes=5 << 20)
+    result = await watched_run.run([*PYTHON, deep], disk_bytes=5 << 20)
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert "folders more than 64 deep" in result.limit.text
-    remove_tree(watched.work)
-    assert not watched.work.exists()
+    remove_tree(watched_run.work)
+    assert not watched_run.work.exists()
 
 
 @pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0625, 6.5), (1.0, 10.0)])
-def test_measuring_the_folder_takes_one_percent_of_the_time(watched, monkeypatch, cost_s, pause_s):
+def test_measuring_the_folder_takes_one_percent_of_the_time(
+    watched_run, monkeypatch, cost_s, pause_s
+):
     now_s, cpu_s, scans = [0.0], [0.0], []
 
     def measure(folder):
@@ -261,17 +271,17 @@ def test_measuring_the_folder_takes_one_percent_of_the_time(watched, monkeypatch
         cpu_s[0] += cost_s
         return measure_folder(folder)
 
-    guard = Watchdog(watched.work, watched.output, WatchLimits(silence_s=0))
+    guard = watched_run.make_watchdog()
     monkeypatch.setattr(watchdog, "measure_folder", measure)
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: now_s[0])
     monkeypatch.setattr(watchdog.time, "thread_time", lambda: cpu_s[0])
     for _ in range(60):
-        guard.sample(os.getpid(), watched.mark)
+        guard.sample(os.getpid(), watched_run.mark)
         now_s[0] += 0.5
     assert scans[:3] == [0.0, pause_s, 2 * pause_s]
 
 
-def test_a_stranger_is_asked_for_its_mark_once(watched, monkeypatch):
+def test_the_mark_of_another_process_is_read_once(watched_run, monkeypatch):
     pids = []
 
     def carries(pid, mark):
@@ -282,9 +292,9 @@ def test_a_stranger_is_asked_for_its_mark_once(watched, monkeypatch):
     stranger = subprocess.Popen(["sleep", "9"])
     run = subprocess.Popen(["sleep", "9"])
     try:
-        guard = Watchdog(watched.work, watched.output, WatchLimits())
+        guard = watched_run.make_watchdog()
         for _ in range(3):
-            guard._search(run.pid, watched.mark)
+            guard._search(run.pid, watched_run.mark)
     finally:
         for process in (stranger, run):
             process.kill()
@@ -292,16 +302,16 @@ def test_a_stranger_is_asked_for_its_mark_once(watched, monkeypatch):
     assert pids.count(stranger.pid) == 1
 
 
-async def test_samples_do_not_search_all_processes_each_time(watched, monkeypatch):
+async def test_samples_do_not_search_all_processes_each_time(watched_run, monkeypatch):
     searches = []
     monkeypatch.setattr(watchdog, "read_table", lambda: searches.append(1) or read_table())
     # a jump of the number, which causes a search, may come from other programs
     monkeypatch.setattr(watchdog, "task_count", lambda: 100)
-    guard = Watchdog(watched.work, watched.output, WatchLimits())
-    run = await start_run(["sleep", "9"], watched.work, watched.output, Limits(), watched.mark)
+    guard = watched_run.make_watchdog()
+    run = await watched_run.start(["sleep", "9"])
     for _ in range(50):
-        guard.sample(run.pid, watched.mark)
+        guard.sample(run.pid, watched_run.mark)
     os.killpg(run.pid, signal.SIGKILL)
     await run.wait(9, lambda: 0.1, asyncio.Event())
     assert len(searches) == 1
-    assert measure_folder(watched.work).files == 0
+    assert measure_folder(watched_run.work).files == 0

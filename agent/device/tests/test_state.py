@@ -85,7 +85,7 @@ async def test_a_spinning_stranger_is_named_by_the_gate(stranger):
     assert stranger in result.reasons[0]
 
 
-async def test_cpu_time_of_a_child_process_counts_as_the_agents_own_during_and_after_its_run():
+async def test_cpu_time_of_a_child_process_counts_as_the_agents_own():
     before = read_counters()
     cpu_seconds = "import time\nwhile time.process_time() < 1: 0"
     child = await asyncio.create_subprocess_exec(

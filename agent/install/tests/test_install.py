@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from agent.install import install
-from agent.tests.http_sites import FileSite, serving
+from agent.tests.http_sites import HttpSite, serving
 
 #: not that of the virtual environment: it may go before the agent does
 PYTHON = sys._base_executable
@@ -52,7 +52,7 @@ def bundle(main: str = MAIN) -> bytes:
     return made.getvalue()
 
 
-class BundleSite(FileSite):
+class BundleSite(HttpSite):
     """Fake site that serves one agent and accepts one token."""
 
     def __init__(self) -> None:
@@ -105,10 +105,10 @@ def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
 
 def test_twice_is_as_once_and_spends_no_code(site: BundleSite, home: Path, capfd):
     run(site, home)
-    site.asked.clear()
+    site.requested_paths.clear()
     assert run(site, home, code="") == 0
     assert "This device is desk already." in capfd.readouterr().out
-    assert "/agent/a.pyz" not in site.asked
+    assert "/agent/a.pyz" not in site.requested_paths
 
 
 def test_a_token_that_was_revoked_is_replaced_by_a_new_code(site: BundleSite, home: Path, capfd):
@@ -292,7 +292,7 @@ def test_as_root_it_works_in_no_folder_of_another_user(site, home, as_root, capf
     assert list(home.iterdir()) == []
     message = capfd.readouterr().err
     assert "belongs to another user" in message or "no such user" in message
-    assert site.asked == []
+    assert site.requested_paths == []
 
 
 def test_a_python_that_the_user_cannot_run_is_told(site, home, as_root, capfd, monkeypatch):
@@ -300,7 +300,7 @@ def test_a_python_that_the_user_cannot_run_is_told(site, home, as_root, capfd, m
     monkeypatch.setattr(install, "version_of", lambda path: next(versions))
     assert run(site, home, "--user", other_user()) == 1
     assert "the user cannot run" in capfd.readouterr().err
-    assert site.asked == []
+    assert site.requested_paths == []
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 7), (b"\n", 3)])

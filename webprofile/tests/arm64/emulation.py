@@ -16,23 +16,25 @@ EXCLUDED = {
     "install/tests/test_build.py": "sites build the agent, devices do not",
     "tests/test_broken_connections.py": _SITE,
     "inputs/tests/test_bad_files.py::test_fortran_order_gives_the_same_file_as_c_order": _SITE,
-    "tests/test_attempt.py::test_the_process_sees_its_files_and_no_secret": _LIMIT,
-    "tests/test_ending.py::test_a_process_beyond_its_memory_limit_fails_alone": _LIMIT,
-    "tests/test_ending.py::test_limits_hold_with_and_without_prlimit": _LIMIT,
-    "device/tests/test_state.py::test_what_the_agent_starts_is_its_own": _PROC,
+    "tests/test_attempt.py::test_a_run_has_its_files_and_limits_but_no_secrets": _LIMIT,
+    "tests/test_ending.py::test_a_process_above_its_memory_limit_fails": _LIMIT,
+    "tests/test_ending.py::test_limits_are_set_with_and_without_prlimit": _LIMIT,
+    "device/tests/test_state.py::test_cpu_time_of_a_child_process_counts_as_the_agents_own":
+        _PROC,
     "device/tests/test_state.py::test_the_process_table_holds_this_process": _PROC,
-    "tests/test_cores.py::test_a_pinned_agent_stays_on_its_core_with_all_threads_and_frees_its_runs":
+    "tests/test_cores.py::test_a_pinned_agent_does_not_pin_its_runs":
         "qemu's own thread is not pinned",
-    "tests/test_heartbeat_process.py::test_it_is_small_bound_to_its_core_and_goes_first":
+    "tests/test_heartbeat_process.py::test_the_process_is_small_pinned_and_has_priority":
         "qemu's memory counts",
     "tests/test_ending.py::test_cancel_ends_a_run": _SLOW,
-    "tests/test_ending.py::test_cancel_of_a_process_that_ignores_term_kills_it_after_its_grace":
+    "tests/test_ending.py::test_cancel_kills_a_process_that_ignores_sigterm_after_grace_s":
         _SLOW,
     "tests/test_ending.py::test_a_timeout_kills_grandchildren": _SLOW,
     "tests/test_heartbeat_process.py::"
-    "test_no_three_beats_are_missed_while_every_core_is_busy_and_the_agent_blocked": _SLOW,
-    "tests/test_measure.py::test_many_profiles_find_their_way": _SLOW,
-    "tests/test_warm_safety.py::test_a_killed_agents_warm_run_is_ended_by_the_next_agent": _SLOW,
+    "test_leases_are_renewed_while_all_cores_are_busy_and_the_agent_is_blocked": _SLOW,
+    "tests/test_measure.py::test_twenty_profiles_are_uploaded": _SLOW,
+    "tests/test_warm_safety.py::test_the_next_agent_ends_the_pre_started_run_of_a_killed_agent":
+        _SLOW,
 }  # fmt: skip
 
 

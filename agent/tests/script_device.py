@@ -18,7 +18,7 @@ from webprofile.tests.needs import need
 if TYPE_CHECKING:
     from agent.tests.conftest import AgentDevice
 
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 
 #: one step of training; prints its arguments and the loss
 STEP = """\
@@ -49,13 +49,13 @@ def zip_bytes(files: dict[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-class Scripted:
+class ScriptDevice:
     """Runs programs on the device and reads their results."""
 
     def __init__(self, device: "AgentDevice", server: FakeServer) -> None:
         self.device, self.server = device, server
 
-    def put(self, program: str | bytes | dict[str, str | bytes]) -> str:
+    def store_program(self, program: str | bytes | dict[str, str | bytes]) -> str:
         """Store a program, a dict as zip; return its name."""
         name = "script.zip" if isinstance(program, dict) else "script.py"
         if isinstance(program, dict):
@@ -65,10 +65,10 @@ class Scripted:
         self.server.storage.files[name] = program
         return name
 
-    def order(self, program, data=(), timeout_s=60, **script):
-        name = self.put(program)
+    def make_order(self, program, data=(), timeout_s=60, **script):
+        name = self.store_program(program)
         files = tuple(self.server.storage.input_file(name) for name in data)
-        return self.server.order(
+        return self.server.make_order(
             model=self.server.storage.input_file(name),
             data=files,
             script=Script(**script),
@@ -76,9 +76,9 @@ class Scripted:
         )
 
     async def run(self, program, **changes) -> AttemptFinished:
-        order = self.order(program, **changes)
+        order = self.make_order(program, **changes)
         await self.server.send(order)
-        return await self.server.end_of(order, PATIENCE_S)
+        return await self.server.wait_for_end(order, TIMEOUT_S)
 
     def trace(self) -> list[dict]:
         return json.loads(self.server.storage.stored["chrome_timeline.json"])["traceEvents"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from agent.inventory import LocalRuntime
 from agent.protocol import RuntimeInfo
-from agent.tests.fakes import HONEST, is_alive, make_load_and_run, wait_until
+from agent.tests.fakes import NORMAL_RUN, is_alive, make_load_and_run, wait_until
 
 if TYPE_CHECKING:
     from agent.tests.conftest import AgentDevice
@@ -27,14 +27,14 @@ if is_warm:
 {body}"""
 
 
-class Warmed:
-    """A device with one wheel; `started` records how each of its processes was started."""
+class WarmDevice:
+    """A device with one wheel; `start_kinds` tells how its processes were started."""
 
     def __init__(self, device: "AgentDevice") -> None:
         self.device, self.pids = device, device.folder / "pids"
         self.install()
 
-    def install(self, body: str = HONEST, versions: tuple[str, ...] = ("1.13.0",)) -> None:
+    def install(self, body: str = NORMAL_RUN, versions: tuple[str, ...] = ("1.13.0",)) -> None:
         text = INTERPRETER.format(pids=str(self.pids), body=body)
         path = make_load_and_run(self.device.folder, text)
         self.device.runtimes = {
@@ -42,15 +42,15 @@ class Warmed:
             for version in versions
         }
 
-    def started(self) -> list[str]:
+    def start_kinds(self) -> list[str]:
         return [line.split()[0] for line in self._lines()]
 
     def pid(self, number: int = -1) -> int:
         return int(self._lines()[number].split()[1])
 
-    async def waits(self, count: int = 1) -> None:
+    async def wait_for_processes(self, count: int = 1) -> None:
         """Wait until `count` processes have been pre-started in total."""
-        await wait_until(lambda: self.started().count("warm") >= count)
+        await wait_until(lambda: self.start_kinds().count("warm") >= count)
 
     def folders(self) -> list[Path]:
         return list((self.device.spool / "warm").iterdir())
@@ -61,11 +61,11 @@ class Warmed:
         return [line for line in self.pids.read_text().splitlines(keepends=True) if "\n" in line]
 
 
-async def until_gone(pid: int) -> None:
+async def wait_until_gone(pid: int) -> None:
     await wait_until(lambda: not is_alive(pid))
 
 
-LOOK_AROUND = """\
+PROBE = """\
 import socket
 def try_to(name, act):
     try:
