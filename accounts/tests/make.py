@@ -2,6 +2,7 @@
 
 import time
 
+from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.core.cache import cache
@@ -11,7 +12,7 @@ from django.urls import reverse
 from tasks.tests.make import make_user
 
 #: names of URLs of a user's own account
-MINE = [
+ACCOUNT_PAGES = [
     "accounts:profile", "accounts:tokens", "account_change_password", "account_email",
     "account_reauthenticate", "mfa_index", "mfa_activate_totp", "mfa_list_webauthn",
     "mfa_add_webauthn", "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
@@ -19,31 +20,37 @@ MINE = [
 ]  # fmt: skip
 
 #: names of URLs for anonymous visitors
-STRANGERS = [
+ANONYMOUS_PAGES = [
     "account_login", "account_signup", "account_reset_password", "account_reset_password_done",
     "account_email_verification_sent", "account_inactive", "socialaccount_login_error",
     "socialaccount_login_cancelled",
 ]  # fmt: skip
 
 #: the password of all users that `make_user` makes
-GOOD = "correct horse battery"
+PASSWORD = "correct horse battery"
+NEW_PASSWORD = "a long and winding road"
 
 
-def code_of(secret, step=0):
+def totp_code(secret, step=0):
     """Return the code of an authenticator app, `step` intervals of 30 s from now."""
     return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + step))
 
 
-def login(client=None, email="alice@example.com", **more):
-    client = client or Client()
-    answer = client.post(reverse("account_login"), {"login": email, "password": GOOD} | more)
-    return client, answer
+def log_in(client, email="alice@example.com", password=PASSWORD, **more):
+    """Post the login form; return the response."""
+    return client.post(reverse("account_login"), {"login": email, "password": password} | more)
 
 
-def proven(email="alice@example.com"):
+def login(email="alice@example.com", **more):
+    """Log in with a new client; return the client and the response."""
+    client = Client()
+    return client, log_in(client, email, **more)
+
+
+def reauthenticated_client(email="alice@example.com"):
     """Return a client that is logged in and has just reauthenticated."""
-    client, _ = login(email=email)
-    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    client, _ = login(email)
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
     return client
 
 
@@ -51,12 +58,19 @@ def is_logged_in(client):
     return client.get(reverse("accounts:profile")).status_code == 200
 
 
+def make_verified_user(name="alice", **extra):
+    """Return a user whose e-mail address is verified."""
+    user = make_user(name, **extra)
+    EmailAddress.objects.create(user=user, email=user.email, verified=True, primary=True)
+    return user
+
+
 def make_protected_user(name="alice", **extra):
     """Return a user with an authenticator app, the app's secret, and the recovery codes."""
     user = make_user(name, **extra)
-    client = proven(user.email)
+    client = reauthenticated_client(user.email)
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
-    answer = client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+    answer = client.post(reverse("mfa_activate_totp"), {"code": totp_code(secret)})
     assert answer.status_code == 302
     codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
     cache.clear()  # a code works once, and the test needs this one again

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from allauth.account.models import EmailAddress
 from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from django.core import mail
@@ -12,14 +11,18 @@ from django.urls import reverse
 from django.utils import translation
 
 from accounts.models import AuditEntry, User
-from accounts.tests.make import code_of, proven
+from accounts.tests.make import (
+    NEW_PASSWORD,
+    PASSWORD,
+    make_verified_user,
+    reauthenticated_client,
+    totp_code,
+)
 from tasks.tests.make import make_user
 from webprofile.admin.entries import ACTIONS, action_name, differences
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
-GOOD = "correct horse battery"
-NEW = "a long and winding road"
 LOG = "/admin/accounts/auditentry/"
 
 
@@ -39,7 +42,7 @@ def audit_entries():
 
 
 def test_a_registration_is_audited_with_the_client_address():
-    form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD}
+    form = {"email": "new@example.com", "password1": PASSWORD, "password2": PASSWORD}
     Client().post(reverse("account_signup"), form, REMOTE_ADDR="192.0.2.7")
     assert audit_entries() == [("user.register", {}, {})]
     entry = AuditEntry.objects.get()
@@ -48,17 +51,17 @@ def test_a_registration_is_audited_with_the_client_address():
 
 def test_a_rejected_registration_is_not_audited():
     make_user()
-    form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
+    form = {"email": "alice@example.com", "password1": PASSWORD, "password2": PASSWORD}
     Client().post(reverse("account_signup"), form)
     assert audit_entries() == []
 
 
 def test_an_authenticator_app_is_audited_without_its_secret(committed):
     make_user()
-    client = proven()
+    client = reauthenticated_client()
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
     with committed():
-        client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+        client.post(reverse("mfa_activate_totp"), {"code": totp_code(secret)})
     actions = {action for action, _, _ in audit_entries()}
     assert actions == {"authenticator_app.add", "recovery_codes.add"}
     codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
@@ -76,7 +79,7 @@ def test_an_authenticator_app_is_audited_without_its_secret(committed):
 def test_a_security_key_is_audited_with_its_name_only(committed):
     alice = make_user()
     data = {"name": "blue key", "credential": {"id": "hidden"}}
-    client = proven()
+    client = reauthenticated_client()
     key = Authenticator.objects.create(user=alice, type="webauthn", data=data)
     mfa.authenticator_added.send(Authenticator, request=None, user=alice, authenticator=key)
     with committed():
@@ -89,12 +92,12 @@ def test_a_security_key_is_audited_with_its_name_only(committed):
 
 def test_a_changed_password_is_audited_once():
     alice = make_user()
-    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
-    proven().post(reverse("account_change_password"), form)
+    form = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    reauthenticated_client().post(reverse("account_change_password"), form)
     assert audit_entries() == [("user.change_password", {}, {})]
     alice.refresh_from_db()
-    assert alice.check_password(NEW)
-    assert NEW not in str(list(AuditEntry.objects.values()))
+    assert alice.check_password(NEW_PASSWORD)
+    assert NEW_PASSWORD not in str(list(AuditEntry.objects.values()))
 
 
 def test_the_first_password_of_a_user_from_a_provider_is_audited():
@@ -102,7 +105,9 @@ def test_the_first_password_of_a_user_from_a_provider_is_audited():
     User.objects.filter(pk=alice.pk).update(password="!none")
     client = Client()
     client.force_login(User.objects.get())
-    client.post(reverse("account_set_password"), {"password1": NEW, "password2": NEW})
+    client.post(
+        reverse("account_set_password"), {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    )
     assert [entry[0] for entry in audit_entries()] == ["user.change_password"]
 
 
@@ -115,14 +120,13 @@ def test_a_password_reset_by_mail_is_audited(settings):
     link = re.search(r"https?://testserver(/\S+)", mail.outbox[-1].body)[1]
     page = client.get(link, follow=True)
     address = page.redirect_chain[-1][0]
-    client.post(address, {"password1": NEW, "password2": NEW})
+    client.post(address, {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD})
     assert audit_entries() == [("user.reset_password", {}, {})]
 
 
 def test_changes_of_addresses_are_audited():
-    alice = make_user()
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
-    client, page = proven(), reverse("account_email")
+    alice = make_verified_user()
+    client, page = reauthenticated_client(), reverse("account_email")
     client.post(page, {"action_add": "", "email": "second@example.com"})
     link = re.search(r"https?://testserver(/\S+)", mail.outbox[-1].body)[1]
     client.post(link)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import allauth
 import pytest
-from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
@@ -14,15 +13,20 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from accounts.tests.make import MINE, STRANGERS, code_of
+from accounts.tests.make import (
+    ACCOUNT_PAGES,
+    ANONYMOUS_PAGES,
+    NEW_PASSWORD,
+    PASSWORD,
+    make_verified_user,
+    totp_code,
+)
 from profiles.models import ProfileUpload
 from tasks.tests.make import make_user
 from workers.models import Pool
 
 pytestmark = pytest.mark.django_db
 
-GOOD = "correct horse battery"
-NEW = "a long and winding road"
 ADMIN = "/admin/workers/pool/"
 #: of what this site does not offer: codes by mail or phone, passkeys for registering, trust ...
 NOT_OFFERED = re.compile(
@@ -35,8 +39,8 @@ NOT_INCLUDED = {
     "socialaccount/snippets/provider_list.html", "socialaccount/snippets/login.html",
     "account/email/email_confirm_message.txt",
 }  # fmt: skip
-#: says as much as the site would
-AS_IT_IS = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
+#: their texts are like those of the site
+UNCHANGED = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
 
 
 def page_messages(answer) -> list[str]:
@@ -46,7 +50,7 @@ def page_messages(answer) -> list[str]:
 
 
 def log_in(client, user, **more):
-    form = {"login": user.email, "password": GOOD} | more
+    form = {"login": user.email, "password": PASSWORD} | more
     return client.post(reverse("account_login"), form, follow=True)
 
 
@@ -63,14 +67,14 @@ def test_each_visible_template_of_allauth_is_overridden():
     }
     # titles of pages that have their own
     bases = {name for name in left if name.endswith("/base.html")}
-    assert left - bases - NOT_INCLUDED == AS_IT_IS
+    assert left - bases - NOT_INCLUDED == UNCHANGED
 
 
-@pytest.mark.parametrize("name", [*MINE, *STRANGERS])
+@pytest.mark.parametrize("name", [*ACCOUNT_PAGES, *ANONYMOUS_PAGES])
 def test_titles_buttons_and_labels_are_sentences(name, settings):
     settings.HAS_MAIL_SERVER = True
     client = Client()
-    if name in MINE:
+    if name in ACCOUNT_PAGES:
         alice = make_user()
         TOTP.activate(alice, generate_totp_secret())
         code, *_ = RecoveryCodes.activate(alice).get_unused_codes()
@@ -93,7 +97,7 @@ def test_the_field_of_a_code_has_the_same_label_everywhere(language, label):
     alice = make_user(language=language)
     client = Client(headers={"accept-language": language})
     log_in(client, alice)
-    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
     forms = [client.get(reverse("mfa_activate_totp")).context["form"]]
     TOTP.activate(alice, generate_totp_secret())
     forms.append(client.get(reverse("mfa_reauthenticate")).context["form"])
@@ -114,17 +118,17 @@ def test_the_field_of_a_code_has_the_same_label_everywhere(language, label):
 def test_messages_of_login_and_of_the_admin_site(language, texts):
     root = make_user("root", is_staff=True, is_superuser=True, language=language)
     client = Client()
-    heard = page_messages(log_in(client, root, next="/admin/"))
+    messages = page_messages(log_in(client, root, next="/admin/"))
     form = {"name": "fast", "description": ""}
-    heard += page_messages(client.post(f"{ADMIN}add/", form, follow=True))
+    messages += page_messages(client.post(f"{ADMIN}add/", form, follow=True))
     change = f"{ADMIN}{Pool.objects.get().pk}"
-    heard += page_messages(client.post(f"{change}/change/", form, follow=True))
-    heard += page_messages(client.post(f"{change}/delete/", {"post": "yes"}, follow=True))
+    messages += page_messages(client.post(f"{change}/change/", form, follow=True))
+    messages += page_messages(client.post(f"{change}/delete/", {"post": "yes"}, follow=True))
     chosen = [Pool.objects.create(name=name).pk for name in "ab"]
     form = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
-    heard += page_messages(client.post(ADMIN, form, follow=True))
-    heard += page_messages(client.post(reverse("account_logout"), {"next": "/"}, follow=True))
-    assert heard == texts
+    messages += page_messages(client.post(ADMIN, form, follow=True))
+    messages += page_messages(client.post(reverse("account_logout"), {"next": "/"}, follow=True))
+    assert messages == texts
 
 
 def test_a_name_in_a_message_is_escaped():
@@ -141,16 +145,15 @@ def test_a_name_in_a_message_is_escaped():
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_mails_about_an_account_name_the_event_address_and_time(language, settings, mailoutbox):
     settings.HAS_MAIL_SERVER = settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
-    alice = make_user(language=language)
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    alice = make_verified_user(language=language)
     client = Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux) Firefox/140.0"})
     log_in(client, alice)
-    client.post(reverse("account_reauthenticate"), {"password": GOOD})
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
     secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
-    client.post(reverse("mfa_activate_totp"), {"code": code_of(secret)})
+    client.post(reverse("mfa_activate_totp"), {"code": totp_code(secret)})
     client.post(reverse("mfa_generate_recovery_codes"))
     client.post(reverse("mfa_deactivate_totp"))
-    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
+    form = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
     client.post(reverse("account_change_password"), form)
     subjects = {
         "en": ["Authenticator app set up", "New recovery codes made",

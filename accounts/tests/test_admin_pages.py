@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts import services
 from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
+from accounts.tests.make import NEW_PASSWORD, log_in
 from tasks.tests.make import just_before_writing, make_user, make_worker
 from webprofile.admin.entries import ACTIONS
 from workers.grants import add_grants
@@ -21,7 +22,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 USERS = "/admin/accounts/user/"
 LOG = "/admin/accounts/auditentry/"
-GOOD = "a long and winding road"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def page(client, url: str, **data) -> str:
     return (client.post(url, data, follow=True) if data else client.get(url)).content.decode()
 
 
-def act(client, name: str, *users: User, **data) -> str:
+def run_action(client, name: str, *users: User, **data) -> str:
     chosen = {"action": name, "_selected_action": [user.pk for user in users]}
     return page(client, USERS, **chosen, **data)
 
@@ -43,7 +43,7 @@ def act(client, name: str, *users: User, **data) -> str:
 def test_the_list_shows_role_devices_and_sessions(client, root):
     bob = make_user("bob")
     add_grants(users=[bob.pk], workers=[make_worker("board", is_public=False).pk], by=root)
-    Client().post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
+    log_in(Client(), bob.email)
     row = page(client, f"{USERS}?q=bob")
     assert "bob@example.com" in row
     assert "board" in row
@@ -55,39 +55,39 @@ def test_devices_are_granted_to_several_users_with_a_form(client, root):
     bob, carol = make_user("bob"), make_user("carol")
     board, other = (make_worker(name, is_public=False) for name in ("board", "other"))
     make_worker("public-one")
-    form_page = act(client, "grant_workers", bob, carol)
+    form_page = run_action(client, "grant_workers", bob, carol)
     assert "board" in form_page
     assert "public-one" not in form_page
     assert not Grant.objects.exists()
-    assert "Choose at least one device" in act(client, "grant_workers", bob, chosen="yes")
-    act(client, "grant_workers", bob, carol, chosen="yes", workers=[board.pk, other.pk])
+    assert "Choose at least one device" in run_action(client, "grant_workers", bob, chosen="yes")
+    run_action(client, "grant_workers", bob, carol, chosen="yes", workers=[board.pk, other.pk])
     assert Grant.objects.count() == 4
-    form_page = act(client, "ungrant_workers", carol)
+    form_page = run_action(client, "ungrant_workers", carol)
     assert "other" in form_page
-    act(client, "ungrant_workers", carol, chosen="yes", workers=[other.pk])
+    run_action(client, "ungrant_workers", carol, chosen="yes", workers=[other.pk])
     assert [w.name for w in carol.granted_workers.all()] == ["board"]
     assert bob.granted_workers.count() == 2
 
 
 def test_grants_to_deactivated_users_or_of_public_devices_are_rejected(client, root):
     bob, board = make_user("bob", is_active=False), make_worker("board", is_public=False)
-    answer = act(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
+    answer = run_action(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
     assert "not active: bob@example.com" in answer
-    act(client, "grant_workers", root, chosen="yes", workers=[make_worker().pk])
-    act(client, "grant_workers", root, chosen="yes", workers=["999", "x"])
+    run_action(client, "grant_workers", root, chosen="yes", workers=[make_worker().pk])
+    run_action(client, "grant_workers", root, chosen="yes", workers=["999", "x"])
     assert not Grant.objects.exists()
 
 
 def test_promotion_and_demotion_need_confirmation_and_the_last_administrator_stays(client, root):
     bob = make_user("bob")
-    assert "may change everything" in act(client, "promote", bob)
+    assert "may change everything" in run_action(client, "promote", bob)
     bob.refresh_from_db()
     assert not bob.is_staff
-    act(client, "promote", bob, confirm="yes")
+    run_action(client, "promote", bob, confirm="yes")
     bob.refresh_from_db()
     assert bob.is_staff
-    act(client, "demote", bob, confirm="yes")
-    answer = act(client, "demote", root, confirm="yes")
+    run_action(client, "demote", bob, confirm="yes")
+    answer = run_action(client, "demote", root, confirm="yes")
     assert "root@example.com is the last administrator" in answer
     root.refresh_from_db()
     assert root.is_staff
@@ -103,16 +103,16 @@ OF_ONESELF = {
 @pytest.mark.parametrize("name", OF_ONESELF)
 def test_the_confirmation_warns_administrators_who_selected_themselves(client, root, name):
     bob = make_user("bob", is_staff=True, is_superuser=True)
-    assert OF_ONESELF[name] in act(client, name, root, bob)
+    assert OF_ONESELF[name] in run_action(client, name, root, bob)
     assert OF_ONESELF[name] in page(client, f"{USERS}{root.pk}/act/{name}/", x="y")
-    assert OF_ONESELF[name] not in act(client, name, bob)
+    assert OF_ONESELF[name] not in run_action(client, name, bob)
 
 
 def test_administrators_who_demote_themselves_are_changed_last(client, root):
     for name in ("alice", "zoe", "bob"):
         make_user(name, is_staff=True, is_superuser=True)
     chosen = User.objects.exclude(email__startswith="bob")
-    answer = act(client, "demote", *chosen, confirm="yes")
+    answer = run_action(client, "demote", *chosen, confirm="yes")
     assert " are no administrators any more." in answer
     assert all(f"{name}@example.com" in answer for name in ("alice", "zoe", "root"))
     assert "<title>Tasks" in answer
@@ -132,10 +132,10 @@ def test_buttons_deactivate_and_reactivate_a_user(client, root):
 
 
 def test_an_administrator_adds_a_user_by_e_mail(client, root):
-    form = {"email": "New@Example.com", "password1": GOOD, "password2": GOOD}
+    form = {"email": "New@Example.com", "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
     page(client, f"{USERS}add/", **form)
     user = User.objects.get(email="new@example.com")
-    assert user.check_password(GOOD)
+    assert user.check_password(NEW_PASSWORD)
     assert not user.is_staff
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target_name) == ("user.create", "new@example.com")
@@ -152,7 +152,11 @@ def test_an_administrator_adds_a_user_by_e_mail(client, root):
     ],
 )
 def test_an_invalid_user_is_not_added(client, root, changes):
-    form = {"email": "new@example.com", "password1": GOOD, "password2": GOOD} | changes
+    form = {
+        "email": "new@example.com",
+        "password1": NEW_PASSWORD,
+        "password2": NEW_PASSWORD,
+    } | changes
     assert "errorlist" in page(client, f"{USERS}add/", **form)
     assert User.objects.count() == 1
     assert not AuditEntry.objects.exists()
@@ -163,23 +167,25 @@ def test_a_password_is_set_and_a_weak_one_is_rejected(client, root):
     url = f"{USERS}{bob.pk}/password/"
     weak = page(client, url, new_password1="short", new_password2="short")
     assert "too short" in weak
-    page(client, url, new_password1=GOOD, new_password2=GOOD)
+    page(client, url, new_password1=NEW_PASSWORD, new_password2=NEW_PASSWORD)
     bob.refresh_from_db()
-    assert bob.check_password(GOOD)
-    assert GOOD not in page(client, f"{LOG}{AuditEntry.objects.get().pk}/change/")
+    assert bob.check_password(NEW_PASSWORD)
+    assert NEW_PASSWORD not in page(client, f"{LOG}{AuditEntry.objects.get().pk}/change/")
 
 
 @pytest.mark.parametrize("url", [f"{USERS}{{pk}}/password/", "/admin/password_change/"])
 def test_administrators_change_their_own_password_on_the_account_page(client, root, url):
-    answer = client.post(url.format(pk=root.pk), {"new_password1": GOOD, "new_password2": GOOD})
+    answer = client.post(
+        url.format(pk=root.pk), {"new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
+    )
     assert answer.headers["Location"] == "/accounts/password/change/"
     root.refresh_from_db()
-    assert not root.check_password(GOOD)
+    assert not root.check_password(NEW_PASSWORD)
 
 
 def test_sessions_are_listed_and_ended(client, root):
     bob, browser = make_user("bob"), Client(HTTP_USER_AGENT="Firefox on the train")
-    browser.post("/accounts/login/", {"login": bob.email, "password": "correct horse battery"})
+    log_in(browser, bob.email)
     url = f"{USERS}{bob.pk}"
     shown = page(client, f"{url}/change/")
     assert "Firefox on the train" in shown
@@ -218,8 +224,7 @@ def test_administrators_who_end_their_own_sessions_keep_the_current_one(client, 
     client.logout()
     other = Client()
     for browser in (client, other):
-        form = {"login": root.email, "password": "correct horse battery"}
-        browser.post("/accounts/login/", form)
+        log_in(browser, root.email)
     url = f"{USERS}{root.pk}/act/end_sessions/"
     assert "the session that you use now stays" in client.post(url).content.decode()
     answer = client.post(url, {"confirm": "yes"}, follow=True)
@@ -241,7 +246,7 @@ def test_the_page_of_a_user_shows_audit_entries(client, root):
 def test_users_are_not_deleted(client, root):
     bob = make_user("bob")
     assert client.post(f"{USERS}{bob.pk}/delete/", {"post": "yes"}).status_code == 403
-    act(client, "delete_selected", bob, post="yes")
+    run_action(client, "delete_selected", bob, post="yes")
     assert User.objects.filter(pk=bob.pk).exists()
 
 

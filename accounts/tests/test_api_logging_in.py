@@ -5,13 +5,7 @@ from functools import partial
 import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from allauth.mfa.totp.internal.auth import (
-    TOTP,
-    format_hotp_value,
-    generate_totp_secret,
-    hotp_value,
-    yield_hotp_counters_from_time,
-)
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -20,6 +14,8 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AccessToken as ScriptToken
 from accounts.sessions import end_sessions
+from accounts.tests.make import PASSWORD, totp_code
+from accounts.tests.make import log_in as post_login_form
 from accounts.tests.threads import at_once
 from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import (
@@ -35,7 +31,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 TOKEN = "/api/v1/auth/token/"
 REFRESH = f"{TOKEN}refresh/"
-PASSWORD = "correct horse battery"
 
 
 def post(path, **body):
@@ -51,29 +46,24 @@ def me(access):
     return APIClient().get("/api/v1/me/", HTTP_AUTHORIZATION=f"Bearer {access}")
 
 
-def codes_of(secret):
-    """Return the code that an authenticator app shows now."""
-    return format_hotp_value(hotp_value(secret, next(yield_hotp_counters_from_time())))
-
-
 def test_a_pair_is_issued_for_a_password_renewed_and_revoked():
     user = make_user()
     pair = log_in(user).json()
     assert me(pair["access"]).json()["email"] == user.email
-    renewed = post(f"{TOKEN}refresh/", refresh=pair["refresh"])
+    renewed = post(REFRESH, refresh=pair["refresh"])
     assert renewed.status_code == 200
-    refused(post(f"{TOKEN}refresh/", refresh=pair["refresh"]), 401, "token_invalid")
+    refused(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
     refused(post(f"{TOKEN}revoke/", refresh=pair["refresh"]), 401, "token_invalid")
     last = renewed.json()
     assert post(f"{TOKEN}revoke/", refresh=last["refresh"]).status_code == 204
-    refused(post(f"{TOKEN}refresh/", refresh=last["refresh"]), 401, "token_invalid")
+    refused(post(REFRESH, refresh=last["refresh"]), 401, "token_invalid")
 
 
 def test_an_access_token_is_valid_until_its_own_pair_ends():
     user = make_user()
     revoked, renewed, other = (log_in(user).json() for _ in range(3))
     assert post(f"{TOKEN}revoke/", refresh=revoked["refresh"]).status_code == 204
-    next_one = post(f"{TOKEN}refresh/", refresh=renewed["refresh"]).json()
+    next_one = post(REFRESH, refresh=renewed["refresh"]).json()
     for ended in (revoked, renewed):
         refused(me(ended["access"]), 401, "token_invalid")
     for live in (next_one, other):
@@ -95,12 +85,12 @@ def test_rows_of_expired_pairs_are_deleted():
 def test_access_and_refresh_tokens_are_not_interchangeable():
     pair = log_in(make_user()).json()
     refused(me(pair["refresh"]), 401, "token_invalid")
-    refused(post(f"{TOKEN}refresh/", refresh=pair["access"]), 401, "token_invalid")
+    refused(post(REFRESH, refresh=pair["access"]), 401, "token_invalid")
 
 
 @pytest.mark.parametrize("text", ["x", "a.b.c", "ä", "mwp_x", "." * 4000])
 def test_an_invalid_refresh_token_is_rejected(text):
-    refused(post(f"{TOKEN}refresh/", refresh=text), 401, "token_invalid")
+    refused(post(REFRESH, refresh=text), 401, "token_invalid")
 
 
 def test_a_failed_login_does_not_reveal_the_wrong_credential():
@@ -148,7 +138,7 @@ def test_a_second_factor_is_required_and_a_code_works_once():
     refused(log_in(user), 401, "code_needed")
     refused(log_in(user, password="guess"), 401, "login_failed")
     refused(log_in(user, code="000000"), 401, "login_failed")
-    code = codes_of(secret)
+    code = totp_code(secret)
     assert log_in(user, code=code).status_code == 200
     refused(log_in(user, code=code), 401, "login_failed")
 
@@ -175,7 +165,7 @@ def test_attempts_of_codes_are_limited(settings):
     TOTP.activate(user, secret)
     for _ in range(3):
         refused(log_in(user, code="000000"), 401, "login_failed")
-    answer = log_in(user, code=codes_of(secret))
+    answer = log_in(user, code=totp_code(secret))
     refused(answer, 429, "login_throttled")
     assert 280 < int(answer["Retry-After"]) <= 300
 
@@ -204,8 +194,7 @@ def test_a_session_that_waits_for_the_second_factor_gets_no_tokens():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
     browser = Client()
-    form = {"login": user.email, "password": PASSWORD}
-    answer = browser.post(reverse("account_login"), form)
+    answer = post_login_form(browser)
     assert answer.url == reverse("mfa_authenticate")
     body = {"name": "ci", "scopes": ["read"], "days": 30}
     made = browser.post("/api/v1/access-tokens/", body, "application/json")
@@ -216,7 +205,7 @@ def test_a_deactivated_user_cannot_renew_a_pair():
     user = make_user()
     pair = issue_token_pair(user)
     type(user).objects.filter(pk=user.pk).update(is_active=False)
-    refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+    refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
     refused(me(pair.access), 401, "token_invalid")
 
 
@@ -225,7 +214,7 @@ def test_a_changed_password_ends_earlier_pairs():
     pair = issue_token_pair(user)
     user.set_password("another long password")
     user.save()
-    refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+    refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
 
 
 def test_all_pairs_of_a_user_are_revoked_together():
@@ -234,9 +223,9 @@ def test_all_pairs_of_a_user_are_revoked_together():
     other = issue_token_pair(bob)
     assert revoke_refresh_tokens(alice) == 2
     for pair in pairs:
-        refused(post(f"{TOKEN}refresh/", refresh=pair.refresh), 401, "token_invalid")
+        refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
         refused(me(pair.access), 401, "token_invalid")
-    assert post(f"{TOKEN}refresh/", refresh=other.refresh).status_code == 200
+    assert post(REFRESH, refresh=other.refresh).status_code == 200
 
 
 @pytest.mark.usefixtures("transactional_db")

@@ -22,7 +22,7 @@ from webprofile.tests.security_key import security_key
 pytestmark = pytest.mark.django_db
 
 USERS = "/admin/accounts/user/"
-ACT = "remove_second_factor"
+ACTION = "remove_second_factor"
 
 
 @pytest.fixture
@@ -44,15 +44,15 @@ def last_entry():
     return AuditEntry.objects.latest("id")
 
 
-def gets_in_by_the_password(user):
+def can_log_in_with_the_password_only(user):
     client, _ = login(email=user.email)
     return is_logged_in(client)
 
 
 def test_after_removal_the_password_is_sufficient_and_the_removal_is_audited(root, alice):
-    assert not gets_in_by_the_password(alice)
+    assert not can_log_in_with_the_password_only(alice)
     assert services.remove_second_factor(alice, by=root)
-    assert gets_in_by_the_password(alice)
+    assert can_log_in_with_the_password_only(alice)
     entry = last_entry()
     assert (entry.action, entry.actor) == ("user.remove_second_factor", root)
     gone = {"authenticator_app": True, "recovery_codes": True, "security_keys": ["blue key"]}
@@ -76,7 +76,7 @@ def test_removal_ends_sessions_and_tokens(root, alice):
 def test_removal_works_without_the_key_that_encrypted_the_secrets(root, alice, settings):
     settings.SECRET_KEY = "another key, of the new year, long enough"
     services.remove_second_factor(alice, by=root)
-    assert gets_in_by_the_password(alice)
+    assert can_log_in_with_the_password_only(alice)
 
 
 @pytest.mark.parametrize("code", ["second_factor_none", "second_factor_own", "not_administrator"])
@@ -96,9 +96,9 @@ def test_removal_is_rejected_without_a_second_factor_and_for_oneself(root, alice
 
 def test_the_page_of_a_user_offers_the_removal_and_asks_for_confirmation(browser, alice):
     bob = make_user("bob")
-    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    url = f"{USERS}{alice.pk}/act/{ACTION}/"
     assert url in browser.get(f"{USERS}{alice.pk}/change/").text
-    assert ACT not in browser.get(f"{USERS}{bob.pk}/change/").text
+    assert ACTION not in browser.get(f"{USERS}{bob.pk}/change/").text
     confirmation = browser.post(url).text
     assert "be sure that it is they who ask" in confirmation
     assert alice.email in confirmation
@@ -112,31 +112,31 @@ def test_the_page_of_a_user_offers_the_removal_and_asks_for_confirmation(browser
 
 def test_the_list_removes_several_and_names_users_without_a_second_factor(browser, alice):
     bob = make_user("bob")
-    form = {"action": ACT, "_selected_action": [alice.pk, bob.pk]}
+    form = {"action": ACTION, "_selected_action": [alice.pk, bob.pk]}
     assert "be sure that it is they who ask" in browser.post(USERS, form).text
     done = browser.post(USERS, form | {"confirm": "yes"}, follow=True).text
     assert "alice@example.com logs in by the password alone now." in done
     assert "bob@example.com has no second factor." in done
 
 
-def test_administrators_cannot_remove_their_own_on_the_admin_site(alice):
+def test_administrators_cannot_remove_their_own_second_factor(alice):
     alice.is_staff = alice.is_superuser = True
     alice.save()
     browser = Client()
     browser.force_login(alice)
-    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    url = f"{USERS}{alice.pk}/act/{ACTION}/"
     page = browser.post(url, {"confirm": "yes"}, follow=True).text
     assert "You turn off your own second factor in your account" in page
     assert Authenticator.objects.exists()
 
 
-def test_the_command_removes_that_of_the_only_administrator(alice):
+def test_the_command_removes_the_second_factor_of_the_only_administrator(alice):
     out = io.StringIO()
     alice.is_staff = alice.is_superuser = True
     alice.save()
     call_command("users", "remove-second-factor", alice.email, stdout=out)
     assert out.getvalue() == "alice@example.com logs in by the password alone now.\n"
-    assert gets_in_by_the_password(alice)
+    assert can_log_in_with_the_password_only(alice)
     with pytest.raises(CommandError, match=r"alice@example\.com has no second factor"):
         call_command("users", "remove-second-factor", alice.email, stdout=out)
 
@@ -166,11 +166,11 @@ def test_the_removal_does_not_depend_on_the_mail_server(
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
-    url = f"{USERS}{alice.pk}/act/{ACT}/"
+    url = f"{USERS}{alice.pk}/act/{ACTION}/"
     with django_capture_on_commit_callbacks(execute=True):
         answer = browser.post(url, {"confirm": "yes"})
     assert answer.status_code == 302
-    assert gets_in_by_the_password(alice)
+    assert can_log_in_with_the_password_only(alice)
 
 
 def test_the_login_page_refers_to_administrators():

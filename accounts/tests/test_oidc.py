@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from accounts.models import AuditEntry, User
 from accounts.services import create_account, ensure_user
+from accounts.tests.make import PASSWORD, is_logged_in, log_in, make_verified_user
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
 from accounts.tokens.access import find_usable_token, issue_token
 from accounts.tokens.refresh import issue_token_pair, renew_token_pair
@@ -25,7 +26,6 @@ from webprofile.oidc import oidc_apps, origins
 pytestmark = pytest.mark.django_db
 
 START = "/accounts/oidc/oidc/login/"
-GOOD = "correct horse battery"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def provider(settings, monkeypatch):
         yield running
 
 
-def at_provider(address):
+def log_in_at_provider(address):
     """Log in at the provider as a browser does; return the URL to which it is redirected then."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc)
@@ -55,11 +55,7 @@ def at_provider(address):
 
 
 def login(client, start=START):
-    return client.get(at_provider(client.post(start).url))
-
-
-def is_logged_in(client):
-    return client.get(reverse("accounts:profile")).status_code == 200
+    return client.get(log_in_at_provider(client.post(start).url))
 
 
 def test_the_login_page_offers_a_provider_only_if_one_is_configured(client, provider, settings):
@@ -92,8 +88,7 @@ def test_registrations_and_changes_of_identities_are_audited_with_the_provider(p
     assert (entry.action, entry.actor) == ("user.register", User.objects.get())
     assert entry.after == {"identity": "Example Ltd."}
     User.objects.all().delete()
-    alice = make_user()
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    alice = make_verified_user()
     login(client := Client())
     entry = AuditEntry.objects.first()
     assert (entry.action, entry.actor) == ("identity.add", alice)
@@ -109,19 +104,21 @@ def test_next_is_kept_and_cannot_redirect_to_another_site(client, provider):
     assert login(Client(), f"{START}?next=https://evil.example/").url == reverse("tasks:list")
 
 
-def test_a_verified_address_logs_in_the_existing_user(client, provider):
-    alice = make_user()
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+def test_a_verified_address_logs_in_the_existing_user_who_keeps_everything(client, provider):
+    alice = make_verified_user()
+    _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     login(client)
+    assert is_logged_in(client)
     assert SocialAccount.objects.get().user == alice
-    assert alice.check_password(GOOD)
+    assert alice.check_password(PASSWORD)
+    assert find_usable_token(secret) is not None
 
 
-def test_whoever_registered_with_an_unverified_address_loses_access(client, provider):
+def test_an_account_with_an_unverified_address_loses_all_access(client, provider):
     """An account with an unverified address loses all access when its owner logs in."""
     taken = make_user()
     squatter = Client()
-    squatter.post("/accounts/login/", {"login": taken.email, "password": GOOD})
+    log_in(squatter, taken.email)
     EmailAddress.objects.create(user=taken, email="squatter@example.com", verified=True)
     SocialAccount.objects.create(user=taken, provider="oidc", uid="squatter")
     TOTP.activate(taken, generate_totp_secret())
@@ -142,15 +139,6 @@ def test_whoever_registered_with_an_unverified_address_loses_access(client, prov
     assert AuditEntry.objects.filter(action="user.adopt", target_id=taken.pk).exists()
 
 
-def test_a_verified_user_keeps_everything_at_the_first_provider_login(client, provider):
-    alice = make_user()
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
-    _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
-    login(client)
-    assert is_logged_in(client)
-    assert find_usable_token(secret) is not None
-
-
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
 def test_a_user_created_by_an_operator_keeps_everything_at_a_provider_login(provider, made_by):
     """The user keeps the password and the second factor, which this login requires, too."""
@@ -158,7 +146,7 @@ def test_a_user_created_by_an_operator_keeps_everything_at_a_provider_login(prov
     if made_by == "the server":
         alice, _ = ensure_user(email=email)
     else:
-        alice = create_account(email=email, password=GOOD, by=None)
+        alice = create_account(email=email, password=PASSWORD, by=None)
     TOTP.activate(alice, generate_totp_secret())
     _, secret = issue_token(alice, name="a script", scopes=["read"], days=1)
     assert login(Client()).url == reverse("mfa_authenticate")
@@ -170,7 +158,7 @@ def test_a_user_created_by_an_operator_keeps_everything_at_a_provider_login(prov
 
 def test_ensure_user_does_not_verify_the_address_of_an_existing_user(provider):
     """A stranger who registered with the operator's address would become an administrator."""
-    form = {"email": "alice@example.com", "password1": GOOD, "password2": GOOD}
+    form = {"email": "alice@example.com", "password1": PASSWORD, "password2": PASSWORD}
     Client().post(reverse("account_signup"), form)
     alice, password = ensure_user(email="Alice@Example.com", administrator=True)
     assert (password, alice.is_staff) == (None, False)
@@ -183,7 +171,7 @@ def test_ensure_user_does_not_verify_the_address_of_an_existing_user(provider):
 def test_an_address_verified_by_another_user_is_taken():
     bob = make_user("bob")
     EmailAddress.objects.create(user=bob, email="alice@example.com", verified=True)
-    for make in (ensure_user, partial(create_account, password=GOOD, by=None)):
+    for make in (ensure_user, partial(create_account, password=PASSWORD, by=None)):
         with pytest.raises(DomainError, match="email_taken"):
             make(email="Alice@example.com")
     assert User.objects.get() == bob
@@ -196,7 +184,7 @@ def test_an_unverified_secondary_address_does_not_identify_a_user(client, provid
     login(client)
     assert SocialAccount.objects.get().user == alice
     squatter.refresh_from_db()
-    assert squatter.check_password(GOOD)
+    assert squatter.check_password(PASSWORD)
 
 
 def test_adoption_by_a_secondary_address_removes_the_other_addresses(client, provider):
@@ -213,7 +201,7 @@ def test_adoption_by_a_secondary_address_removes_the_other_addresses(client, pro
 
 def test_verifying_the_address_keeps_the_current_session(client, provider):
     alice = make_user()
-    client.post("/accounts/login/", {"login": alice.email, "password": GOOD})
+    log_in(client, alice.email)
     assert login(client).status_code == 302
     assert is_logged_in(client)
 
@@ -227,8 +215,7 @@ def test_an_unverified_address_of_a_provider_is_ignored(client, provider):
 
 
 def test_a_provider_login_requires_the_second_factor(client, provider):
-    alice = make_user()
-    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    alice = make_verified_user()
     TOTP.activate(alice, generate_totp_secret())
     assert login(client).url == reverse("mfa_authenticate")
     assert not is_logged_in(client)
@@ -249,7 +236,7 @@ def test_a_foreign_or_expired_id_token_is_rejected(client, provider, claims):
 
 
 def test_an_unexpected_response_is_rejected_and_a_code_works_once(client, provider):
-    back = at_provider(client.post(START).url)
+    back = log_in_at_provider(client.post(START).url)
     stranger = Client()
     stranger.get(back)
     assert not is_logged_in(stranger)
@@ -294,14 +281,14 @@ def test_a_login_cannot_be_started_by_another_site(provider):
 def test_a_user_connects_and_disconnects_a_provider(provider):
     user = make_user("bob")
     client = Client()
-    client.post("/accounts/login/", {"login": user.email, "password": GOOD})
+    log_in(client, user.email)
     login(client, f"{START}?process=connect")
     account = SocialAccount.objects.get(user=user)
     page = reverse("socialaccount_connections")
     assert "Example Ltd." in client.get(page).content.decode()
     make_user("carol")
     carol = Client()
-    carol.post("/accounts/login/", {"login": "carol@example.com", "password": GOOD})
+    log_in(carol, "carol@example.com")
     carol.post(page, {"account": account.pk})
     assert SocialAccount.objects.exists()
     client.post(page, {"account": account.pk})

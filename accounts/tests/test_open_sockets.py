@@ -46,9 +46,9 @@ async def open_socket(path, user):
     return socket
 
 
-@pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
+@pytest.mark.parametrize("revoke_access", [deactivate, end_session, change_password])
 @pytest.mark.parametrize("path", ["/ws/tasks/", "/ws/tasks/{}/"])
-async def test_the_next_message_closes_the_socket_of_a_user_without_access(path, put_out):
+async def test_the_next_message_closes_the_socket_of_a_user_without_access(path, revoke_access):
     user = await database_sync_to_async(make_user)()
     task = await database_sync_to_async(make_waiting_task)(user)
     socket = await open_socket(path.format(task.pk), user)
@@ -57,7 +57,7 @@ async def test_the_next_message_closes_the_socket_of_a_user_without_access(path,
     else:
         await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
         await socket.receive_json_from(timeout=TIMEOUT_S)
-    await database_sync_to_async(put_out)()
+    await database_sync_to_async(revoke_access)()
     await database_sync_to_async(cancel_task)(task)
     while (output := await socket.receive_output(timeout=TIMEOUT_S))["type"] != "websocket.close":
         assert b"cancelled" not in (output.get("bytes") or b"") + output.get("text", "").encode()
@@ -78,12 +78,12 @@ async def test_a_demoted_administrator_gets_no_messages_about_other_users(path):
     assert output["code"] == OTHER_RIGHTS
 
 
-@pytest.mark.parametrize("put_out", [deactivate, end_session, change_password])
-async def test_a_request_after_the_end_of_the_session_gets_no_response(put_out):
+@pytest.mark.parametrize("revoke_access", [deactivate, end_session, change_password])
+async def test_a_request_after_the_end_of_the_session_gets_no_response(revoke_access):
     user = await database_sync_to_async(make_user)()
     task = await database_sync_to_async(make_waiting_task)(user)
     socket = await open_socket(f"/ws/tasks/{task.pk}/", user)
-    await database_sync_to_async(put_out)()
+    await database_sync_to_async(revoke_access)()
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
     output = await socket.receive_output(timeout=TIMEOUT_S)
     assert (output["type"], output["code"]) == ("websocket.close", NOT_LOGGED_IN)

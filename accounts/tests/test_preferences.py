@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import User
 from accounts.preferences import time_zones, user_time_zone
-from accounts.tests.make import MINE, STRANGERS
+from accounts.tests.make import ACCOUNT_PAGES, ANONYMOUS_PAGES, NEW_PASSWORD, PASSWORD
 from tasks.models import Task
 from tasks.tests.make import just_before_writing, make_user, make_waiting_task
 from webprofile.middleware import ReaderMiddleware
@@ -77,12 +77,12 @@ def test_saving_a_stale_form_does_not_revert_other_changes(client, db, change):
 def test_changing_the_password_does_not_restore_permissions(client, db):
     user = make_user(is_staff=True)
     client.force_login(user)
-    form = {"oldpassword": "correct horse battery"}
-    form |= dict.fromkeys(("password1", "password2"), "a long and winding road")
+    form = {"oldpassword": PASSWORD}
+    form |= dict.fromkeys(("password1", "password2"), NEW_PASSWORD)
     with just_before_writing("accounts_user", lambda: User.objects.update(is_staff=False)):
         client.post(reverse("account_change_password"), form)
     user.refresh_from_db()
-    assert user.check_password("a long and winding road")
+    assert user.check_password(NEW_PASSWORD)
     assert not user.is_staff
 
 
@@ -176,11 +176,11 @@ def test_no_template_calls_a_local_date_utc():
 )
 def test_the_audit_log_gets_the_client_address(rf, settings, headers, proxies, address):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = proxies
-    heard = []
-    ReaderMiddleware(lambda request: heard.append(audit.client_address.get()))(
+    addresses = []
+    ReaderMiddleware(lambda request: addresses.append(audit.client_address.get()))(
         rf.get("/", headers=headers)
     )
-    assert heard == [address]
+    assert addresses == [address]
     assert audit.client_address.get() is None
 
 
@@ -189,9 +189,9 @@ def test_a_request_without_a_session_loads_no_user(client, django_assert_num_que
         client.get("/healthz")
 
 
-#: names, and what Chinese readers read as it is
-KEPT = {"MegEngine", "Profile", "alice", "example", "webprofile", "English", "HTTPS"}
-KEPT |= {"Python", "JavaScript", "localhost", "Webhook"}
+#: names and words that are not translated
+UNTRANSLATED = {"MegEngine", "Profile", "alice", "example", "webprofile", "English", "HTTPS"}
+UNTRANSLATED |= {"Python", "JavaScript", "localhost", "Webhook"}
 
 
 def english_words(page):
@@ -199,10 +199,10 @@ def english_words(page):
     html = page.content.decode()
     html = re.sub(r"<(select|script|textarea).*?</\1>", " ", html, flags=re.DOTALL)
     html = re.sub(r"<[^>]+>", " ", html)
-    return set(re.findall(r"[A-Za-z]{4,}", html)) - KEPT
+    return set(re.findall(r"[A-Za-z]{4,}", html)) - UNTRANSLATED
 
 
-@pytest.mark.parametrize("name", MINE)
+@pytest.mark.parametrize("name", ACCOUNT_PAGES)
 def test_account_pages_are_translated_to_chinese(client, db, name):
     user = make_user(language="zh-hans")
     TOTP.activate(user, generate_totp_secret())
@@ -218,7 +218,7 @@ def test_account_pages_are_translated_to_chinese(client, db, name):
     assert english_words(page) == set()
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", ANONYMOUS_PAGES)
 def test_login_pages_are_translated_to_chinese(client, db, settings, name):
     settings.HAS_MAIL_SERVER = True
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
@@ -233,7 +233,7 @@ def test_mails_are_translated_to_chinese(client, db, settings, mailoutbox):
     settings.ACCOUNT_PREVENT_ENUMERATION = True
     make_user()
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
-    new = {"email": "new@example.com", "password1": "correct horse battery"}
+    new = {"email": "new@example.com", "password1": PASSWORD}
     client.post(reverse("account_signup"), new | {"password2": new["password1"]})
     for email in ("alice@example.com", "nobody@example.com"):
         client.post(reverse("account_reset_password"), {"email": email})

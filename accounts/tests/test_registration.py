@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import User, canonical_email
+from accounts.tests.make import PASSWORD, is_logged_in, log_in
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
-GOOD = "correct horse battery"
 SIGNUP = reverse("account_signup")
 LOGIN = reverse("account_login")
 RESET = reverse("account_reset_password")
@@ -30,17 +30,9 @@ def mails(settings):
     return mail.outbox
 
 
-def register(client, email="new@example.com", password=GOOD, again=None):
+def register(client, email="new@example.com", password=PASSWORD, again=None):
     form = {"email": email, "password1": password, "password2": again or password}
     return client.post(SIGNUP, form)
-
-
-def login(client, email="alice@example.com", password=GOOD, **more):
-    return client.post(LOGIN, {"login": email, "password": password} | more)
-
-
-def is_logged_in(client):
-    return client.get(reverse("accounts:profile")).status_code == 200
 
 
 def link_in(message):
@@ -82,7 +74,7 @@ def test_variants_of_a_registered_address_are_the_same_address(client, twin):
     alice = make_user()
     assert register(client, twin).status_code == 200
     assert User.objects.get() == alice
-    assert login(Client(), twin).status_code == 302
+    assert log_in(Client(), twin).status_code == 302
 
 
 @pytest.mark.parametrize(
@@ -108,7 +100,7 @@ def test_an_invalid_address_is_rejected_with_its_field(client, email):
         ("password123", None),
         ("1357924680135", None),
         ("new@example.com", None),
-        (GOOD, GOOD + "!"),
+        (PASSWORD, PASSWORD + "!"),
         ("", ""),
     ],
 )
@@ -119,7 +111,7 @@ def test_a_weak_or_mistyped_password_is_rejected(client, password, again):
 
 
 @pytest.mark.parametrize(
-    "password", ["short", "password123", "1357924680135", "new@example.com", GOOD]
+    "password", ["short", "password123", "1357924680135", "new@example.com", PASSWORD]
 )
 def test_the_password_check_returns_the_errors_of_the_form(client, password):
     url = reverse("accounts:password-check")
@@ -142,13 +134,13 @@ def test_with_mail_an_address_is_verified_before_the_first_login(client, mails):
     page = register(client)
     assert page.url == reverse("account_email_verification_sent")
     assert not is_logged_in(client)
-    assert login(Client(), "new@example.com").url == page.url
+    assert log_in(Client(), "new@example.com").url == page.url
     link = link_in(mails[0])
     assert client.get(link).status_code == 200
     assert not EmailAddress.objects.get().verified  # mail scanners follow links
     client.post(link)
     assert EmailAddress.objects.get().verified
-    assert login(client, "new@example.com").url == reverse("tasks:list")
+    assert log_in(client, "new@example.com").url == reverse("tasks:list")
 
 
 def test_with_mail_responses_do_not_reveal_registered_addresses(mails):
@@ -188,11 +180,11 @@ def test_a_failed_login_does_not_reveal_the_wrong_credential(client):
     make_user("gone", is_active=False)
     tries = [
         ("alice@example.com", "wrong"),
-        ("nobody@example.com", GOOD),
+        ("nobody@example.com", PASSWORD),
         ("gone@example.com", "x"),
     ]
     errors = {
-        str(login(Client(), *credentials).context["form"].non_field_errors())
+        str(log_in(Client(), *credentials).context["form"].non_field_errors())
         for credentials in tries
     }
     assert len(errors) == 1
@@ -201,24 +193,24 @@ def test_a_failed_login_does_not_reveal_the_wrong_credential(client):
 
 def test_a_deactivated_user_gets_no_session(client):
     make_user(is_active=False)
-    login(client)
+    log_in(client)
     assert not is_logged_in(client)
 
 
 def test_failed_logins_are_limited_by_address_of_the_account(settings):
     make_user()
     for _ in range(5):
-        login(Client(), password="wrong")
-    page = login(Client())
+        log_in(Client(), password="wrong")
+    page = log_in(Client())
     assert page.status_code == 200
     assert "Too many" in str(page.context["form"].errors)
-    assert login(Client(), "ALICE@example.com").status_code == 200
+    assert log_in(Client(), "ALICE@example.com").status_code == 200
 
 
 @pytest.mark.parametrize(("more", "remembered"), [({}, False), ({"remember": "on"}, True)])
 def test_a_session_ends_with_the_browser_unless_remembered(client, settings, more, remembered):
     make_user()
-    cookie = login(client, **more).cookies[settings.SESSION_COOKIE_NAME]
+    cookie = log_in(client, **more).cookies[settings.SESSION_COOKIE_NAME]
     assert bool(cookie["max-age"]) is remembered
     lasts = settings.ACCOUNT_SESSION_COOKIE_AGE if remembered else settings.SESSION_COOKIE_AGE
     assert client.session.get_expiry_age() == lasts
@@ -239,7 +231,7 @@ def test_a_session_ends_with_the_browser_unless_remembered(client, settings, mor
 def test_next_cannot_redirect_to_another_site(target):
     make_user()
     client = Client()
-    url = login(client, next=target).url
+    url = log_in(client, next=target).url
     assert url == reverse("tasks:list")
     assert client.post(reverse("set_language"), {"language": "en", "next": target}).url in {"/", ""}
     assert client.post(reverse("account_logout"), {"next": target}).url == LOGIN
@@ -249,7 +241,7 @@ def test_next_redirects_to_the_page_that_required_a_login(client):
     make_user()
     redirect = client.get(reverse("accounts:tokens"))
     assert redirect.url == f"{LOGIN}?next=/accounts/tokens/"
-    assert login(client, next="/accounts/tokens/").url == "/accounts/tokens/"
+    assert log_in(client, next="/accounts/tokens/").url == "/accounts/tokens/"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +251,7 @@ def test_a_form_of_another_site_is_rejected(url):
     user = make_user()
     client = Client(enforce_csrf_checks=True)
     client.force_login(user)
-    assert client.post(url, {"login": user.email, "password": GOOD}).status_code == 403
+    assert client.post(url, {"login": user.email, "password": PASSWORD}).status_code == 403
 
 
 def test_no_page_can_be_framed_and_none_runs_inline_scripts(client):
@@ -336,13 +328,13 @@ def test_without_mail_the_reset_page_has_no_form(client):
 def test_changing_the_password_requires_the_old_one_and_ends_other_sessions(client):
     user = make_user()
     other = Client()
-    login(other)
-    login(client)
+    log_in(other)
+    log_in(client)
     url = reverse("account_change_password")
     new = "another battery staple"
     wrong = {"oldpassword": "wrong", "password1": new, "password2": new}
     assert client.post(url, wrong).status_code == 200
-    assert client.post(url, wrong | {"oldpassword": GOOD}).status_code == 302
+    assert client.post(url, wrong | {"oldpassword": PASSWORD}).status_code == 302
     user.refresh_from_db()
     assert user.check_password(new)
     assert is_logged_in(client)

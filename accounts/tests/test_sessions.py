@@ -11,25 +11,21 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.templatetags.browsers import browser
+from accounts.tests.make import is_logged_in, log_in
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("usersessions_list")
-GOOD = "correct horse battery"
 PAGE = {"accept": "text/html,application/xhtml+xml,*/*"}
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
-def logged_in(email="alice@example.com", agent=FIREFOX, **more):
+def make_client(email="alice@example.com", agent=FIREFOX):
+    """Return a client that is logged in."""
     client = Client(headers={"user-agent": agent})
-    form = {"login": email, "password": GOOD} | more
-    assert client.post(reverse("account_login"), form).status_code == 302
+    assert log_in(client, email).status_code == 302
     return client
-
-
-def is_logged_in(client):
-    return client.get(reverse("accounts:profile")).status_code == 200
 
 
 def session_of(client):
@@ -38,7 +34,7 @@ def session_of(client):
 
 def test_the_list_shows_browser_address_and_the_current_session():
     make_user()
-    here, _ = logged_in(), logged_in(agent="curl/8")
+    here, _ = make_client(), make_client(agent="curl/8")
     page = here.get(LIST).content.decode()
     assert "Firefox 140 · Linux" in page
     assert "curl/8" in page
@@ -48,7 +44,7 @@ def test_the_list_shows_browser_address_and_the_current_session():
 
 def test_one_session_is_ended_without_the_others():
     make_user()
-    here, there, third = logged_in(), logged_in(), logged_in()
+    here, there, third = make_client(), make_client(), make_client()
     here.post(reverse("accounts:session-end", args=[session_of(there).pk]))
     assert [is_logged_in(c) for c in (here, there, third)] == [True, False, True]
     assert UserSession.objects.count() == 2
@@ -56,7 +52,7 @@ def test_one_session_is_ended_without_the_others():
 
 def test_ending_the_current_session_logs_out():
     make_user()
-    here = logged_in()
+    here = make_client()
     answer = here.post(reverse("accounts:session-end", args=[session_of(here).pk]))
     assert answer.url == reverse("account_login")
     assert not is_logged_in(here)
@@ -65,7 +61,7 @@ def test_ending_the_current_session_logs_out():
 def test_a_session_of_another_user_is_not_found():
     make_user()
     make_user("bob")
-    alice, bob = logged_in(), logged_in("bob@example.com")
+    alice, bob = make_client(), make_client("bob@example.com")
     url = reverse("accounts:session-end", args=[session_of(alice).pk])
     assert bob.post(url).status_code == 404
     assert bob.get(url).status_code == 405
@@ -76,10 +72,10 @@ def test_a_session_of_another_user_is_not_found():
 
 def test_all_other_sessions_or_all_sessions_are_ended():
     make_user()
-    here, there, third = logged_in(), logged_in(), logged_in()
+    here, there, third = make_client(), make_client(), make_client()
     here.post(LIST)
     assert [is_logged_in(c) for c in (here, there, third)] == [True, False, False]
-    again = logged_in()
+    again = make_client()
     here.post(reverse("accounts:session-end-all"))
     assert [is_logged_in(c) for c in (here, again)] == [False, False]
     assert not UserSession.objects.exists()
@@ -88,14 +84,14 @@ def test_all_other_sessions_or_all_sessions_are_ended():
 
 def test_a_deactivated_users_sessions_end_at_once():
     make_user()
-    here = logged_in()
+    here = make_client()
     User.objects.update(is_active=False)
     assert not is_logged_in(here)
 
 
 def test_pages_extend_a_session_but_background_requests_do_not():
     make_user()
-    here = logged_in()
+    here = make_client()
     end = timezone.now() + timedelta(hours=1)
     seen = timezone.now() - timedelta(hours=11)
     Session.objects.update(expire_date=end)
@@ -107,11 +103,9 @@ def test_pages_extend_a_session_but_background_requests_do_not():
     assert session_of(here).last_seen_at > seen
 
 
-def test_the_last_use_of_a_session_is_written_every_few_minutes(
-    django_assert_max_num_queries,
-):
+def test_the_last_use_of_a_session_is_written_every_few_minutes():
     make_user()
-    here = logged_in()
+    here = make_client()
     here.get(LIST, headers=PAGE)
     seen = session_of(here).last_seen_at
     here.get(LIST, headers=PAGE)

@@ -7,12 +7,10 @@ from django.urls import reverse
 
 from accounts.models import AuditEntry
 from accounts.sessions import end_session
+from accounts.tests.make import NEW_PASSWORD, PASSWORD, is_logged_in, log_in
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
-
-GOOD = "correct horse battery"
-NEW = "a long and winding road"
 
 
 @pytest.fixture(
@@ -24,42 +22,34 @@ NEW = "a long and winding road"
     ],
     ids=["unix socket", "no address", "proxy says no address", "fewer proxies than trusted"],
 )
-def asks(request, settings):
+def metadata(request, settings):
     """The request metadata of such a client."""
     settings.ALLAUTH_TRUSTED_PROXY_COUNT, facts = request.param
     return facts
 
 
-def log_in(client, password=GOOD, email="alice@example.com"):
-    return client.post(reverse("account_login"), {"login": email, "password": password})
-
-
-def is_logged_in(client):
-    return client.get(reverse("accounts:profile")).status_code == 200
-
-
-def test_registration_and_login_work(asks):
+def test_registration_and_login_succeed(metadata):
     make_user()
-    client = Client(**asks)
+    client = Client(**metadata)
     assert log_in(client).status_code == 302
     assert is_logged_in(client)
-    new = {"email": "new@example.com", "password1": NEW, "password2": NEW}
-    other = Client(**asks)
+    new = {"email": "new@example.com", "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    other = Client(**metadata)
     assert other.post(reverse("account_signup"), new).status_code == 302
     assert is_logged_in(other)
     assert AuditEntry.objects.get(action="user.register").address is None
 
 
-def test_the_api_issues_tokens(asks):
+def test_the_api_issues_tokens(metadata):
     make_user()
-    body = {"email": "alice@example.com", "password": GOOD}
-    answer = Client(**asks).post("/api/v1/auth/token/", body, "application/json")
+    body = {"email": "alice@example.com", "password": PASSWORD}
+    answer = Client(**metadata).post("/api/v1/auth/token/", body, "application/json")
     assert answer.status_code == 200
 
 
-def test_the_list_of_sessions_says_that_the_address_is_unknown(asks):
+def test_the_list_of_sessions_says_that_the_address_is_unknown(metadata):
     alice = make_user("alice", is_staff=True, is_superuser=True)
-    client = Client(**asks)
+    client = Client(**metadata)
     log_in(client)
     for page in (reverse("usersessions_list"), f"/admin/accounts/user/{alice.pk}/change/"):
         text = client.get(page).text
@@ -69,32 +59,32 @@ def test_the_list_of_sessions_says_that_the_address_is_unknown(asks):
     assert AuditEntry.objects.get().before == {}
 
 
-def test_attempts_of_passwords_are_limited_with_an_error_page(asks, settings):
+def test_attempts_of_passwords_are_limited_with_an_error_page(metadata, settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "2/m/ip"}
     make_user()
-    for password in ("guess", "guess", GOOD):
-        answer = log_in(Client(**asks), password)
+    for password in ("guess", "guess", PASSWORD):
+        answer = log_in(Client(**metadata), password=password)
     assert answer.status_code == 200
     assert "Too many" in str(answer.context["form"].non_field_errors())
 
 
-def test_a_changed_password_is_reported_by_mail(asks, settings, mailoutbox):
+def test_a_changed_password_is_reported_by_mail(metadata, settings, mailoutbox):
     settings.ACCOUNT_EMAIL_NOTIFICATIONS = True
     make_user()
-    client = Client(**asks)
+    client = Client(**metadata)
     log_in(client)
-    form = {"oldpassword": GOOD, "password1": NEW, "password2": NEW}
+    form = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
     assert client.post(reverse("account_change_password"), form).status_code == 302
     assert len(mailoutbox) == 1
 
 
-def test_a_session_keeps_its_last_known_address(asks):
+def test_a_session_keeps_its_last_known_address(metadata):
     make_user()
     client = Client(REMOTE_ADDR="192.0.2.7")
     log_in(client)
-    assert client.get("/healthz", **asks).status_code == 200
+    assert client.get("/healthz", **metadata).status_code == 200
     headers = {"accept": "application/xhtml+xml"}
-    page = client.get(reverse("accounts:profile"), headers=headers, **asks)
+    page = client.get(reverse("accounts:profile"), headers=headers, **metadata)
     assert page.status_code == 200
     seen = UserSession.objects.get()
     assert seen.ip == "192.0.2.7"

@@ -7,12 +7,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import AuditEntry, User
+from accounts.tests.make import NEW_PASSWORD, log_in
 from accounts.tokens.access import issue_token, usable_tokens
 from tasks.tests.make import make_user, make_worker
 from workers.models import Grant
 
 pytestmark = pytest.mark.django_db
-GOOD = "a long enough secret"
 
 
 def users(*arguments: str) -> str:
@@ -22,23 +22,23 @@ def users(*arguments: str) -> str:
 
 
 @pytest.fixture
-def typed(monkeypatch):
+def set_stdin(monkeypatch):
     """Return a function that sets standard input."""
-
-    def come(text: str) -> None:
-        monkeypatch.setattr("sys.stdin", io.StringIO(text))
-
-    return come
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_create_reads_the_password_from_standard_input(typed):
-    typed(f"{GOOD}\nanother line\n")
+def test_create_reads_the_password_from_standard_input(set_stdin):
+    set_stdin(f"{NEW_PASSWORD}\nanother line\n")
     users("create", "Bob@Example.com", "--administrator")
     bob = User.objects.get()
-    assert (bob.email, bob.is_staff, bob.check_password(GOOD)) == ("bob@example.com", True, True)
+    assert (bob.email, bob.is_staff, bob.check_password(NEW_PASSWORD)) == (
+        "bob@example.com",
+        True,
+        True,
+    )
     entry = AuditEntry.objects.get(action="user.create")
     assert (entry.actor, entry.target_name) == (None, "bob@example.com")
-    assert GOOD not in str(entry.after)
+    assert NEW_PASSWORD not in str(entry.after)
 
 
 @pytest.mark.parametrize(
@@ -46,26 +46,26 @@ def test_create_reads_the_password_from_standard_input(typed):
     [
         ("", "bob@example.com", "No password"),
         ("short\n", "bob@example.com", "too short"),
-        (f"{GOOD}\n", "bob", "e-mail"),
-        (f"{GOOD}\n", "ALICE@example.com", "e-mail"),
+        (f"{NEW_PASSWORD}\n", "bob", "e-mail"),
+        (f"{NEW_PASSWORD}\n", "ALICE@example.com", "e-mail"),
     ],
 )
-def test_an_invalid_user_is_rejected(typed, text, email, message):
+def test_an_invalid_user_is_rejected(set_stdin, text, email, message):
     make_user("alice")
-    typed(text)
+    set_stdin(text)
     with pytest.raises(CommandError, match=message):
         users("create", email)
     assert User.objects.count() == 1
 
 
-def test_a_password_is_set_but_not_accepted_as_an_argument(typed):
+def test_a_password_is_set_but_not_accepted_as_an_argument(set_stdin):
     alice = make_user("alice")
-    typed(f"{GOOD}\n")
+    set_stdin(f"{NEW_PASSWORD}\n")
     users("set-password", alice.email)
     alice.refresh_from_db()
-    assert alice.check_password(GOOD)
+    assert alice.check_password(NEW_PASSWORD)
     with pytest.raises(CommandError, match="unrecognized"):
-        users("set-password", alice.email, GOOD)
+        users("set-password", alice.email, NEW_PASSWORD)
 
 
 def test_users_are_promoted_and_demoted_except_the_last_administrator():
@@ -89,8 +89,7 @@ def test_users_are_promoted_and_demoted_except_the_last_administrator():
 
 def test_sessions_are_ended(client):
     alice = make_user("alice")
-    form = {"login": alice.email, "password": "correct horse battery"}
-    client.post("/accounts/login/", form)
+    log_in(client, alice.email)
     assert client.get("/tasks/").status_code == 200
     assert users("end-sessions", alice.email) == "alice@example.com is logged out.\n"
     assert client.get("/tasks/").status_code == 302

@@ -22,10 +22,10 @@ def two_threads():
 
 def test_slow_receivers_leave_a_thread_free_and_are_all_called(monkeypatch, two_threads):
     due, called = [1, 2, 3, 4], []
-    all_called, goes_on, answered = threading.Event(), threading.Event(), threading.Event()
+    all_called, respond, answered = threading.Event(), threading.Event(), threading.Event()
 
     def call(pk):
-        goes_on.wait(60)
+        respond.wait(60)
         if pk in due:
             due.remove(pk)
             called.append(pk)
@@ -44,6 +44,6 @@ def test_slow_receivers_leave_a_thread_free_and_are_all_called(monkeypatch, two_
     answer_doctor.send("x")
     assert answered.wait(30), "both threads wait for receivers"
     assert called == []
-    goes_on.set()
+    respond.set()
     assert all_called.wait(60)
     assert sorted(called) == [1, 2, 3, 4]

@@ -45,7 +45,7 @@ def receiver(certificate, settings, names):
 
 @pytest.fixture
 def names(monkeypatch):
-    """Addresses of host names for a resolver that replaces the system's; `asked` lists look-ups."""
+    """Addresses of host names for a fake resolver; `lookups` are the names it was called with."""
     known = {"hooks.test": ["127.0.0.1"]}
     lookups = []
     system = socket.getaddrinfo
@@ -60,13 +60,13 @@ def names(monkeypatch):
         return [address for answer in answers for address in system(answer, port, *args, **more)]
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", resolve)
-    known["asked"] = lookups
+    known["lookups"] = lookups
     return known
 
 
-def hook(receiver, user=None, events=("task.finished",)):
+def make_webhook(receiver, user=None, events=("task.finished",)):
     return add_webhook(
-        user or make_user(), url=f"https://hooks.test:{receiver.port}/told?x=1", events=events
+        user or make_user(), url=f"https://hooks.test:{receiver.port}/hook?x=1", events=events
     )
 
 
@@ -78,13 +78,13 @@ def deliver(delivery):
 
 
 def test_a_finished_task_is_delivered_with_a_valid_signature(receiver):
-    webhook, secret = hook(receiver)
+    webhook, secret = make_webhook(receiver)
     task = make_task(owner=webhook.user, worker=make_worker())
     abandon_task(task)
     delivery = deliver(webhook.deliveries.get())
     assert (delivery.status, delivery.problem, delivery.next_at) == (204, "", None)
     ((path, headers, body),) = receiver.calls
-    assert path == "/told?x=1"
+    assert path == "/hook?x=1"
     assert headers["host"] == f"hooks.test:{receiver.port}"
     message = json.loads(body)
     assert (message["type"], message["data"]["task"]) == ("task.finished", task.pk)
@@ -118,7 +118,7 @@ def test_signature_headers_match_the_example_of_the_specification():
 
 
 def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
-    webhook, first = hook(receiver)
+    webhook, first = make_webhook(receiver)
     second = rotate_webhook_secret(webhook)
     for expected in ([second, first], [second]):
         deliver(send_test_delivery(webhook))
@@ -130,7 +130,7 @@ def test_both_secrets_sign_until_the_former_one_is_ended(receiver):
 
 
 def test_secrets_are_encrypted_and_survive_a_new_secret_key(receiver, settings):
-    webhook, secret = hook(receiver)
+    webhook, secret = make_webhook(receiver)
     assert secret not in json.dumps(list(Webhook.objects.values()), default=str)
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key of this site"
@@ -139,7 +139,7 @@ def test_secrets_are_encrypted_and_survive_a_new_secret_key(receiver, settings):
 
 def test_a_failed_call_is_retried_with_pauses_and_finally_given_up(receiver):
     receiver.status = 500
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     delivery = webhook.deliveries.get()
     pauses = []
@@ -156,7 +156,7 @@ def test_a_failed_call_is_retried_with_pauses_and_finally_given_up(receiver):
 def test_a_webhook_is_disabled_after_too_many_failures_until_it_is_enabled(receiver, monkeypatch):
     monkeypatch.setattr(deliveries, "MOST_CALLS", 1)
     receiver.status = 404
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     worker = make_worker()
     for _ in range(deliveries.MOST_FAILURES):
         abandon_task(make_task(owner=webhook.user, worker=worker))
@@ -176,7 +176,7 @@ def test_pending_deliveries_of_a_disabled_webhook_are_not_made_after_it_is_enabl
 ):
     monkeypatch.setattr(deliveries, "MOST_FAILURES", 1)
     receiver.status = 404
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     worker = make_worker()
     for _ in range(2):
         abandon_task(make_task(owner=webhook.user, worker=worker))
@@ -191,20 +191,20 @@ def test_pending_deliveries_of_a_disabled_webhook_are_not_made_after_it_is_enabl
 
 
 def test_two_actors_call_once_and_a_lost_message_is_repeated_by_the_sweep(receiver, monkeypatch):
-    hinted = []
-    monkeypatch.setattr(deliveries, "enqueue", lambda _, *args, queue: hinted.append(args))
-    webhook, _ = hook(receiver)
+    messages = []
+    monkeypatch.setattr(deliveries, "enqueue", lambda _, *args, queue: messages.append(args))
+    webhook, _ = make_webhook(receiver)
     delivery = send_test_delivery(webhook)
     try_delivery(delivery.pk)
     try_delivery(delivery.pk)
     assert len(receiver.calls) == 1
     WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now(), ended_at=None)
     sweep_deliveries()
-    assert [args for args in hinted] == [(delivery.pk,)]
+    assert [args for args in messages] == [(delivery.pk,)]
 
 
 def test_the_next_delivery_is_the_one_due_for_the_longest_time(receiver):
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     assert deliveries.next_delivery() is None
     first, second = send_test_delivery(webhook), send_test_delivery(webhook)
     assert deliveries.next_delivery() == first.pk
@@ -213,20 +213,20 @@ def test_the_next_delivery_is_the_one_due_for_the_longest_time(receiver):
 
 
 def test_the_sweep_does_not_repeat_a_message_in_each_round(receiver, monkeypatch):
-    hinted = []
-    monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: hinted.append(pk))
-    webhook, _ = hook(receiver)
+    messages = []
+    monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: messages.append(pk))
+    webhook, _ = make_webhook(receiver)
     delivery = send_test_delivery(webhook)
     for _ in range(3):
         sweep_deliveries()
-    assert hinted == [delivery.pk]
+    assert messages == [delivery.pk]
     long_ago = timezone.now() - deliveries.PATIENCE
     WebhookDelivery.objects.update(hinted_at=long_ago, next_at=long_ago)
     sweep_deliveries()
-    assert len(hinted) == 2
+    assert len(messages) == 2
     WebhookDelivery.objects.update(next_at=timezone.now())  # the pause after a failure is over
     sweep_deliveries()
-    assert len(hinted) == 3
+    assert len(messages) == 3
 
 
 def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, monkeypatch):
@@ -236,7 +236,7 @@ def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, mon
         sent.append(message)
         raise ConnectionError
 
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     for _ in range(3):
         send_test_delivery(webhook)
     monkeypatch.setattr(dramatiq.get_broker(), "enqueue", silent)
@@ -249,7 +249,7 @@ def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, mon
 
 
 def test_internal_errors_are_retried_and_disable_no_webhook(receiver, settings):
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     settings.WEBHOOK_CA_FILE = "/nowhere"
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     delivery = webhook.deliveries.get()
@@ -261,7 +261,7 @@ def test_internal_errors_are_retried_and_disable_no_webhook(receiver, settings):
 
 
 def test_deliveries_whose_actor_always_dies_are_given_up(receiver):
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     abandon_task(make_task(owner=webhook.user, worker=make_worker()))
     webhook.deliveries.update(attempts=MOST_CALLS)
     delivery = deliver(webhook.deliveries.get())
@@ -270,7 +270,7 @@ def test_deliveries_whose_actor_always_dies_are_given_up(receiver):
 
 def test_a_demoted_administrator_gets_no_pending_device_events(receiver):
     root = make_user("root", is_staff=True)
-    webhook, _ = hook(receiver, root, events=["device.lost"])
+    webhook, _ = make_webhook(receiver, root, events=["device.lost"])
     add_device_deliveries(Webhook.Event.DEVICE_LOST, [DeviceOccurrence(1, "box", "x")])
     root.is_staff = False
     root.save()
@@ -282,9 +282,9 @@ def test_a_demoted_administrator_gets_no_pending_device_events(receiver):
 def test_a_redirect_is_not_followed(receiver, status):
     receiver.status = status
     receiver.headers = {"Location": f"https://hooks.test:{receiver.port}/elsewhere"}
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     assert deliver(send_test_delivery(webhook)).problem == "status"
-    assert [path for path, _, _ in receiver.calls] == ["/told?x=1"]
+    assert [path for path, _, _ in receiver.calls] == ["/hook?x=1"]
 
 
 def test_an_endless_response_is_cut_off(receiver, monkeypatch):
@@ -299,7 +299,7 @@ def test_an_endless_response_is_cut_off(receiver, monkeypatch):
             time.sleep(0.1)
 
     receiver.answer = drip
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     assert deliver(send_test_delivery(webhook)).problem == "timeout"
     assert len(sent) < 50
 
@@ -311,7 +311,7 @@ def test_a_large_response_is_not_read(receiver):
             handler.wfile.write(bytes(1_000_000))
 
     receiver.answer = flood
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     assert deliver(send_test_delivery(webhook)).status == 200
 
 
@@ -320,26 +320,24 @@ def test_a_certificate_with_another_name_or_issuer_is_rejected(receiver, setting
     for url, trusted in ((f"https://other.test:{receiver.port}/", True), ("", False)):
         settings.WEBHOOK_CA_FILE = settings.WEBHOOK_CA_FILE if trusted else ""
         url = url or f"https://hooks.test:{receiver.port}/"
-        with pytest.raises(DomainError) as caught:
+        with pytest.raises(DomainError, match="webhook_tls"):
             client.send(url, b"{}", {})
-        assert caught.value.code == "webhook_tls"
     assert receiver.calls == []
 
 
 def test_the_host_name_is_resolved_once_per_call(receiver, names):
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
     names["rebinding.test"] = lambda: next(answers)
-    with pytest.raises(DomainError) as caught:
+    # the certificate of the first address has another name
+    with pytest.raises(DomainError, match="webhook_tls"):
         client.send(f"https://rebinding.test:{receiver.port}/", b"{}", {})
-    # it got as far as the certificate of the first address
-    assert caught.value.code == "webhook_tls"
-    assert names["asked"].count("rebinding.test") == 1
+    assert names["lookups"].count("rebinding.test") == 1
 
 
 def test_proxies_of_the_environment_are_ignored(receiver, monkeypatch):
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    webhook, _ = hook(receiver)
+    webhook, _ = make_webhook(receiver)
     assert deliver(send_test_delivery(webhook)).status == 204
 
 
@@ -364,9 +362,8 @@ def test_local_and_private_addresses_are_not_called(host, settings):
 def test_a_host_with_a_public_and_a_private_address_is_not_called(settings, names):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     names["mixed.test"] = ["93.184.215.14", "127.0.0.1"]
-    with pytest.raises(DomainError) as caught:
+    with pytest.raises(DomainError, match="webhook_refused"):
         addresses.endpoint_of("https://mixed.test/")
-    assert caught.value.code == "webhook_refused"
     names["good.test"] = ["93.184.215.14"]
     assert addresses.endpoint_of("https://good.test/").address == "93.184.215.14"
 
@@ -383,6 +380,5 @@ def test_a_host_with_a_public_and_a_private_address_is_not_called(settings, name
 )  # fmt: skip
 def test_an_invalid_url_is_rejected(url, settings):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
-    with pytest.raises(DomainError) as caught:
+    with pytest.raises(DomainError, match="webhook_url"):
         add_webhook(make_user(), url=url, events=["task.finished"])
-    assert caught.value.code == "webhook_url"
