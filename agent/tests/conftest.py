@@ -45,7 +45,7 @@ class AgentDevice:
         self.install()
 
     def install(self, body: str | None = None) -> None:
-        """Install a load_and_run whose behaviour is the script `body`."""
+        """Install a load_and_run that runs the script `body`."""
         args = () if body is None else (body,)
         path = make_load_and_run(self.folder, *args)
         info = RuntimeInfo(version="1.13.0", kind="binary")
@@ -61,7 +61,7 @@ class AgentDevice:
         return Config(**{**facts, **self.changes})
 
     def start(self, body: str | None = None) -> asyncio.Task[None]:
-        """Start the agent, with a load_and_run whose behaviour is `body` (or the installed one)."""
+        """Start the agent, with a load_and_run that runs `body` (or the installed one)."""
         if body is not None:
             self.install(body)
         self.running = asyncio.create_task(work(self.config(), QUICK, self.runtimes, self.sandbox))

@@ -20,12 +20,14 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from agent.device.process_table import read_environment, read_pids, read_stat
 from agent.execution.processes import ATTEMPT_VARIABLE
+from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.protocol import (
     Ack,
     AgentMessage,
@@ -43,6 +45,7 @@ from agent.protocol import (
     encode,
 )
 from agent.tests.http_sites import QuietHandler
+from webprofile.tests.needs import need
 
 TOKEN = "mgw_secret"
 MODEL = b"mgv2" * 100
@@ -396,7 +399,7 @@ write_profile()
 
 
 def make_load_and_run(folder: Path, body: str = NORMAL_RUN) -> Path:
-    """Write a program whose behaviour is the script `body`."""
+    """Write a program that runs the script `body`."""
     path = folder / "load_and_run"
     # -S -E: no site packages, a start within 20 ms
     path.write_text(f"#!{sys.executable} -SE\n{PREAMBLE}\n{textwrap.dedent(body)}")
@@ -453,6 +456,17 @@ def is_alive(pid: int) -> bool:
     """Return whether a process is running; a zombie is not, as some inits do not reap."""
     row = read_stat(pid)
     return row is not None and row.state not in "ZX"
+
+
+def require_sandbox(
+    folders: tuple[Path, ...], files: tuple[Path, ...] = (), visible: tuple[Path, ...] = ()
+) -> Sandbox:
+    """Return the sandbox of this machine; skip the test if there is none."""
+    need("bubblewrap")
+    sandbox = find_sandbox(folders, files, visible)
+    if sandbox.problem:
+        pytest.skip(sandbox.problem)
+    return sandbox
 
 
 async def wait_until(predicate: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:

@@ -34,7 +34,7 @@ def serving(server: BaseServer) -> Iterator[None]:
 
 
 class HttpSite:
-    """A site that answers each request with what `reply` returns; and records the paths."""
+    """A site that answers requests with the result of `reply` and records their paths."""
 
     def __init__(self) -> None:
         self.requested_paths: list[str] = []

@@ -6,14 +6,10 @@ import textwrap
 import zipfile
 from typing import TYPE_CHECKING
 
-import pytest
-
-from agent.execution.sandbox import find_sandbox
 from agent.inventory import LocalRuntime
 from agent.protocol import AttemptFinished, RuntimeInfo, Script
 from agent.runtimes.command import command_for
-from agent.tests.fakes import TOKEN, FakeServer
-from webprofile.tests.needs import need
+from agent.tests.fakes import TOKEN, FakeServer, require_sandbox
 
 if TYPE_CHECKING:
     from agent.tests.conftest import AgentDevice
@@ -86,7 +82,6 @@ class ScriptDevice:
 
 def allow_scripts(device: "AgentDevice", python: str) -> None:
     """Turn the device into one with a wheel and bubblewrap, whose owner allows scripts."""
-    need("bubblewrap")
     info = RuntimeInfo(version="1.13.0", kind="wheel", python="3.10")
     device.runtimes = {
         "1.13.0": LocalRuntime(info, tuple(command_for("wheel", python)), path=python)
@@ -94,7 +89,5 @@ def allow_scripts(device: "AgentDevice", python: str) -> None:
     device.spool.mkdir(exist_ok=True)
     token = device.folder / "agent.token"
     token.write_text(TOKEN)
-    device.sandbox = find_sandbox((device.spool,), (token,))
-    if device.sandbox.problem:
-        pytest.skip(device.sandbox.problem)
+    device.sandbox = require_sandbox((device.spool,), (token,))
     device.changes |= {"allow_scripts": True, "warm": False}

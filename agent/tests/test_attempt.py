@@ -102,7 +102,7 @@ async def test_a_run_has_its_files_and_limits_but_no_secrets(warm_device, device
     assert "core 0\n" in text
     assert f"as {5 << 30}\n" in text
     assert "leader True\n" in text
-    # 3 is the listing's own
+    # 3 is the descriptor of the listing itself
     assert "fds 0 1 2 3\n" in text
     assert TOKEN not in text
     names = {line.split("=")[0] for line in text.splitlines() if line.startswith("env ")}
@@ -259,7 +259,7 @@ async def test_an_abort_has_the_exit_code_of_a_shell(device, server, storage):
     """)
     end = await server.run()
     assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
-    # also what it printed while it was timed
+    # including the output of the timed part
     assert server.log_text().endswith("iter 0/3: e2e=1 ms\n")
 
 

@@ -1,4 +1,4 @@
-"""A broken connection costs only the data in transit; a silent one, no long wait."""
+"""Transfers over connections that break or fall silent."""
 
 import asyncio
 import contextlib
@@ -84,7 +84,7 @@ async def test_a_broken_download_resumes_where_it_broke(bucket, proxy, tmp_path)
     starts = [int(head.removeprefix("bytes=").removesuffix("-")) for head in (second, third)]
     assert 2 * MIB < starts[0] <= 3 * MIB
     assert starts[0] + 3 * MIB < starts[1] <= 7 * MIB
-    # what was on the wire when it broke, and the heads of answers
+    # some data was in transit, and responses have headers
     assert sum(proxy.received) < len(CONTENT) + MIB
 
 

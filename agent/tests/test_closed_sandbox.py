@@ -7,27 +7,23 @@ import subprocess
 import pytest
 
 from agent.execution import script_sandbox
-from agent.execution.sandbox import Sandbox, find_sandbox
+from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import find_closed_sandbox, make_folders
-from webprofile.tests.needs import need
+from agent.tests.fakes import require_sandbox
 
 
 @pytest.fixture
-def machine(tmp_path):
-    """A spool with another's attempt, a token, and a file that the owner lets scripts see."""
-    need("bubblewrap")
+def base_sandbox(tmp_path):
+    """A sandbox that hides a spool with an attempt and a token, and shows a folder of the owner."""
     (tmp_path / "spool" / "attempts" / "another").mkdir(parents=True)
     (tmp_path / "agent.token").write_text("mgw_secret")
     (tmp_path / "library").write_text("shown")
-    # below root a script is another user
+    # if the agent is root, scripts run as another user
     tmp_path.chmod(0o755)
-    sandbox = find_sandbox((tmp_path / "spool",), (tmp_path / "agent.token",), (tmp_path,))
-    if sandbox.problem:
-        pytest.skip(sandbox.problem)
-    return sandbox
+    return require_sandbox((tmp_path / "spool",), (tmp_path / "agent.token",), (tmp_path,))
 
 
-def run_inside(closed, folder, script: str) -> str:
+def run_in_sandbox(closed, folder, script: str) -> str:
     work = folder / "spool" / "work"
     work.mkdir()
     make_folders(work)
@@ -47,23 +43,23 @@ mkdir -p /tmp/in /dev/shm/in && echo wrote both; cat "$2" 2>/dev/null; true
 
 
 @pytest.mark.parametrize("kind", ["best", "namespace"])
-def test_secrets_stay_hidden_below_a_visible_folder(machine, tmp_path, monkeypatch, kind):
+def test_secrets_stay_hidden_below_a_visible_folder(base_sandbox, tmp_path, monkeypatch, kind):
     which = shutil.which
     if kind == "namespace":
         monkeypatch.setattr(
             shutil, "which", lambda name: None if name == "setpriv" else which(name)
         )
-    closed = find_closed_sandbox(machine, tmp_path / "spool")
+    closed = find_closed_sandbox(base_sandbox, tmp_path / "spool")
     assert closed.problem == ""
     is_root = os.geteuid() == 0
     assert (closed.owner is not None) == (kind == "best" and is_root and bool(which("setpriv")))
-    lines = run_inside(closed, tmp_path, PROBE).splitlines()
+    lines = run_in_sandbox(closed, tmp_path, PROBE).splitlines()
     assert lines == ["shown spool: work", "wrote both"]
 
 
-def test_a_sandbox_that_shows_a_secret_is_rejected(machine, tmp_path, monkeypatch):
+def test_a_sandbox_that_shows_a_secret_is_rejected(base_sandbox, tmp_path, monkeypatch):
     monkeypatch.setattr(script_sandbox.ClosedSandbox, "_must_cover", lambda *_: False)
-    problem = find_closed_sandbox(machine, tmp_path / "spool").problem
+    problem = find_closed_sandbox(base_sandbox, tmp_path / "spool").problem
     assert "it shows agent.token" in problem
 
 
@@ -77,16 +73,16 @@ def test_without_bubblewrap_there_is_no_sandbox(tmp_path):
 
 @pytest.mark.megengine
 def test_a_runtime_that_only_root_can_read_runs_in_a_user_namespace(
-    machine, tmp_path, monkeypatch, megengine_python
+    base_sandbox, tmp_path, monkeypatch, megengine_python
 ):
     if os.geteuid() or not shutil.which("setpriv"):
         pytest.skip("about an agent that runs as root")
-    assert find_closed_sandbox(machine, tmp_path, [megengine_python]).owner is not None
+    assert find_closed_sandbox(base_sandbox, tmp_path, [megengine_python]).owner is not None
     private = tmp_path / "private"
     shutil.copytree(script_sandbox.RUNNER, private)
     for path in (private, *private.iterdir()):
         path.chmod(0o700)
     monkeypatch.setattr(script_sandbox, "RUNNER", private)
-    closed = find_closed_sandbox(machine, tmp_path, [megengine_python])
+    closed = find_closed_sandbox(base_sandbox, tmp_path, [megengine_python])
     assert (closed.problem, closed.owner) == ("", None)
     assert "--unshare-user" in closed.user

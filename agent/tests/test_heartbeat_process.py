@@ -198,7 +198,7 @@ async def test_a_refused_token_stops_the_process_permanently(site, heartbeat, st
     heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await wait_until(lambda: bool(site.heartbeats) and heartbeat.pid is None)
     assert not heartbeat.is_well
-    await asyncio.sleep(0.5)  # a process that merely died would be back by now
+    await asyncio.sleep(0.5)  # enough for a restart
     assert (heartbeat.pid, len(site.heartbeats)) == (None, 1)
     heartbeat.renew_leases(frozenset({TWO}), 0.1)
     heartbeat.pause()
@@ -243,7 +243,7 @@ async def test_the_process_is_small_pinned_and_has_priority(site):
 def serve_heartbeats(
     port: "multiprocessing.Queue[int]", stop: "multiprocessing.Event", out
 ) -> None:
-    """Run the server in a separate process, since the test's own may be starved, too."""
+    """Run the server in a separate process, which has a higher priority."""
     os.setpriority(os.PRIO_PROCESS, 0, -10) if os.geteuid() == 0 else None
     site = HeartbeatSite()
     port.put(site.http.server_port)

@@ -13,7 +13,7 @@ from agent.protocol.manifest import Manifest
 from agent.protocol.measurement import Measurement
 from agent.tests.fakes import npy_bytes
 
-#: prints as load_and_run does, honours what the agent asks for, and takes 2 ms an iteration
+#: a load_and_run that supports the options of the agent; each iteration takes 2 ms
 FAKE_RUN = """\
 flags = dict(a[2:].partition("=")[::2] for a in sys.argv[2:] if a.startswith("--"))
 count = int(flags.get("iter", 10))
@@ -34,7 +34,7 @@ for name in ("io_dump", "model_dump", "fast_run_algo_policy"):
     if flags.get(name):
         open(flags[name], "a").write(name + "\\n")
 if "bin_io_dump" in flags:
-    # as a compiled load_and_run: it aborts if there is no such folder
+    # a compiled load_and_run aborts without the folder
     if not os.path.isdir(flags["bin_io_dump"]): os.abort()
     for i in range(3):
         open(flags["bin_io_dump"] + f"/{i:06x}", "w").write(str(i))
@@ -100,7 +100,7 @@ async def test_a_clean_pass_that_is_too_short_is_repeated(started, server, stora
     assert kept.kept
     assert sum(kept.e2e_ms) >= 100
     assert "profile.json" not in storage.stored
-    # the page says "Pass 1 of 1" all the while
+    # pages keep showing "Pass 1 of 1"
     assert "==== pass 1 of 1 (clean, try 2): load_and_run" in server.log_text()
 
 
@@ -117,7 +117,7 @@ async def test_missing_inputs_are_random_numbers_in_the_shapes_of_the_model(
         ("data", "random", (3,)),
         ("mask", "random", (2,)),
     ]
-    # the same seed gives the same numbers, and what is known is not asked for again
+    # the same seed gives the same numbers; the inputs of the model are known
     assert (await server.run(fill=True, seed=7)).exit_code == 0
     again = read_manifest(storage)
     assert again.inputs == manifest.inputs
@@ -158,7 +158,7 @@ async def test_an_invalid_table_of_inputs_is_ignored(device, server, storage):
     data = (storage.input_file("data.npy", "data"),)
     for _ in range(2):
         assert (await server.run(fill=True, data=data)).exit_code == 0
-        # asked again, since nothing is known
+        # the inputs of the model are still unknown
         assert pass_kinds(storage) == ["inspect", "profiled"]
 
 
@@ -190,7 +190,7 @@ async def test_one_slow_iteration_does_not_make_the_clean_pass_too_short(device,
 
 
 async def test_a_clean_pass_on_a_busy_device_has_a_limited_duration(device, server, storage):
-    # most iterations take 2 us; the rest of the device comes in at every 500th
+    # most iterations take 2 us, every 500th is disturbed
     device.install(
         fake_run().replace("e2e=2.000 ms", "e2e={60.0 if i % 500 == 499 else 0.002:.3f} ms")
     )
@@ -254,7 +254,7 @@ async def test_dumps_have_their_own_pass_and_are_uploaded(started, server, stora
     assert "--iter=1" in dump.argv
     assert not any("model_dump" in word for word in dump.argv)
     packed = zipfile.ZipFile(io.BytesIO(storage.stored["bin_io_dump.zip"]))
-    # a link would let a model read the device's files
+    # a link would expose files of the device
     assert sorted(packed.namelist()) == ["000000", "000001", "000002"]
     assert storage.stored["model_dump.mge"] == b"model_dump\n"
 
@@ -272,7 +272,7 @@ async def test_all_passes_share_one_algorithm_cache(started, server, storage):
     assert (await server.run(plan=plan, options={"fast_run": True})).exit_code == 0
     for record in read_measurement(storage).passes:
         assert "--fast_run_algo_policy=algo_cache.bin" in record.argv
-    # nobody asked to keep it
+    # the cache is not an output of the task
     assert "algo_cache.bin" not in storage.stored
     assert (await server.run(options={"fast_run": True})).exit_code == 0
     assert not any(

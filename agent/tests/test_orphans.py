@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from agent.device.process_table import descendants, read_table
-from agent.execution import sandbox as sandboxes
 from agent.protocol import EndReason, Plan
 from agent.runtimes.command import command_for
-from agent.tests.fakes import start_agent
+from agent.tests.fakes import require_sandbox, start_agent
 from agent.tests.script_device import ScriptDevice
-from webprofile.tests.needs import need
 
 RUNS = 20
 TIMEOUT_S = 60.0
 
-#: prints how many children that have ended are left after a trial of bubblewrap
+#: prints the children that are left after trials of bubblewrap
 TRIAL = """\
 import tempfile
 from pathlib import Path
@@ -39,7 +37,7 @@ def ended_below(pid: int) -> list[str]:
     return [f"{row.name} {row.pid} of {row.parent}" for row in rows if row.state == "Z"]
 
 
-async def test_trials_of_bubblewrap_leave_no_zombies(boxed_python):
+async def test_trials_of_bubblewrap_leave_no_zombies(sandbox):
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", TRIAL, stdout=asyncio.subprocess.PIPE
     )
@@ -48,16 +46,14 @@ async def test_trials_of_bubblewrap_leave_no_zombies(boxed_python):
 
 
 @pytest.fixture
-def boxed_python(tmp_path: Path) -> None:
-    need("bubblewrap")
-    if problem := sandboxes.find_sandbox((tmp_path,), ()).problem:
-        pytest.skip(problem)
+def sandbox(tmp_path: Path) -> None:
+    require_sandbox((tmp_path,))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.megengine
 async def test_many_scripts_and_models_leave_no_zombies(
-    boxed_python, device, server, storage, megengine_python, testdata
+    sandbox, device, server, storage, megengine_python, testdata
 ):
     storage.files["model.mge"] = (testdata / "models" / "tiny.mge").read_bytes()
     command = command_for("wheel", megengine_python)

@@ -1,4 +1,4 @@
-"""While a pass is timed, the socket is silent, and leases are renewed nevertheless.
+"""During a timed pass nothing is sent over the socket, but leases are renewed.
 
 `MGW_TEST_HEART_S=60` makes the test under load longer.
 """
@@ -26,10 +26,12 @@ LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
 #: a lease ends after so many missed heartbeats
 MISSED = 3
 
-THREE = Plan(preset="custom", clean=True, clean_min_s=0.0, clean_min_iterations=5, profiled=2)
+THREE_PASSES = Plan(
+    preset="custom", clean=True, clean_min_s=0.0, clean_min_iterations=5, profiled=2
+)
 
-#: notes when it warms up and when its last iteration has ended, on the clock of this test
-SLOW = """\
+#: records the monotonic times of the warm-up and of the end of the last iteration
+SLOW_RUN = """\
 def stamp():
     open({stamps!r}, "a").write(str(time.monotonic()) + "\\n")
 say("load model: 300.000ms"); time.sleep(0.5)
@@ -45,8 +47,8 @@ time.sleep(0.3)
 write_profile()
 """
 
-#: a model that keeps every core busy
-SPINNING = """\
+#: a model that uses all cores
+BUSY_RUN = """\
 def stamp():
     open({stamps!r}, "a").write(str(time.monotonic()) + "\\n")
 say("load model: 1.000ms"); time.sleep(0.5)
@@ -77,7 +79,7 @@ def read_stamps(path: Path) -> tuple[float, float]:
     return passes[0][0], passes[-1][1]
 
 
-async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE) -> Start:
+async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE_PASSES) -> Start:
     """Order an attempt, with the heartbeat interval that was set before."""
     device.start()
     order = await server.send_order(plan=plan, timeout_s=LOAD_S + 60)
@@ -87,7 +89,7 @@ async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE) -
 @pytest.fixture
 def stamps(device: AgentDevice, tmp_path: Path) -> Path:
     path = tmp_path / "stamps"
-    device.install(SLOW.format(stamps=str(path)))
+    device.install(SLOW_RUN.format(stamps=str(path)))
     return path
 
 
@@ -116,18 +118,18 @@ async def test_the_log_of_loading_is_sent_at_once_and_that_of_a_pass_at_its_end(
     passes = read_passes(stamps)
     logs = server.messages(AttemptLog)
 
-    def said_before(moment: float) -> str:
+    def log_before(moment: float) -> str:
         return "".join(
             log.text for log in logs if server.times[server.received.index(log)] < moment
         )
 
-    loading = said_before(passes[0][0])
+    loading = log_before(passes[0][0])
     assert "load model: 300.000ms" in loading
     assert "going to warmup" not in loading
     # when the second and the third pass warm up
     for ended, (begin, _) in enumerate(passes[1:], start=1):
-        assert said_before(begin).count("finished test #0") == ended
-        assert said_before(begin).count("load model") == ended
+        assert log_before(begin).count("finished test #0") == ended
+        assert log_before(begin).count("load model") == ended
     assert "".join(message.text for message in logs) == server.log_text()
     assert server.log_text().count("finished test #0") == 3
 
@@ -182,24 +184,24 @@ async def test_orders_are_fetched_during_a_measurement_if_the_server_has_some(
     server.heartbeat_s = 0.2
     order = await measure(device, server)
     await wait_until(stamps.exists)
-    before = len(server.of(Heartbeat))
+    before = len(server.messages(Heartbeat))
     server.front.has_orders = True
     await server.expect(Heartbeat, before + 1)
     await server.send(Cancel(attempt=order.attempt))
-    assert (await server.end_of(order)).reason == EndReason.CANCELLED
+    assert (await server.wait_for_end(order)).reason == EndReason.CANCELLED
 
 
 @pytest.mark.exhaustive
 async def test_no_log_of_the_timed_part_is_sent_after_a_reconnect(device, server, stamps):
     order = await measure(device, server)
     await server.expect(AttemptLog)
-    await wait_until(stamps.exists)  # it warms up
+    await wait_until(stamps.exists)  # the warm-up has begun
     await server.drop()
     await server.wait(lambda: len(server.messages(Hello)) == 2)
     await server.wait_for_end(order)
     messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
     assert [message.type for message in messages[:2]] == ["hello", "attempt.started"]
-    # the agent may not have seen yet that the model warms up: then it repeats how it was loaded
+    # the agent may not have noticed the warm-up yet and repeat the log of loading
     repeated = "".join(message.text for message in messages[2:])
     assert "going to warmup" not in repeated
     texts = {message.seq: message.text for message in server.messages(AttemptLog)}
@@ -210,17 +212,17 @@ async def test_no_log_of_the_timed_part_is_sent_after_a_reconnect(device, server
 async def test_heartbeats_contain_ordered_attempts_until_they_have_ended(
     device, server, storage, stamps
 ):
-    server.heartbeat_s = 60.0  # a change is told at once, whatever the rhythm
+    server.heartbeat_s = 60.0  # changes are sent at once
     first = await measure(device, server)
     await wait_until(stamps.exists)
     storage.delay_s = 1.0
-    second = server.make_order(plan=THREE)
+    second = server.make_order(plan=THREE_PASSES)
     await server.send(second)
     both = {first.attempt, second.attempt}
     await wait_until(
         lambda: any(heartbeat.running == both for heartbeat in server.front.heartbeats)
     )
-    # it is named before it runs
+    # the second attempt does not run yet
     assert {message.attempt for message in server.messages(AttemptStarted)} == {first.attempt}
     await server.wait_for_end(first)
     await wait_until(lambda: server.front.heartbeats[-1].running == {second.attempt})
@@ -231,7 +233,7 @@ async def test_heartbeats_contain_ordered_attempts_until_they_have_ended(
 async def test_leases_are_renewed_while_the_model_uses_all_cores(device, server, tmp_path):
     every_s = server.heartbeat_s = 1.0
     stamps = tmp_path / "stamps"
-    device.install(SPINNING.format(stamps=str(stamps), load_s=LOAD_S))
+    device.install(BUSY_RUN.format(stamps=str(stamps), load_s=LOAD_S))
     plan = Plan(preset="custom", clean=False, profiled=1)
     order = await measure(device, server, plan)
     end_of_run = await server.wait_for_end(order, LOAD_S + 60)

@@ -10,64 +10,55 @@ from pathlib import Path
 
 import pytest
 
-from agent.execution.sandbox import find_sandbox
 from agent.protocol import AttemptStarted, Cancel, EndReason
-from agent.tests.fakes import wait_until
+from agent.tests.fakes import require_sandbox, wait_until
 from agent.tests.warm_device import PROBE
-from webprofile.tests.needs import need
 
 AGENT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def boxed(device, monkeypatch):
-    need("bubblewrap")
+def sandboxed_device(device, monkeypatch):
     device.spool.mkdir()
     token = device.folder / "agent.token"
     token.write_text("mgw_secret")
     site = device.folder / "site"
     site.mkdir()
     (site / "secrets.json").write_text("keys")
-    # not under the pytest folder, which holds what runs here and so is shown
+    # not below the folder of pytest, which is visible because it contains the runtime
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
         (Path(home) / "diary").write_text("private")
         monkeypatch.setenv("HOME", home)
         device.home = Path(home)
-        yield _box(device, site, token)
-
-
-def _box(device, site, token):
-    device.sandbox = find_sandbox((device.spool, site), (token,))
-    if device.sandbox.problem:  # the kernel does not offer one: nothing to test here
-        pytest.skip(device.sandbox.problem)
-    return device
+        device.sandbox = require_sandbox((device.spool, site), (token,))
+        yield device
 
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 async def test_a_sandboxed_run_can_access_only_its_folder(
-    boxed, warm_device, server, storage, is_warm, caplog
+    sandboxed_device, warm_device, server, storage, is_warm, caplog
 ):
     caplog.set_level(logging.INFO, logger="agent")
     look = PROBE.format(
-        token=str(boxed.folder / "agent.token"),
-        site=str(boxed.folder / "site" / "secrets.json"),
-        outside=str(boxed.folder / "file"),
+        token=str(sandboxed_device.folder / "agent.token"),
+        site=str(sandboxed_device.folder / "site" / "secrets.json"),
+        outside=str(sandboxed_device.folder / "file"),
         port=server.port,
-        home=str(boxed.home / "diary"),
+        home=str(sandboxed_device.home / "diary"),
         agent=os.getpid(),
     )
     look += 'say("files " + " ".join(sorted(os.listdir("."))))\n'
     if is_warm:
-        # what it notes elsewhere is lost inside: it says itself that it was warm
+        # files outside are not writable, so the run prints how it was started
         warm_device.pids = Path("/dev/null")
         warm_device.install('say("warm " + str(is_warm))\n' + look)
     else:
-        boxed.install(look)
-    boxed.start()
+        sandboxed_device.install(look)
+    sandboxed_device.start()
     await server.wait(lambda: server.connection is not None)
     if is_warm:
         await wait_until(lambda: "process_warmed" in caplog.text)
-    (boxed.spool / "attempts" / "another").mkdir()
+    (sandboxed_device.spool / "attempts" / "another").mkdir()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     lines = server.log_text().splitlines()
@@ -90,18 +81,18 @@ async def test_a_sandboxed_run_can_access_only_its_folder(
     assert "bwrap" not in server.messages(AttemptStarted)[0].command
 
 
-async def test_a_sandboxed_run_can_be_cancelled(boxed, server):
-    boxed.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
-    boxed.start()
+async def test_a_sandboxed_run_can_be_cancelled(sandboxed_device, server):
+    sandboxed_device.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    sandboxed_device.start()
     order = await server.start_attempt()
     await server.send(Cancel(attempt=order.attempt))
     end = await server.wait_for_end(order)
     assert end.reason is EndReason.CANCELLED
 
 
-async def test_an_abort_in_the_sandbox_has_the_exit_code_of_a_shell(boxed, server):
-    boxed.install("os.abort()")
-    boxed.start()
+async def test_an_abort_in_the_sandbox_has_the_exit_code_of_a_shell(sandboxed_device, server):
+    sandboxed_device.install("os.abort()")
+    sandboxed_device.start()
     end = await server.run()
     assert (end.exit_code, end.detail) == (134, "SIGABRT")
 
@@ -127,9 +118,7 @@ asyncio.run(main())
 
 
 def test_the_cpu_time_of_a_sandboxed_run_counts_as_the_agents():
-    need("bubblewrap")
-    if problem := find_sandbox((Path("/var/tmp"),), ()).problem:
-        pytest.skip(problem)  # the kernel does not offer one: nothing to test here
+    require_sandbox((Path("/var/tmp"),))
     done = subprocess.run(
         [sys.executable, "-c", ACCOUNT], capture_output=True, text=True, check=True
     )
@@ -148,10 +137,8 @@ subprocess.run(sandbox.wrap(command, work))
 
 
 def test_load_and_run_of_a_wheel_starts_if_the_agent_is_in_a_home_folder():
-    need("bubblewrap")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home, tempfile.TemporaryDirectory() as work:
-        if problem := find_sandbox((Path(work),), ()).problem:
-            pytest.skip(problem)
+        require_sandbox((Path(work),))
         source = Path(home) / "lib"
         shutil.copytree(AGENT, source / "agent", ignore=shutil.ignore_patterns("tests"))
         done = subprocess.run(

@@ -67,7 +67,7 @@ async def test_a_compiled_training_step_runs_unrecorded_and_the_rest_is_recorded
     events = script_device.trace()
     names = [event["name"] for event in events if event["ph"] == "B"]
     assert names.count("StopProfile") == 1
-    # one for each step, on the device's thread: all parts are there
+    # one for each step on the thread of the device, so no part is missing
     threads = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     on_device = [
         event

@@ -250,10 +250,6 @@ async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server,
     assert "without the Python" in end.detail
 
 
-async def test_a_device_that_allows_scripts_announces_it(script_device, server):
-    assert "scripts" in (await server.expect(Hello)).features
-
-
 async def test_a_script_does_not_run_in_a_pre_started_process(
     device, server, megengine_python, monkeypatch
 ):

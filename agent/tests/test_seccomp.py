@@ -11,7 +11,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED = 0x7FFF0000
 
 
-def judge(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+def run_filter(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """Return the result of the filter: an errno, or ALLOWED."""
     data = struct.pack(
         "<IIQ6Q",
@@ -21,16 +21,20 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
         *(*arguments, *[0] * 6)[:6],
     )
     steps = list(struct.iter_unpack("=HBBI", build_filter(machine)))
-    at = held = 0
+    at = accumulator = 0
     while True:
         code, if_so, if_not, value = steps[at]
         at += 1
         if code == 0x20:
-            (held,) = struct.unpack_from("<I", data, value)
+            (accumulator,) = struct.unpack_from("<I", data, value)
         elif code == 0x06:
             return value & 0xFFFF if value != ALLOWED else ALLOWED
         else:
-            is_so = {0x15: held == value, 0x35: held >= value, 0x45: bool(held & value)}[code]
+            is_so = {
+                0x15: accumulator == value,
+                0x35: accumulator >= value,
+                0x45: bool(accumulator & value),
+            }[code]
             at += if_so if is_so else if_not
 
 
@@ -41,22 +45,24 @@ def judge(machine: str, number: int, *arguments: int, architecture: int | None =
 def test_dangerous_system_calls_are_refused(machine, unshare, mount, clone, ioctl, socket, read):
     thread, in_a_namespace = 0x3D0F00, 0x10000011
     for number in (unshare, mount, 425, 428, 442):
-        assert judge(machine, number) == errno.EPERM
-    assert judge(machine, clone, in_a_namespace) == errno.EPERM
-    assert judge(machine, clone, thread) == ALLOWED
-    assert judge(machine, 435) == errno.ENOSYS
-    assert judge(machine, ioctl, 0, 0x5412) == errno.EPERM
-    assert judge(machine, ioctl, 0, 0x5413) == ALLOWED
-    assert [judge(machine, socket, family) for family in (1, 2, 10, 16)] == [ALLOWED] * 4
+        assert run_filter(machine, number) == errno.EPERM
+    assert run_filter(machine, clone, in_a_namespace) == errno.EPERM
+    assert run_filter(machine, clone, thread) == ALLOWED
+    assert run_filter(machine, 435) == errno.ENOSYS
+    assert run_filter(machine, ioctl, 0, 0x5412) == errno.EPERM
+    assert run_filter(machine, ioctl, 0, 0x5413) == ALLOWED
+    assert [run_filter(machine, socket, family) for family in (1, 2, 10, 16)] == [ALLOWED] * 4
     # bluetooth, the kernel's crypto, a virtual machine's host, XDP
-    assert {judge(machine, socket, family) for family in (31, 38, 40, 44)} == {errno.EAFNOSUPPORT}
-    assert judge(machine, read) == ALLOWED
-    # the numbers of another architecture mean other calls
-    assert judge(machine, read, architecture=0x40000003) == errno.EPERM
+    assert {run_filter(machine, socket, family) for family in (31, 38, 40, 44)} == {
+        errno.EAFNOSUPPORT
+    }
+    assert run_filter(machine, read) == ALLOWED
+    # other architectures have other numbers
+    assert run_filter(machine, read, architecture=0x40000003) == errno.EPERM
 
 
 def test_x32_system_calls_are_refused():
-    assert judge("x86_64", 0x40000000) == errno.EPERM
+    assert run_filter("x86_64", 0x40000000) == errno.EPERM
 
 
 def test_an_unknown_architecture_has_no_filter():

@@ -28,7 +28,7 @@ async def test_a_run_continues_while_the_connection_is_lost(device, server):
     end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     assert server.log_text() == "one\ntwo\n"
-    # what was told without an answer is told again from the begin
+    # unacknowledged messages are sent again
     assert len(server.messages(AttemptStarted)) == 2
     assert [chunk.seq for chunk in server.messages(AttemptLog)] == [1, 1, 2]
 
@@ -51,7 +51,7 @@ async def test_an_end_is_sent_after_the_reconnect(device, server):
     assert not server.messages(AttemptFinished)
     server.reject_status = None
     assert (await server.wait_for_end(order)).exit_code == 0
-    # the server looks for the cause of a failure in the log, so it comes before the end
+    # the server searches the log for the cause of a failure, so it is uploaded before the end
     assert server.log_text() == "the last word\n"
     await device.wait_until_forgotten()
 

@@ -10,7 +10,7 @@ from agent.link import cache, transfers
 from agent.protocol import AttemptStarted, AttemptUploads, EndReason
 from agent.tests.fakes import MODEL
 
-ALL = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
+RESULT_FILES = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ async def test_an_expired_upload_url_is_replaced(device, server, storage):
     device.start()
     end = await server.run()
     assert end.exit_code == 0
-    assert {file.name for file in end.files} == ALL
+    assert {file.name for file in end.files} == RESULT_FILES
     requested = [
         {file.name for file in question.files} for question in server.messages(AttemptUploads)
     ]
-    assert requested == [ALL, {"profile.json"}, {"profile.json"}]
+    assert requested == [RESULT_FILES, {"profile.json"}, {"profile.json"}]
 
 
 async def test_a_stored_file_is_not_uploaded_again(device, server, storage):
     storage.url = lambda name: "" if name == "log.txt" else type(storage).url(storage, name)
     device.start()
     end = await server.run()
-    assert {file.name for file in end.files} == ALL
+    assert {file.name for file in end.files} == RESULT_FILES
     assert "PUT log.txt" not in storage.requests
 
 
@@ -74,7 +74,7 @@ async def test_a_failed_upload_fails_the_attempt(device, server, storage):
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.UPLOAD_FAILED, 0)
     assert end.detail == "profile.json: the storage answered 503"
-    assert {file.name for file in end.files} == ALL - {"profile.json"}
+    assert {file.name for file in end.files} == RESULT_FILES - {"profile.json"}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_a_wrong_sha256_of_the_server_does_not_select_another_cached_file(
     device, server, storage
 ):
     device.start()
-    # same size, but what is announced has another MD5: its SHA-256 was told wrongly
+    # a file with the same size but another MD5, for which the server announces a wrong SHA-256
     storage.files["other.mge"] = MODEL[::-1]
     (model,) = (await server.run()).received
     wrong = storage.input_file("other.mge", sha256=model.sha256)
@@ -166,5 +166,5 @@ async def test_a_file_refused_by_the_server_fails_the_attempt(device, server, st
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.OUTPUT_TOO_LARGE, 0)
     assert end.detail == "log.txt: refused: it has 9 bytes, the most is 8"
-    assert {file.name for file in end.files} == ALL - {"log.txt"}
+    assert {file.name for file in end.files} == RESULT_FILES - {"log.txt"}
     assert not [request for request in storage.requests if "log.txt" in request]

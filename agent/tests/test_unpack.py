@@ -23,7 +23,7 @@ def unpack_bytes(folder, content: bytes) -> list[str]:
     return unpack(archive, target)
 
 
-def one(name="main.py", content=b"", mode=0, **changes) -> bytes:
+def make_zip(name="main.py", content=b"", mode=0, **changes) -> bytes:
     info = zipfile.ZipInfo(name)
     info.filename = info.orig_filename = name
     info.external_attr = mode << 16
@@ -63,7 +63,7 @@ def test_files_folders_and_permissions_are_unpacked(tmp_path):
 )  # fmt: skip
 def test_an_unsafe_name_is_refused(tmp_path, name):
     with pytest.raises(InputError, match=r"^script\.zip: ") as refused:
-        unpack_bytes(tmp_path, one(name))
+        unpack_bytes(tmp_path, make_zip(name))
     assert refused.value.code == "name"
     assert refused.value.text.isprintable()
     assert list((tmp_path / "target").iterdir()) == []
@@ -74,7 +74,7 @@ def test_an_unsafe_name_is_refused(tmp_path, name):
 )
 def test_links_and_devices_are_refused(tmp_path, kind):
     with pytest.raises(InputError, match="a link or a device"):
-        unpack_bytes(tmp_path, one(content=b"/etc/passwd", mode=kind | 0o777))
+        unpack_bytes(tmp_path, make_zip(content=b"/etc/passwd", mode=kind | 0o777))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_links_and_devices_are_refused(tmp_path, kind):
 )
 def test_an_unreadable_zip_is_refused_with_the_reason(tmp_path, patch, words):
     with pytest.raises(InputError, match=words):
-        unpack_bytes(tmp_path, one(content=b"print()", patch=[patch]))
+        unpack_bytes(tmp_path, make_zip(content=b"print()", patch=[patch]))
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_a_list_of_files_that_is_too_long_is_refused(tmp_path, monkeypatch):
         unpack_bytes(tmp_path, content)
 
 
-GOOD = zip_bytes({"main.py": "print('hello')" * 9, "data/a.npy": bytes(300), "b.py": "x"})
+VALID_ZIP = zip_bytes({"main.py": "print('hello')" * 9, "data/a.npy": bytes(300), "b.py": "x"})
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, len(GOOD)))
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, len(VALID_ZIP)))
 def test_a_damaged_zip_never_writes_outside_its_folder(tmp_path_factory, seed, hits, cut):
     folder = tmp_path_factory.mktemp("zip")
-    chance, content = random.Random(seed), bytearray(GOOD)
+    chance, content = random.Random(seed), bytearray(VALID_ZIP)
     for _ in range(hits):
         content[chance.randrange(len(content))] = chance.randrange(256)
     if cut % 3 == 0:

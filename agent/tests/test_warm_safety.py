@@ -5,37 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from agent.execution.sandbox import find_sandbox
 from agent.protocol import EndReason, Hello
-from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import TIMEOUT_S, is_alive, read_pid, start_agent
+from agent.tests.fakes import TIMEOUT_S, is_alive, read_pid, require_sandbox, start_agent
 from agent.tests.warm_device import wait_until_gone
-from webprofile.tests.needs import need
 
 
-def box(device: AgentDevice) -> None:
-    need("bubblewrap")
-    device.spool.mkdir(exist_ok=True)
-    device.sandbox = find_sandbox((device.spool,), ())
-    if device.sandbox.problem:
-        pytest.skip(device.sandbox.problem)
-
-
-@pytest.mark.parametrize("how", ["plain", "boxed"])
-async def test_a_killed_agent_leaves_no_pre_started_process(warm_device, device, server, how):
-    if how == "boxed":
-        box(device)
-        # inside the sandbox nothing can be noted outside of its folder
+@pytest.mark.parametrize("is_sandboxed", [False, True])
+async def test_a_killed_agent_leaves_no_pre_started_process(
+    warm_device, device, server, is_sandboxed
+):
+    if is_sandboxed:
+        device.spool.mkdir()
+        device.sandbox = require_sandbox((device.spool,))
+        # files outside of its folder are not writable in the sandbox
         warm_device.pids = Path("/dev/null")
         warm_device.install()
     command = device.runtimes["1.13.0"].command
-    agent = await start_agent(server, device.spool, "wheel", command, boxed=how == "boxed")
+    agent = await start_agent(server, device.spool, "wheel", command, boxed=is_sandboxed)
     try:
         pids = await children_of(agent.pid)
     finally:
         agent.kill()
         await agent.wait()
-    assert len(pids) == (3 if how == "boxed" else 1)
+    assert len(pids) == (3 if is_sandboxed else 1)
     for pid in pids:
         await wait_until_gone(pid)
     (left,) = warm_device.folders()
@@ -52,9 +44,9 @@ async def children_of(parent: int) -> list[int]:
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             await asyncio.sleep(0.3)
-            first = warming(parent)
+            first = pre_started(parent)
             await asyncio.sleep(0.3)
-            if first and warming(parent) == first:
+            if first and pre_started(parent) == first:
                 break
     pids = list(first)
     for pid in pids:
@@ -63,7 +55,7 @@ async def children_of(parent: int) -> list[int]:
     return pids
 
 
-def warming(parent: int) -> list[int]:
+def pre_started(parent: int) -> list[int]:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [
         int(pid)

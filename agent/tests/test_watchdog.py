@@ -39,7 +39,7 @@ class WatchedRun:
         return Watchdog(self.work, self.output, WatchLimits(silence_s=0))
 
     async def run(
-        self, command, limits=None, timeout_s=20.0, begin_bytes=None, wary=False, **watch_limits
+        self, command, limits=None, timeout_s=60.0, begin_bytes=None, wary=False, **watch_limits
     ):
         limited = WatchLimits(**{**NO_LIMITS, **watch_limits})
         guard = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)

@@ -10,7 +10,7 @@ from agent.tests.fakes import NORMAL_RUN, is_alive, make_load_and_run, wait_unti
 if TYPE_CHECKING:
     from agent.tests.conftest import AgentDevice
 
-#: how an interpreter with the wheel behaves: it notes in `pids` that it started, and how
+#: an interpreter with the wheel that records in `pids` how it was started
 INTERPRETER = """\
 import json
 is_warm = sys.argv[2:] == ["--wait-for-arguments"]

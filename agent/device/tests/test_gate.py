@@ -26,57 +26,57 @@ def load(monkeypatch):
 
 
 @pytest.fixture
-def rests(monkeypatch):
+def pauses(monkeypatch):
     """Record the requested pauses in seconds; their real duration depends on the machine."""
     taken = []
     sleep = gate._sleep
 
-    async def rest(seconds, halted):
+    async def pause(seconds, halted):
         if seconds > 0:
             taken.append(seconds)
         await sleep(seconds, halted)
 
-    monkeypatch.setattr(gate, "_sleep", rest)
+    monkeypatch.setattr(gate, "_sleep", pause)
     return taken
 
 
-async def test_a_gate_that_is_off_costs_nothing_and_looks_at_nothing(rests):
+async def test_a_disabled_gate_neither_waits_nor_reads_the_device(pauses):
     result = await wait_until_idle(GateLimits(enabled=False), asyncio.Event())
     assert (result.passed, result.before, result.waited_s) == (True, None, 0.0)
-    assert rests == []
+    assert pauses == []
 
 
-async def test_a_calm_device_costs_one_window(rests):
+async def test_an_idle_device_is_recognized_after_one_window(pauses):
     result = await wait_until_idle(CALM, asyncio.Event())
     assert result.passed
-    (rest,) = rests
-    assert 0 < rest <= WINDOW_S
+    (pause,) = pauses
+    assert 0 < pause <= WINDOW_S
     assert WINDOW_S - 0.01 <= result.before.window_s <= result.waited_s + 0.01
 
 
-async def test_with_counters_read_before_it_costs_nothing(rests):
+async def test_recent_counters_avoid_the_wait(pauses):
     since = read_counters()
     await asyncio.sleep(0.15)
     result = await wait_until_idle(CALM, asyncio.Event(), since)
     assert result.passed
-    assert rests == []
+    assert pauses == []
     assert result.before.window_s >= 0.15
 
 
-async def test_counters_of_long_ago_say_nothing():
+async def test_old_counters_are_not_used():
     old = Counters(time.monotonic() - 60, (), 0.0, 0.0)
     result = await wait_until_idle(CALM, asyncio.Event(), old)
     assert result.before.window_s < 5
 
 
-async def test_a_busy_device_is_waited_for_until_it_is_calm(load):
+async def test_the_gate_waits_until_a_busy_device_is_idle(load):
     load[:] = [2.0, 2.0, 0.1]
     result = await wait_until_idle(GateLimits(max_temperature_c=200.0), asyncio.Event())
     assert (result.passed, result.reasons) == (True, ())
     assert result.waited_s >= 0.2
 
 
-async def test_a_device_that_stays_busy_is_used_anyway_and_that_is_told(load):
+async def test_the_gate_gives_up_after_wait_s_and_reports_the_reason(load):
     load[:] = [1.9]
     result = await wait_until_idle(GateLimits(wait_s=0.5), asyncio.Event())
     assert not result.passed
@@ -84,7 +84,7 @@ async def test_a_device_that_stays_busy_is_used_anyway_and_that_is_told(load):
     assert result.waited_s >= 0.5
 
 
-async def test_a_cancel_ends_the_waiting(load):
+async def test_cancel_ends_the_wait(load):
     load[:] = [1.9]
     halted = asyncio.Event()
     asyncio.get_running_loop().call_later(0.2, halted.set)
@@ -92,7 +92,7 @@ async def test_a_cancel_ends_the_waiting(load):
     assert result.waited_s < 30
 
 
-def test_each_reason_is_named():
+def test_busy_reasons_name_load_temperature_and_memory():
     busy = OtherProcess(name="make", cpu_percent=99.0, memory_bytes=1)
     seen = snapshot(temperature_c=90.0, memory_available_bytes=5 << 20, processes=(busy,))
     assert busy_reasons(seen, 0.6, GateLimits()) == (
@@ -104,12 +104,12 @@ def test_each_reason_is_named():
     assert busy_reasons(bare, 0.4, GateLimits()) == ()
 
 
-async def test_attempts_are_kept_apart_by_the_rest_of_the_pause(rests):
+async def test_cool_down_waits_for_the_rest_of_the_pause(pauses):
     limits, halted = GateLimits(cool_down_s=0.5), asyncio.Event()
     assert await cool_down(limits, None, halted) == 0
     await cool_down(limits, time.monotonic() - 5, halted)
-    assert rests == []
-    assert await cool_down(limits, time.monotonic() - 0.1, halted) >= rests[0] - 0.01
-    assert 0 < rests[0] <= 0.4
+    assert pauses == []
+    assert await cool_down(limits, time.monotonic() - 0.1, halted) >= pauses[0] - 0.01
+    assert 0 < pauses[0] <= 0.4
     halted.set()
     assert await cool_down(GateLimits(cool_down_s=60), time.monotonic(), halted) < 30

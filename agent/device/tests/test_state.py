@@ -25,7 +25,7 @@ from agent.protocol import Gpu
 SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
 
 
-def start_stranger(folder, name: str) -> int:
+def start_other_process(folder, name: str) -> int:
     """Start a process outside of our process tree that spins for 30 s; its parent has ended."""
     program = folder / name
     program.write_text(f"#!{sys.executable} -SE\n{SPIN}\n")
@@ -44,8 +44,8 @@ def poll(read, is_ready):
 
 
 @pytest.fixture
-def stranger(tmp_path):
-    pid = start_stranger(tmp_path, "spinner-7f3a")
+def other_process(tmp_path):
+    pid = start_other_process(tmp_path, "spinner-7f3a")
     yield "spinner-7f3a"
     os.kill(pid, signal.SIGKILL)
 
@@ -61,7 +61,7 @@ def test_a_snapshot_describes_this_machine_and_becomes_json():
     assert text["memory_total_bytes"] == begin.memory_total_bytes
 
 
-async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
+async def test_another_busy_process_contaminates_a_run_and_is_named(other_process):
     observer = Observer(every_s=0.5)
     observer.begin()
     own = await asyncio.create_subprocess_exec(
@@ -70,19 +70,21 @@ async def test_a_spinning_stranger_spoils_a_run_and_is_named(stranger):
     await own.wait()
     seen = await observer.end()
     (load,) = [item for item in seen.contaminations if item.code == ContaminationCode.OTHER_LOAD]
-    assert stranger in load.detail
+    assert other_process in load.detail
     names = {process.name for process in seen.after.processes}
-    assert stranger in names
+    assert other_process in names
     assert max(sample.own_cores for sample in seen.during) > 0.02
-    assert any(process.name == stranger for sample in seen.during for process in sample.processes)
+    assert any(
+        process.name == other_process for sample in seen.during for process in sample.processes
+    )
     json.dumps(seen.to_json())
 
 
-async def test_a_spinning_stranger_is_named_by_the_gate(stranger):
+async def test_the_gate_names_another_busy_process(other_process):
     await asyncio.sleep(0.3)
     result = await wait_until_idle(GateLimits(wait_s=1, max_load=0.2), asyncio.Event())
     assert not result.passed
-    assert stranger in result.reasons[0]
+    assert other_process in result.reasons[0]
 
 
 async def test_cpu_time_of_a_child_process_counts_as_the_agents_own():
@@ -105,10 +107,10 @@ async def test_cpu_time_of_a_child_process_counts_as_the_agents_own():
     assert read_counters().own_s - before.own_s > 0.9
 
 
-def test_a_process_with_the_attempts_mark_is_no_stranger(tmp_path, monkeypatch):
+def test_a_process_with_the_mark_of_the_attempt_is_not_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("WEB_PROFILE_ATTEMPT", "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f")
     since = read_counters()
-    pid = start_stranger(tmp_path, "escaped-7f3a")
+    pid = start_other_process(tmp_path, "escaped-7f3a")
     poll(lambda: read_stat(pid), lambda row: row.name == "escaped-7f3a" and row.cpu_s > 0.2)
     now = read_counters()
     named = [process.name for process in heavy_processes(since, now)]
@@ -127,7 +129,7 @@ async def test_a_long_run_keeps_a_bounded_number_of_samples(monkeypatch):
     assert [sample.at for sample in seen.during] == sorted(sample.at for sample in seen.during)
 
 
-def test_the_tree_of_a_process_is_found_with_and_without_the_kernels_help(monkeypatch):
+def test_the_process_tree_is_read_with_and_without_lists_of_children(monkeypatch):
     with subprocess.Popen(["sh", "-c", "sleep 5 & sleep 5; true"]) as shell:
         quick = poll(
             lambda: read_tree(shell.pid),
@@ -141,7 +143,7 @@ def test_the_tree_of_a_process_is_found_with_and_without_the_kernels_help(monkey
     assert sorted(row.name for row in quick.values()) == ["sh", "sleep", "sleep"]
 
 
-def test_the_process_table_holds_this_process():
+def test_the_process_table_contains_this_process():
     row = read_table()[os.getpid()]
     assert (row.parent, row.group) == (os.getppid(), os.getpgid(0))
     assert row.resident_bytes > 1 << 20
@@ -181,7 +183,7 @@ def test_clocks_governor_and_throttling_are_read(sysfs):
     assert sensors.read_throttle_counts() == {"core": 7, "package": 9}
 
 
-def test_the_hottest_plausible_sensor_is_told(tmp_path, monkeypatch):
+def test_the_hottest_plausible_sensor_is_read(tmp_path, monkeypatch):
     files = []
     for number, text in enumerate(("45000", "71500", "-273000", "none")):
         files.append(str(tmp_path / str(number)))
@@ -192,7 +194,7 @@ def test_the_hottest_plausible_sensor_is_told(tmp_path, monkeypatch):
     assert sensors.read_temperature_c() is None
 
 
-def test_without_a_driver_there_is_no_gpu_and_the_cause_is_told(monkeypatch):
+def test_without_a_driver_there_is_no_gpu_but_a_reason(monkeypatch):
     def fail():
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
@@ -203,7 +205,7 @@ def test_without_a_driver_there_is_no_gpu_and_the_cause_is_told(monkeypatch):
     reader.close()
 
 
-def test_a_gpu_is_read_even_if_its_driver_answers_not_all(monkeypatch):
+def test_a_gpu_is_read_if_its_driver_supports_only_some_readings(monkeypatch):
     def refuse(*_):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 

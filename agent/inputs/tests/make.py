@@ -16,28 +16,28 @@ from agent.inputs.prepare import (
 from agent.protocol.inputs import InputError
 
 
-def save(folder: Path, name: str, array: np.ndarray) -> FileSource:
+def save_npy(folder: Path, name: str, array: np.ndarray) -> FileSource:
     np.save(folder / name, array)
     return FileSource(folder / name)
 
 
-def one(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
+def load_prepared(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
     return np.load(folder / prepared.files[name], allow_pickle=False)
 
 
-def make(
+def prepare_one(
     folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
 ) -> np.ndarray:
     """Prepare one input for a compiled load_and_run and read it back."""
     out = folder / "out"
     out.mkdir(exist_ok=True)
     options = {"kind": "binary"} | options
-    return one(prepare_inputs([InputSpec("data", source)], None, out, **options), out)
+    return load_prepared(prepare_inputs([InputSpec("data", source)], None, out, **options), out)
 
 
-def refused(
+def expect_error(
     folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
 ) -> InputError:
     with pytest.raises(InputError) as caught:
-        make(folder, source, **options)
+        prepare_one(folder, source, **options)
     return caught.value

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.inputs.prepare import FileSource, InputSpec, LiteralSource, prepare_inputs
-from agent.inputs.tests.make import make, one, refused
+from agent.inputs.tests.make import expect_error, load_prepared, prepare_one
 from agent.protocol.inputs.json_inputs import LONGEST_JSON
 
 # pictures
@@ -24,11 +24,11 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
         b"P5\r\n4\v3\f255\n",
     ],
 )
-def test_every_legal_header_gives_the_same_pixels(header: bytes, tmp_path: Path) -> None:
+def test_all_valid_headers_give_the_same_pixels(header: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(header + bytes(range(12)))
-    made = make(tmp_path, FileSource(tmp_path / "a.pgm"))
+    made = prepare_one(tmp_path, FileSource(tmp_path / "a.pgm"))
     assert made.shape == (1, 3, 4, 1) and made.dtype == np.uint8
-    assert made.mean() == 5.5  # load_and_run's own reader makes 16.17 of the common header
+    assert made.mean() == 5.5  # the reader of load_and_run yields 16.17 for the usual header
     assert np.array_equal(made.ravel(), np.arange(12))
 
 
@@ -36,7 +36,7 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
     # the first pixel begins with the byte that begins a comment
     pixels = b"#" + bytes(range(1, 18))
     (tmp_path / "a.PPM").write_bytes(b"P6\n3 2\n255\n" + pixels)
-    made = make(tmp_path, FileSource(tmp_path / "a.PPM"))
+    made = prepare_one(tmp_path, FileSource(tmp_path / "a.PPM"))
     assert made.shape == (1, 2, 3, 3) and made.tobytes() == pixels
 
 
@@ -58,9 +58,9 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
         (b"P5" + b"#\n" * 100_000, "header"),
     ],
 )
-def test_a_broken_picture_is_refused(content: bytes, code: str, tmp_path: Path) -> None:
+def test_an_invalid_picture_is_rejected(content: bytes, code: str, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(content)
-    assert refused(tmp_path, FileSource(tmp_path / "a.pgm")).code == code
+    assert expect_error(tmp_path, FileSource(tmp_path / "a.pgm")).code == code
 
 
 # JSON
@@ -78,8 +78,10 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
     spec = InputSpec("ignored", FileSource(tmp_path / "a.json"))
     prepared = prepare_inputs([spec], None, tmp_path, kind="binary")
     assert list(prepared.files) == ["x", "y"]
-    assert np.array_equal(one(prepared, tmp_path, "x"), np.float32([[1, 2.5], [-3, 4000]]))
-    made = one(prepared, tmp_path, "y")
+    assert np.array_equal(
+        load_prepared(prepared, tmp_path, "x"), np.float32([[1, 2.5], [-3, 4000]])
+    )
+    made = load_prepared(prepared, tmp_path, "y")
     assert made.dtype == np.uint8 and made.tolist() == [0, 128, 255]
 
 
@@ -93,7 +95,7 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
         '{"x": 1}',
         '{"x": {"shape": [1], "type": "float32"}}',
         '{"x": {"shape": [2], "type": "float32", "raw": [1]}}',
-        '{"x": {"shape": [1], "type": "float32", "raw": [1, 2]}}',  # overruns memory otherwise
+        '{"x": {"shape": [1], "type": "float32", "raw": [1, 2]}}',  # buffer overrun
         '{"x": {"shape": [1], "type": "float16", "raw": [1]}}',
         '{"x": {"shape": [1], "type": ["float32"], "raw": [1]}}',
         '{"x": {"shape": [-1], "type": "float32", "raw": []}}',
@@ -111,31 +113,27 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
         '{"x": {"shape": [1], "type": "int32", "raw": [' + "9" * 5000 + "]}}",
         '{"x": {"shape": [1], "type": "int32", "raw": [1]}, "x": {}}',
         "[" * 100_000,
+        '{"\xff": 1}',  # not UTF-8
     ],
 )
-def test_a_wrong_json_file_is_refused(content: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(content)
-    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
+def test_an_invalid_json_file_is_rejected(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(content.encode("latin-1"))
+    assert expect_error(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
 
 
-def test_a_number_in_json_is_told_of_its_input_not_of_the_devices_file(tmp_path: Path) -> None:
+def test_an_error_of_json_names_the_input_and_not_the_file(tmp_path: Path) -> None:
     (tmp_path / "input-3.json").write_text('{"x": {"shape": [1], "type": "int8", "raw": [128]}}')
-    error = refused(tmp_path, FileSource(tmp_path / "input-3.json"))
+    error = expect_error(tmp_path, FileSource(tmp_path / "input-3.json"))
     assert error.text == 'Input "x": a number is out of the range of int8.'
 
 
 @pytest.mark.parametrize(
     ("shape", "raw"), [("[]", "[1]"), ("[0]", "[]"), ("[1,1,1,1,1,1,1,1]", "[1]")]
 )
-def test_json_shapes_without_numbers_are_refused(shape: str, raw: str, tmp_path: Path) -> None:
+def test_json_with_an_unsupported_shape_is_rejected(shape: str, raw: str, tmp_path: Path) -> None:
     content = f'{{"x": {{"shape": {shape}, "type": "int32", "raw": {raw}}}}}'
     (tmp_path / "a.json").write_text(content)
-    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "axes"
-
-
-def test_json_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(b'{"\xff": 1}')
-    assert refused(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
+    assert expect_error(tmp_path, FileSource(tmp_path / "a.json")).code == "axes"
 
 
 # literals
@@ -158,10 +156,10 @@ def test_json_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ("[[[[[[1.0]]]]]]", "float32", [[[[[[[1]]]]]]]),
     ],
 )
-def test_a_literal_has_load_and_runs_type_and_shape(
+def test_a_literal_has_the_type_and_shape_of_load_and_run(
     text: str, dtype: str, values: list, tmp_path: Path
 ) -> None:
-    made = make(tmp_path, LiteralSource(text))
+    made = prepare_one(tmp_path, LiteralSource(text))
     assert made.dtype == dtype and np.array_equal(made, np.array(values, dtype))
 
 
@@ -172,25 +170,25 @@ def test_a_literal_has_load_and_runs_type_and_shape(
         *("[]", "{1,3}", "3000000000", "1e-1", "1.5e400", "9" * 500, "[" * 6 + "]" * 5, "1e99999"),
     ],
 )
-def test_a_wrong_literal_is_refused(text: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, LiteralSource(text))
+def test_an_invalid_literal_is_rejected(text: str, tmp_path: Path) -> None:
+    error = expect_error(tmp_path, LiteralSource(text))
     assert error.code == "literal" and '"data"' in error.text
 
 
-def test_a_literal_that_is_too_large_is_told_as_it_was_typed(tmp_path: Path) -> None:
-    error = refused(tmp_path, LiteralSource("1,-1.50e999"))
+def test_the_error_for_a_large_literal_contains_it_as_typed(tmp_path: Path) -> None:
+    error = expect_error(tmp_path, LiteralSource("1,-1.50e999"))
     assert "-1.50e999 is out of the range of float32" in error.text
 
 
-def test_a_literal_of_too_many_axes_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, LiteralSource("[" * 7 + "1" + "]" * 7)).code == "axes"
+def test_a_literal_with_too_many_axes_is_rejected(tmp_path: Path) -> None:
+    assert expect_error(tmp_path, LiteralSource("[" * 7 + "1" + "]" * 7)).code == "axes"
 
 
-def test_json_that_would_take_the_agents_memory_is_to_be_given_as_npy(tmp_path: Path) -> None:
+def test_large_json_is_rejected_in_favour_of_npy(tmp_path: Path) -> None:
     count = LONGEST_JSON // 2 + 1
     raw = "0," * (count - 1) + "0"
     content = f'{{"a": {{"shape": [{count}], "type": "int8", "raw": [{raw}]}}}}'
     (tmp_path / "a.json").write_text(content)
-    error = refused(tmp_path, FileSource(tmp_path / "a.json"))
+    error = expect_error(tmp_path, FileSource(tmp_path / "a.json"))
     assert error.code == "too_large"
     assert error.text == '"a.json" is over 8 MiB; give large inputs as npy.'

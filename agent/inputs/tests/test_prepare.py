@@ -19,7 +19,7 @@ from agent.inputs.prepare import (
     model_inputs,
     prepare_inputs,
 )
-from agent.inputs.tests.make import make, one, refused, save
+from agent.inputs.tests.make import expect_error, load_prepared, prepare_one, save_npy
 from agent.protocol.inputs import InputError
 from agent.protocol.run_log import TensorInfo
 
@@ -34,48 +34,52 @@ def raw_npy(path: Path, header: str, body: bytes = b"") -> FileSource:
 
 @pytest.mark.parametrize("dtype", [">f4", ">i4", ">u2", "<f4", "|u1", "|i1", "<i2"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_any_order_becomes_little_endian_c_order(dtype: str, order: str, tmp_path: Path) -> None:
+def test_all_orders_become_little_endian_c_order(dtype: str, order: str, tmp_path: Path) -> None:
     array = np.asarray(np.arange(24).reshape(2, 3, 4), dtype=dtype, order=order)
-    source = save(tmp_path, "a.npy", array)
-    made = make(tmp_path, source)
+    source = save_npy(tmp_path, "a.npy", array)
+    made = prepare_one(tmp_path, source)
     assert np.array_equal(made, array) and made.dtype == np.dtype(dtype).newbyteorder("<")
     content = next((tmp_path / "out").iterdir()).read_bytes()
     assert content[:8] == b"\x93NUMPY\x01\x00" and b"'>" not in content[:128]
-    # all that a reader of its own may lean on: the body in C order after a header of 64 x n bytes
+    # readers other than numpy expect the body in C order after a header of 64 x n bytes
     native = array.astype(array.dtype.newbyteorder("<"))
     assert content[128:] == native.tobytes(order="C")
 
 
-def test_a_large_array_is_converted_a_part_at_a_time(tmp_path: Path) -> None:
+def test_a_large_array_is_converted_in_parts(tmp_path: Path) -> None:
     array = np.asfortranarray(np.arange(3_000_000, dtype=">i4").reshape(3, 1000, 1000))
-    assert np.array_equal(make(tmp_path, save(tmp_path, "a.npy", array)), array)
+    assert np.array_equal(prepare_one(tmp_path, save_npy(tmp_path, "a.npy", array)), array)
 
 
 def test_a_canonical_file_is_not_copied(tmp_path: Path) -> None:
-    source = save(tmp_path, "a.npy", np.zeros((2, 3), np.float32))
-    make(tmp_path, source)
+    source = save_npy(tmp_path, "a.npy", np.zeros((2, 3), np.float32))
+    prepare_one(tmp_path, source)
     assert (tmp_path / "out" / "input_0.npy").samefile(source.path)
 
 
 def test_a_file_of_format_2_becomes_format_1(tmp_path: Path) -> None:
     with (tmp_path / "a.npy").open("wb") as file:
         np.lib.format.write_array(file, np.arange(6, dtype=np.int32), version=(2, 0))
-    make(tmp_path, FileSource(tmp_path / "a.npy"))
+    prepare_one(tmp_path, FileSource(tmp_path / "a.npy"))
     assert (tmp_path / "out" / "input_0.npy").read_bytes()[6:8] == b"\x01\x00"
 
 
 @pytest.mark.parametrize("dtype", ["f2", "i8", "u4", "?"])
-def test_types_that_only_the_wheel_reads(dtype: str, tmp_path: Path) -> None:
-    source = save(tmp_path, "a.npy", np.ones(3, dtype))
-    error = refused(tmp_path, source)
+def test_some_types_are_rejected_for_binaries_only(dtype: str, tmp_path: Path) -> None:
+    source = save_npy(tmp_path, "a.npy", np.ones(3, dtype))
+    error = expect_error(tmp_path, source)
     assert error.code == "dtype" and "compiled load_and_run" in error.text
-    assert make(tmp_path, source, kind="wheel").dtype == np.dtype(dtype)
+    assert prepare_one(tmp_path, source, kind="wheel").dtype == np.dtype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "u8", "c8"])
-def test_types_that_megengine_has_not_are_refused_everywhere(dtype: str, tmp_path: Path) -> None:
-    source = save(tmp_path, "a.npy", np.ones(3, dtype))
-    assert refused(tmp_path, source).code == refused(tmp_path, source, kind="wheel").code == "dtype"
+def test_types_that_megengine_lacks_are_rejected(dtype: str, tmp_path: Path) -> None:
+    source = save_npy(tmp_path, "a.npy", np.ones(3, dtype))
+    assert (
+        expect_error(tmp_path, source).code
+        == expect_error(tmp_path, source, kind="wheel").code
+        == "dtype"
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,30 +108,30 @@ def test_types_that_megengine_has_not_are_refused_everywhere(dtype: str, tmp_pat
         ("-" * 5000 + "1", "header"),
     ],
 )
-def test_a_lying_header_is_refused(header: str, code: str, tmp_path: Path) -> None:
-    assert refused(tmp_path, raw_npy(tmp_path / "a.npy", header, b"\0" * 4)).code == code
+def test_an_invalid_header_is_rejected(header: str, code: str, tmp_path: Path) -> None:
+    assert expect_error(tmp_path, raw_npy(tmp_path / "a.npy", header, b"\0" * 4)).code == code
 
 
-def test_a_missing_file_and_a_folder_are_refused_without_a_path(tmp_path: Path) -> None:
+def test_errors_for_missing_files_and_folders_contain_no_path(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
     for name in ("none.npy", "folder.npy", "none.json", "none.ppm"):
-        error = refused(tmp_path, FileSource(tmp_path / name))
+        error = expect_error(tmp_path, FileSource(tmp_path / name))
         assert error.code == "unreadable" and str(tmp_path) not in error.text
 
 
 # random
 
 
-def test_random_numbers_are_always_the_same(tmp_path: Path) -> None:
-    made = make(tmp_path, RandomSource((2, 3), "float32", seed=7))
-    assert np.array_equal(made, make(tmp_path, RandomSource((2, 3), "float32", seed=7)))
-    assert not np.array_equal(made, make(tmp_path, RandomSource((2, 3), "float32", seed=8)))
-    # written down: a benchmark of today must be repeatable after an update of numpy
+def test_random_numbers_depend_only_on_the_seed_and_the_name(tmp_path: Path) -> None:
+    made = prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7))
+    assert np.array_equal(made, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7)))
+    assert not np.array_equal(made, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=8)))
+    # benchmarks must be repeatable after an update of numpy
     assert [f"{value:.6f}" for value in made.ravel()[:3]] == ["0.610170", "0.881136", "0.796578"]
     specs = [InputSpec(name, RandomSource((2, 3), "float32", seed=7)) for name in ("data", "other")]
     prepared = prepare_inputs(specs, None, tmp_path, kind="binary")
-    assert np.array_equal(one(prepared, tmp_path), made)
-    assert not np.array_equal(one(prepared, tmp_path, "other"), made)
+    assert np.array_equal(load_prepared(prepared, tmp_path), made)
+    assert not np.array_equal(load_prepared(prepared, tmp_path, "other"), made)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +147,10 @@ def test_random_numbers_are_always_the_same(tmp_path: Path) -> None:
         ("bool", 0, 1),
     ],
 )
-def test_random_numbers_lie_in_their_range(
+def test_random_numbers_cover_their_range(
     dtype: str, lowest: int, highest: int, tmp_path: Path
 ) -> None:
-    made = make(tmp_path, RandomSource((50_000,), dtype), kind="wheel")
+    made = prepare_one(tmp_path, RandomSource((50_000,), dtype), kind="wheel")
     assert made.dtype == dtype
     if dtype.startswith("float"):
         assert made.min() >= 0 and made.max() < 1 and 0.49 < made.astype("f8").mean() < 0.51
@@ -167,18 +171,18 @@ def test_random_numbers_lie_in_their_range(
         (RandomSource((1 << 40,), "float32"), "too_large"),
     ],
 )
-def test_random_numbers_without_shape_type_or_room_are_refused(
+def test_invalid_random_inputs_are_rejected(
     source: RandomSource, code: str, tmp_path: Path
 ) -> None:
-    assert refused(tmp_path, source).code == code
+    assert expect_error(tmp_path, source).code == code
 
 
-def test_a_disk_that_is_full_is_no_fault_of_the_input(
+def test_a_full_disk_is_not_reported_as_an_input_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
     with pytest.raises(OSError, match="No space left"):
-        make(tmp_path, RandomSource((2000,), "float32"))
+        prepare_one(tmp_path, RandomSource((2000,), "float32"))
 
 
 # batches
@@ -187,22 +191,22 @@ def test_a_disk_that_is_full_is_no_fault_of_the_input(
 @pytest.mark.parametrize(
     ("batch", "rows"), [(1, [0]), (2, [0, 1]), (3, [0, 1, 0]), (5, [0, 1, 0, 1, 0])]
 )
-def test_a_batch_repeats_or_cuts_what_was_given(
+def test_a_batch_size_repeats_or_cuts_the_input(
     batch: int, rows: list[int], tmp_path: Path
 ) -> None:
     array = np.asfortranarray(np.arange(6, dtype=">f4").reshape(2, 3))
-    source = save(tmp_path, "a.npy", array)
-    assert np.array_equal(make(tmp_path, source, batch=batch), array[rows])
-    assert np.array_equal(make(tmp_path, source, batch=batch, kind="wheel"), array[rows])
+    source = save_npy(tmp_path, "a.npy", array)
+    assert np.array_equal(prepare_one(tmp_path, source, batch=batch), array[rows])
+    assert np.array_equal(prepare_one(tmp_path, source, batch=batch, kind="wheel"), array[rows])
 
 
-def test_a_batch_counts_for_random_numbers_too(tmp_path: Path) -> None:
-    assert make(tmp_path, RandomSource((2, 3), "float32"), batch=7).shape == (7, 3)
+def test_a_batch_size_applies_to_random_numbers(tmp_path: Path) -> None:
+    assert prepare_one(tmp_path, RandomSource((2, 3), "float32"), batch=7).shape == (7, 3)
 
 
-def test_a_batch_without_room_is_refused(tmp_path: Path) -> None:
-    source = save(tmp_path, "a.npy", np.zeros((1, 1000), np.float32))
-    assert refused(tmp_path, source, batch=10_000_000).code == "too_large"
+def test_a_batch_size_above_the_free_space_is_rejected(tmp_path: Path) -> None:
+    source = save_npy(tmp_path, "a.npy", np.zeros((1, 1000), np.float32))
+    assert expect_error(tmp_path, source, batch=10_000_000).code == "too_large"
 
 
 # the model
@@ -222,37 +226,37 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
 
     filled = prepare(tmp_path, [data], fill_seed=1)
     assert list(filled.files) == ["data", "ids"]
-    assert one(filled, tmp_path, "ids").shape == (4,)
+    assert load_prepared(filled, tmp_path, "ids").shape == (4,)
     assert any("random numbers" in note for note in filled.notes)
 
 
-def test_a_batch_that_was_asked_for_is_not_noted(tmp_path: Path) -> None:
+def test_a_requested_batch_size_causes_no_note(tmp_path: Path) -> None:
     specs = [InputSpec("data", RandomSource()), InputSpec("ids", RandomSource((4, 1), "int32"))]
     (note,) = prepare(tmp_path, specs, batch=9).notes
     assert note == 'Input "ids" is {9,1}, the model was made for {4}.'
 
 
-def test_an_unknown_input_is_answered_with_those_of_the_model(tmp_path: Path) -> None:
+def test_an_unknown_input_is_rejected_with_the_inputs_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prepare(tmp_path, [InputSpec("dta", LiteralSource("1"))])
     assert caught.value.code == "unknown_input"
     assert "data float32 {2,3}, ids int32 {4}" in caught.value.text
 
 
-def test_another_type_is_refused_naming_both(tmp_path: Path) -> None:
+def test_a_wrong_type_is_rejected_with_both_types(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"int32 \{1\}, but the model wants float32 \{2,3\}"):
         prepare(tmp_path, [InputSpec("data", LiteralSource("1"))])
 
 
-def test_a_type_that_load_and_run_does_not_name_is_not_checked(tmp_path: Path) -> None:
+def test_an_input_whose_type_is_unknown_is_not_checked(tmp_path: Path) -> None:
     expected = model_inputs([TensorInfo("INPUT", "x", (2,), "")])
-    spec = InputSpec("x", save(tmp_path, "a.npy", np.zeros(2, np.float16)))
+    spec = InputSpec("x", save_npy(tmp_path, "a.npy", np.zeros(2, np.float16)))
     assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == ()
     with pytest.raises(InputError, match="does not name float16 and int64"):
         prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
 
 
-def test_an_input_given_twice_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_input_is_rejected(tmp_path: Path) -> None:
     twice = [InputSpec("data", LiteralSource("1.0"))] * 2
     with pytest.raises(InputError, match="given twice"):
         prepare(tmp_path, twice)
@@ -260,27 +264,27 @@ def test_an_input_given_twice_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a;b", "a\nb", "x" * 201])
-def test_a_name_that_load_and_run_would_split_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_name_that_load_and_run_would_split_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prepare_inputs([InputSpec(name, LiteralSource("1"))], None, tmp_path, kind="binary")
     assert caught.value.code == "name" and "\n" not in caught.value.text
 
 
-def test_files_that_are_there_already_are_kept(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "input_0.npy").write_text("mine")
     prepared = prepare_inputs([InputSpec("a", LiteralSource("1"))], None, tmp_path, kind="binary")
     assert prepared.files == {"a": "input_1.npy"}
     assert (tmp_path / "input_0.npy").read_text() == "mine"
 
 
-def test_numbers_that_are_none_are_noted_for_a_binary(tmp_path: Path) -> None:
-    source = save(tmp_path, "a.npy", np.float32([1, np.nan, -np.inf]))
+def test_nan_and_infinity_cause_a_note_for_binaries(tmp_path: Path) -> None:
+    source = save_npy(tmp_path, "a.npy", np.float32([1, np.nan, -np.inf]))
     (tmp_path / "out").mkdir()
     prepared = prepare_inputs([InputSpec("a", source)], None, tmp_path / "out", kind="binary")
     assert prepared.notes == ('Input "a" holds NaN or infinity in 2 of 3 numbers.',)
 
 
-def test_a_big_file_is_not_held_in_memory(tmp_path: Path) -> None:
+def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
     code = f"""
 import resource
 from pathlib import Path

@@ -40,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
         os.umask(before)
 
 
-def test_a_built_agent_runs_alone_and_is_the_same_each_time(built, tmp_path: Path):
+def test_a_built_agent_runs_and_is_reproducible(built, tmp_path: Path):
     _, manifest = built
     again = build(tmp_path, CACHE, [MACHINE])
     assert manifest["files"] == again["files"]
@@ -64,14 +64,14 @@ def test_a_built_agent_runs_alone_and_is_the_same_each_time(built, tmp_path: Pat
     assert done.stdout.strip()
 
 
-def test_anybody_may_read_it_whoever_built_it(built):
-    # an image is built by root, and the site in it is another user
+def test_built_files_are_readable_for_all_users(built):
+    # root builds the image, and the site runs as another user
     files = [path for path in built[0].iterdir() if path.is_file()]
     assert {path.suffix for path in files} == {".json", ".whl", ".pyz"}
     assert [path.name for path in files if path.stat().st_mode & 0o044 != 0o044] == []
 
 
-def test_it_holds_neither_tests_nor_anything_of_the_server(built):
+def test_a_built_agent_contains_no_tests_and_no_server_code(built):
     folder, manifest = built
     with zipfile.ZipFile(folder / manifest["files"][KIND]["name"]) as bundle:
         names = bundle.namelist()
@@ -81,7 +81,7 @@ def test_it_holds_neither_tests_nor_anything_of_the_server(built):
     assert "site/agent/protocol/options.json" in names
 
 
-def test_what_is_built_already_is_not_built_again(tmp_path: Path):
+def test_existing_files_are_not_built_again(tmp_path: Path):
     made = build(tmp_path, CACHE, [MACHINE])
     path = tmp_path / made["files"][KIND]["name"]
     before = path.stat().st_mtime_ns
@@ -94,7 +94,7 @@ def test_what_is_built_already_is_not_built_again(tmp_path: Path):
     assert not (tmp_path / "old.pyz").exists()
 
 
-def test_a_device_that_packages_lack_is_named_and_the_others_are_built(tmp_path: Path):
+def test_an_unsupported_architecture_is_reported_and_the_others_are_built(tmp_path: Path):
     made = build(tmp_path, CACHE, [MACHINE, "mips"])
     assert set(made["files"]) == {KIND}
     assert list(made["missing"]) == [KIND.replace(MACHINE, "mips")]
@@ -103,7 +103,7 @@ def test_a_device_that_packages_lack_is_named_and_the_others_are_built(tmp_path:
     assert not (tmp_path / "none" / "manifest.json").exists()
 
 
-def test_a_file_for_another_python_says_which_one_it_needs(built, tmp_path: Path):
+def test_a_file_for_another_python_names_the_version_it_needs(built, tmp_path: Path):
     folder, manifest = built
     other = tmp_path / "other.pyz"
     with (

@@ -20,11 +20,11 @@ import pytest
 from agent.install import install
 from agent.tests.http_sites import HttpSite, serving
 
-#: not that of the virtual environment: it may go before the agent does
+#: not the Python of the virtual environment, which may be removed
 PYTHON = sys._base_executable
 KIND = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
-#: enrols as the agent does, as far as the script can tell
-MAIN = """
+#: a fake agent that can enrol
+FAKE_AGENT = """
 import os, pathlib, sys
 words = sys.argv[1:]
 config = pathlib.Path(words[words.index("--config") + 1])
@@ -44,7 +44,7 @@ time.sleep(60)
 """
 
 
-def bundle(main: str = MAIN) -> bytes:
+def bundle(main: str = FAKE_AGENT) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         file.writestr("__main__.py", main)
@@ -103,7 +103,7 @@ def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
     }
 
 
-def test_twice_is_as_once_and_spends_no_code(site: BundleSite, home: Path, capfd):
+def test_a_second_installation_needs_no_code(site: BundleSite, home: Path, capfd):
     run(site, home)
     site.requested_paths.clear()
     assert run(site, home, code="") == 0
@@ -111,16 +111,16 @@ def test_twice_is_as_once_and_spends_no_code(site: BundleSite, home: Path, capfd
     assert "/agent/a.pyz" not in site.requested_paths
 
 
-def test_a_token_that_was_revoked_is_replaced_by_a_new_code(site: BundleSite, home: Path, capfd):
+def test_a_new_code_replaces_a_revoked_token(site: BundleSite, home: Path, capfd):
     run(site, home)
     site.token = "mgw_another"
     assert run(site, home) == 0
     assert "--force" in capfd.readouterr().out
 
 
-def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Path):
+def test_a_newer_agent_replaces_the_old_one(site: BundleSite, home: Path):
     run(site, home)
-    site.content = bundle(MAIN + "# newer")
+    site.content = bundle(FAKE_AGENT + "# newer")
     assert run(site, home, code="") == 0
     assert (home / "agent.pyz").read_bytes() == site.content
 
@@ -136,7 +136,9 @@ def test_a_newer_agent_takes_the_place_of_the_old_one(site: BundleSite, home: Pa
         ({}, ("--server", ""), "give --server"),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wrong, words, message):
+def test_a_failed_installation_reports_the_error_and_leaves_no_configuration(
+    site, home, capfd, wrong, words, message
+):
     for name, value in wrong.items():
         setattr(site, name, value)
     assert run(site, home, *words) == 1
@@ -144,9 +146,7 @@ def test_what_is_wrong_is_told_and_nothing_half_made_runs(site, home, capfd, wro
     assert not (home / "agent.toml").exists()
 
 
-def test_a_device_of_another_site_is_not_taken_over_by_accident(
-    site: BundleSite, home: Path, capfd
-):
+def test_a_device_of_another_site_is_replaced_only_with_force(site: BundleSite, home: Path, capfd):
     run(site, home)
     (home / "agent.toml").write_text('server = "https://other.example.org"\n')
     assert run(site, home) == 1
@@ -161,7 +161,7 @@ def test_a_device_of_another_site_is_not_taken_over_by_accident(
         ("version_of", lambda path: [0], "uv python install"),
     ],
 )
-def test_a_device_without_a_python_is_told_what_to_do(
+def test_the_error_without_a_supported_python_names_a_solution(
     site: BundleSite, home: Path, capfd, monkeypatch, name, value, message
 ):
     monkeypatch.setattr(install, name, value)
@@ -169,33 +169,33 @@ def test_a_device_without_a_python_is_told_what_to_do(
     assert message in capfd.readouterr().err
 
 
-def as_program(*words: str) -> None:
+def run_installer(*words: str) -> None:
     """Run the installer in a separate process, so that its children are not ours."""
     subprocess.run(
         [sys.executable, install.__file__, *words], check=True, stdout=subprocess.DEVNULL
     )
 
 
-def test_it_starts_and_stops_its_own_process_only(site: BundleSite, home: Path):
+def test_the_installer_starts_and_stops_only_its_own_process(site: BundleSite, home: Path):
     where = ("--home", str(home))
     words = ("--server", site.url, "--code", "good", "--no-service", "--no-measure", "--start")
-    as_program(*words, *where)
+    run_installer(*words, *where)
     first = int((home / "launch.pid").read_text())
     assert install.is_ours(first, str(home))
-    as_program(*words, *where)
+    run_installer(*words, *where)
     second = int((home / "launch.pid").read_text())
     assert second != first
     assert not install.is_ours(first, str(home))
-    # a number that belongs to somebody else now
+    # the pid of another process
     (home / "launch.pid").write_text(str(os.getpid()))
     install.stop_process(str(home))
     (home / "launch.pid").write_text(str(second))
-    as_program("--uninstall", *where)
+    run_installer("--uninstall", *where)
     assert not home.exists()
     assert not install.is_ours(second, str(home))
 
 
-def test_it_removes_no_folder_that_is_not_its_own(tmp_path: Path, capfd):
+def test_uninstall_keeps_a_folder_without_an_agent(tmp_path: Path, capfd):
     (tmp_path / "thesis.tex").touch()
     assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
     assert "there is no agent in" in capfd.readouterr().err
@@ -216,7 +216,9 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return notes
 
 
-def test_a_unit_is_written_and_removed_again(site: BundleSite, home: Path, systemd: Path, tmp_path):
+def test_a_systemd_unit_is_installed_and_removed(
+    site: BundleSite, home: Path, systemd: Path, tmp_path
+):
     words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
     assert install.main([*words, "--start"]) == 0
     unit = tmp_path / "config" / "systemd" / "user" / install.SERVICE
@@ -253,7 +255,7 @@ def other_user() -> str:
     return "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 
 
-def test_as_root_it_enrols_and_starts_as_the_given_user(site, home, as_root, capfd):
+def test_root_installs_and_starts_the_agent_as_the_given_user(site, home, as_root, capfd):
     user = other_user()
     assert run(site, home, "--start", "--user", user) == 0
     output = capfd.readouterr().out
@@ -270,13 +272,15 @@ def test_as_root_it_enrols_and_starts_as_the_given_user(site, home, as_root, cap
         install.stop_process(str(home))
 
 
-def test_as_root_it_stays_with_the_user_of_before(site, home, as_root, systemd, monkeypatch, capfd):
+def test_a_second_installation_by_root_keeps_the_user(
+    site, home, as_root, systemd, monkeypatch, capfd
+):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     user = other_user()
     words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
     assert install.main([*words, "--user", user]) == 0
     assert f"\nUser={user}\n" in as_root.read_text()
-    site.content = bundle(MAIN + "# newer")
+    site.content = bundle(FAKE_AGENT + "# newer")
     site.token = "mgw_another"
     capfd.readouterr()
     assert install.main(words) == 0
@@ -285,7 +289,7 @@ def test_as_root_it_stays_with_the_user_of_before(site, home, as_root, systemd, 
 
 
 @pytest.mark.parametrize("words", [("--user", "root"), ("--user", "no-such-user")])
-def test_as_root_it_works_in_no_folder_of_another_user(site, home, as_root, capfd, words):
+def test_root_does_not_install_into_a_folder_of_another_user(site, home, as_root, capfd, words):
     home.mkdir()
     os.chown(home, pwd.getpwnam(other_user()).pw_uid, -1)
     assert run(site, home, *words) == 1
@@ -295,7 +299,7 @@ def test_as_root_it_works_in_no_folder_of_another_user(site, home, as_root, capf
     assert site.requested_paths == []
 
 
-def test_a_python_that_the_user_cannot_run_is_told(site, home, as_root, capfd, monkeypatch):
+def test_a_python_that_the_user_cannot_run_is_an_error(site, home, as_root, capfd, monkeypatch):
     versions = iter([[3, 11, 2], [0]])
     monkeypatch.setattr(install, "version_of", lambda path: next(versions))
     assert run(site, home, "--user", other_user()) == 1
@@ -304,7 +308,7 @@ def test_a_python_that_the_user_cannot_run_is_told(site, home, as_root, capfd, m
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 7), (b"\n", 3)])
-def test_a_question_is_asked_at_the_terminal(answer: bytes, code: int):
+def test_the_answer_to_a_question_is_read_from_the_terminal(answer: bytes, code: int):
     child, terminal = pty.fork()
     if not child:
         os._exit(7 if install.ask("Install it? ") else 3)
@@ -319,7 +323,7 @@ def test_only_root_can_choose_a_user(site, home, monkeypatch, capfd):
     assert "only root" in capfd.readouterr().err
 
 
-def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path: Path):
+def test_write_file_replaces_a_link_instead_of_following_it(tmp_path: Path):
     victim = tmp_path / "victim"
     victim.write_text("untouched")
     for name in ("file", "file.new"):
@@ -330,7 +334,7 @@ def test_a_link_in_the_way_of_a_file_is_not_followed(tmp_path: Path):
     assert not (tmp_path / "file").is_symlink()
 
 
-def test_an_old_python_can_read_the_script_and_the_first_module():
+def test_python_3_8_can_parse_the_installer_and_the_first_module():
     for name in ("install.py", "start.py"):
         source = (Path(install.__file__).parent / name).read_text()
         ast.parse(source, feature_version=(3, 8))

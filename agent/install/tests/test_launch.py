@@ -14,8 +14,8 @@ import pytest
 from agent.install import launch
 from agent.install.update import EXIT_CODE, HOME_VARIABLE
 
-#: what an agent does when it is welcomed, and then works until it is stopped
-WELCOMED = """
+#: an agent that connects and works until it is stopped
+WORKING_AGENT = """
 import os, pathlib, signal, sys, time
 home = pathlib.Path(os.environ["MGW_AGENT_HOME"])
 (home / "trial").unlink(missing_ok=True)
@@ -65,28 +65,28 @@ def stop(process: "subprocess.Popen[bytes]") -> int:
     return process.wait(20)
 
 
-def test_the_numbers_and_names_are_those_of_the_agent():
+def test_the_exit_code_and_variable_are_those_of_the_agent():
     assert launch.REPLACED == EXIT_CODE
     assert HOME_VARIABLE in Path(launch.__file__).read_text()
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
-def test_it_ends_as_the_agent_ends(home: Home, code: int):
+def test_the_launcher_exits_with_the_exit_code_of_the_agent(home: Home, code: int):
     home.put("agent.pyz", NOTE % "one" + f"raise SystemExit({code})")
     assert home.start().wait(20) == code
     assert home.seen() == ["one"]
 
 
-def test_a_signal_ends_both(home: Home):
-    home.put("agent.pyz", WELCOMED % "one")
+def test_sigterm_ends_the_launcher_and_the_agent(home: Home):
+    home.put("agent.pyz", WORKING_AGENT % "one")
     process = home.start()
     home.wait_for(1)
     assert stop(process) == 0
 
 
-def test_a_new_agent_that_is_welcomed_stays(home: Home):
-    home.put("agent.before.pyz", WELCOMED % "old")
-    home.put("agent.pyz", WELCOMED % "new")
+def test_a_new_agent_that_connects_is_kept(home: Home):
+    home.put("agent.before.pyz", WORKING_AGENT % "old")
+    home.put("agent.pyz", WORKING_AGENT % "new")
     home.put("trial", "")
     process = home.start()
     home.wait_for(1)
@@ -101,21 +101,21 @@ def test_a_new_agent_that_is_welcomed_stays(home: Home):
     ["raise SystemExit(1)", "not python at all", "import time\ntime.sleep(60)", ""],
     ids=["fails", "unreadable", "hangs", "ends"],
 )
-def test_a_broken_new_agent_gives_way_to_the_one_before(home: Home, broken: str):
-    home.put("agent.before.pyz", WELCOMED % "old")
+def test_a_broken_new_agent_is_replaced_by_the_previous_one(home: Home, broken: str):
+    home.put("agent.before.pyz", WORKING_AGENT % "old")
     home.put("agent.pyz", broken)
     home.put("trial", "")
     process = home.start(trial_s=0.5)
     home.wait_for(1)
     assert home.seen() == ["old"]
     assert stop(process) == 0
-    assert (home.path / "agent.pyz").read_text() == WELCOMED % "old"
+    assert (home.path / "agent.pyz").read_text() == WORKING_AGENT % "old"
     refused = json.loads((home.path / "refused.json").read_text())
     assert refused["times"] == 1
     assert 3500 < refused["until"] - time.time() < 3700
 
 
-def test_a_version_that_fails_again_is_left_alone_for_longer(home: Home):
+def test_each_failure_of_a_version_prolongs_its_pause(home: Home):
     home.put("agent.before.pyz", "")
     for times in (1, 2, 3):
         home.put("agent.pyz", "raise SystemExit(1)")
@@ -127,7 +127,7 @@ def test_a_version_that_fails_again_is_left_alone_for_longer(home: Home):
     assert refused["until"] - time.time() > 3 * 3600
 
 
-def test_an_agent_that_replaced_itself_is_started_again(home: Home):
+def test_an_updated_agent_is_started(home: Home):
     replace = (
         NOTE % "old"
         + "home = os.environ['MGW_AGENT_HOME']\n"
@@ -137,7 +137,7 @@ def test_an_agent_that_replaced_itself_is_started_again(home: Home):
         + f"raise SystemExit({EXIT_CODE})\n"
     )
     home.put("agent.pyz", replace)
-    home.put("next", WELCOMED % "new")
+    home.put("next", WORKING_AGENT % "new")
     process = home.start()
     home.wait_for(2)
     assert home.seen() == ["old", "new"]

@@ -11,10 +11,10 @@ from pathlib import Path
 from testdata import DATA
 
 FOLDER = Path(__file__).resolve().parents[1]
-TIMEOUT_S = 300  # a hang, on a machine that does much else
+TIMEOUT_S = 300  # for busy machines
 
 
-class Forks:
+class ForkServer:
     """An interpreter that has imported MegEngine and forks for each run.
 
     The import takes ten times as long as the run of a small model. Runs do not influence each
@@ -23,7 +23,7 @@ class Forks:
 
     def __init__(self, python: str) -> None:
         self._process = subprocess.Popen(
-            [*_limited(python), "-c", _FORKS, str(FOLDER), str(TIMEOUT_S)],
+            [*_limited(python), "-c", _FORK_SERVER, str(FOLDER), str(TIMEOUT_S)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -53,15 +53,15 @@ class Forks:
 class Runner:
     """Runs load_and_run like the agent, in an empty folder, with a memory limit."""
 
-    def __init__(self, python: str, folder: Path, forks: Forks) -> None:
-        self.python, self.folder, self._forks = python, folder, forks
+    def __init__(self, python: str, folder: Path, fork_server: ForkServer) -> None:
+        self.python, self.folder, self._fork_server = python, folder, fork_server
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._forks.run(arguments, self.folder)
+        return self._fork_server.run(arguments, self.folder)
 
     def script(self, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a script that may import load_and_run, as `python -c CODE ARGUMENTS` would."""
-        return self._forks.run(arguments, self.folder, code)
+        return self._fork_server.run(arguments, self.folder, code)
 
     def in_new_interpreter(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run load_and_run in a new interpreter, with the environment of the test."""
@@ -85,8 +85,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-#: under the runtime's Python; a run that hangs is ended by its alarm
-_FORKS = """
+#: program for the runtime's Python; SIGALRM ends a run that hangs
+_FORK_SERVER = """
 import json, os, signal, sys, traceback
 folder, timeout_s = sys.argv[1], int(sys.argv[2])
 sys.path.append(os.path.dirname(folder))

@@ -16,7 +16,7 @@ from load_and_run.flags import FLAGS, parse, usage
         ["--iter=7", "m.mge", "--iter=3"],
     ],
 )
-def test_every_spelling_of_a_number_is_the_same(arguments: list[str]) -> None:
+def test_all_spellings_of_a_number_are_parsed(arguments: list[str]) -> None:
     flags, positional = parse(arguments)
     assert flags["iter"] == 3
     assert positional == ["m.mge"]
@@ -26,7 +26,7 @@ def test_every_spelling_of_a_number_is_the_same(arguments: list[str]) -> None:
     ("argument", "expected"),
     [("--cpu", True), ("--cpu=yes", True), ("--cpu=0", False), ("--nocpu", False)],
 )
-def test_bools(argument: str, expected: bool) -> None:
+def test_all_spellings_of_a_bool_are_parsed(argument: str, expected: bool) -> None:
     assert parse([argument])[0]["cpu"] is expected
 
 
@@ -36,7 +36,7 @@ def test_a_bool_never_takes_the_next_argument() -> None:
     assert positional == ["true", "m.mge"]
 
 
-def test_dashes_are_underscores() -> None:
+def test_dashes_in_flags_are_underscores() -> None:
     flags, _ = parse(["--warmup-iter=4", "--cpu-default"])
     assert (flags["warmup_iter"], flags["cpu_default"]) == (4, True)
 
@@ -45,7 +45,7 @@ def test_two_dashes_end_the_flags() -> None:
     assert parse(["--", "--iter=3"])[1] == ["--iter=3"]
 
 
-def test_without_arguments_the_defaults_of_load_and_run_hold() -> None:
+def test_without_arguments_flags_have_the_defaults_of_load_and_run() -> None:
     flags, positional = parse([])
     assert (flags["iter"], flags["warmup_iter"], flags["profile"], positional) == (10, 1, "", [])
 
@@ -64,28 +64,28 @@ def test_without_arguments_the_defaults_of_load_and_run_hold() -> None:
         (["--cpu=maybe"], "ERROR: illegal value 'maybe' specified for bool flag 'cpu'"),
     ],
 )
-def test_what_gflags_refuses_is_refused_in_its_words(arguments: list[str], message: str) -> None:
+def test_errors_have_the_messages_of_gflags(arguments: list[str], message: str) -> None:
     with pytest.raises(FlagError) as caught:
         parse(arguments)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("flag", ["iter", "warmup_iter"])
-def test_a_negative_count_is_refused_since_it_would_never_end(flag: str) -> None:
+def test_a_negative_count_is_rejected(flag: str) -> None:
     with pytest.raises(FlagError, match="must not be negative"):
         parse([f"--{flag}=-1"])
 
 
-def test_a_flag_at_the_end_misses_its_value() -> None:
+def test_a_flag_without_a_value_at_the_end_is_rejected() -> None:
     with pytest.raises(FlagError, match="flag '--iter' is missing its argument"):
         parse(["m.mge", "--iter"])
 
 
-def test_no_cannot_stand_before_a_number() -> None:
+def test_the_prefix_no_is_rejected_for_numbers() -> None:
     with pytest.raises(FlagError, match=r"boolean value \(noiter\) specified for int32"):
         parse(["--noiter"])
 
 
 @pytest.mark.parametrize("full", [True, False])
-def test_the_help_names_every_flag(full: bool) -> None:
+def test_the_help_contains_all_flags(full: bool) -> None:
     assert all(f"-{name} " in usage(full) for name in FLAGS)

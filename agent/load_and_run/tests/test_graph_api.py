@@ -12,13 +12,13 @@ import pytest
 from load_and_run import graph_child, graph_passes
 from load_and_run.errors import Failure
 
-from agent.load_and_run.tests.running import Forks
+from agent.load_and_run.tests.running import ForkServer
 
 pytestmark = pytest.mark.megengine
 
 PARENT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 60
-#: what each script starts with: the model, its flags and its inputs come from the command line
+#: start of each script; arguments: model, flags and inputs
 _START = """
 import json, os, sys
 sys.path.append(sys.argv[1])
@@ -68,7 +68,7 @@ _LITE = """
 """
 _NETWORK = """
     if flags.get("lite_first"):
-        import megenginelite  # as the program does for its version
+        import megenginelite  # load_and_run imports it to read its version
     from load_and_run.graph_network import GraphNetwork
     network = GraphNetwork(model, flags)
     if flags.get("profile"):
@@ -100,8 +100,8 @@ class Scripts:
     same process. Scripts that do not import MegEngine run in a fork that has megenginelite.
     """
 
-    def __init__(self, python: str, folder: Path, data: Path, forks: Forks) -> None:
-        self.python, self.folder, self.data, self._forks = python, folder, data, forks
+    def __init__(self, python: str, folder: Path, data: Path, fork_server: ForkServer) -> None:
+        self.python, self.folder, self.data, self._fork_server = python, folder, data, fork_server
         entries = json.loads((data / "models" / "models.json").read_text())
         self.inputs = {
             entry["name"]: {
@@ -115,7 +115,7 @@ class Scripts:
         path = model or str(self.data / "models" / f"{name}.mge")
         arguments = [str(PARENT), path, json.dumps(flags), json.dumps(self.inputs[name])]
         if body in (_LITE, _RANGE):
-            done = self._forks.run(arguments, self.folder, script)
+            done = self._fork_server.run(arguments, self.folder, script)
         else:
             home = str(self.folder / "home")
             done = subprocess.run(
@@ -140,11 +140,13 @@ class Scripts:
 
 
 @pytest.fixture
-def scripts(megengine_python: str, tmp_path: Path, testdata: Path, forks: Forks) -> Scripts:
-    return Scripts(megengine_python, tmp_path, testdata, forks)
+def scripts(
+    megengine_python: str, tmp_path: Path, testdata: Path, fork_server: ForkServer
+) -> Scripts:
+    return Scripts(megengine_python, tmp_path, testdata, fork_server)
 
 
-def test_only_flags_that_megenginelite_lacks_ask_for_a_pass() -> None:
+def test_only_flags_that_megenginelite_lacks_need_graph_passes() -> None:
     for flag in graph_passes.ONLY_PASSES:
         assert graph_passes.needed({flag: True})
     assert graph_passes.needed({"model_dump": "a.mge"})
@@ -154,19 +156,19 @@ def test_only_flags_that_megenginelite_lacks_ask_for_a_pass() -> None:
     assert not graph_passes.needed({"model_dump": "", "fuse_grain": False})
 
 
-def test_two_layouts_are_ignored_as_load_and_run_does() -> None:
+def test_two_layouts_are_ignored_as_in_load_and_run() -> None:
     both = {"enable_chwn4": True, "enable_nchw44": True}
     assert not graph_passes.needed(both)
     assert graph_passes.absorbed(dict(both, enable_ioc16=True)) >= set(both)
 
 
 @pytest.mark.exhaustive
-def test_optimize_for_inference_folds_batch_norm_and_fuses_only_what_is_asked(
+def test_optimize_for_inference_folds_batch_norm_and_fuses_on_request(
     scripts: Scripts,
 ) -> None:
     assert scripts.operators("resnet18")["BatchNormForward"] == 20
     answer = scripts(_TRANSFORM, "resnet18", optimize_for_inference=True)
-    assert answer["loaded"] == []  # all of it happened in the child
+    assert answer["loaded"] == []  # the child process has imported MegEngine
     folded = scripts.operators("resnet18", answer["path"])
     assert folded["BatchNormForward"] == 0
     assert (folded["ConvolutionForward"], folded["ConvBiasForward"]) == (20, 0)
@@ -199,7 +201,7 @@ def test_a_dumped_model_has_the_same_inputs_and_results(
         np.testing.assert_allclose(after, before, atol=1e-4)
 
 
-def test_fuse_grain_is_off_unless_asked_for(scripts: Scripts) -> None:
+def test_fuse_grain_is_off_by_default(scripts: Scripts) -> None:
     """Check the options that reach the library; the wheel's own default is on."""
     spied = """
     from load_and_run import graph_library as api
@@ -221,7 +223,7 @@ def test_fuse_grain_is_off_unless_asked_for(scripts: Scripts) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ioc16_makes_the_inside_half_and_leaves_inputs_and_outputs(scripts: Scripts) -> None:
+def test_ioc16_converts_inner_variables_to_float16(scripts: Scripts) -> None:
     before = scripts(_OPERATORS, "two_inputs")
     path = scripts(_TRANSFORM, "two_inputs", enable_ioc16=True)["path"]
     after = scripts(_OPERATORS, "two_inputs", path)
@@ -233,11 +235,13 @@ def test_ioc16_makes_the_inside_half_and_leaves_inputs_and_outputs(scripts: Scri
     np.testing.assert_allclose(half[0], plain[0], atol=0.02)
 
 
-def test_static_memory_is_that_of_the_graph_that_load_and_run_compiles(
+def test_static_memory_info_matches_the_graph_of_load_and_run(
     scripts: Scripts, testdata: Path
 ) -> None:
     answer = scripts(_TRANSFORM, "resnet18_opt", get_static_mem_info="/memory/plan")
-    assert answer["path"].endswith("resnet18_opt.mge")  # no pass was asked for
+    assert answer["path"].endswith(
+        "resnet18_opt.mge"
+    )  # without a pass the model is not written again
     folder = scripts.folder / "memory" / "plan"
     info = json.loads((folder / "StaticMemoryInfo.json").read_text())
     graph = json.loads((folder / "graph.json").read_text())
@@ -250,14 +254,14 @@ def test_static_memory_is_that_of_the_graph_that_load_and_run_compiles(
     assert sorted(path.name for path in scripts.folder.iterdir()) == ["memory"]
 
 
-def test_a_failure_in_the_child_keeps_the_words_of_the_library(scripts: Scripts) -> None:
+def test_an_error_in_the_child_has_the_message_of_the_library(scripts: Scripts) -> None:
     broken = str(scripts.data / "bad" / "models" / "flipped_64.mge")
     answer = scripts(_TRANSFORM, "tiny", broken, optimize_for_inference=True)
     assert answer["kind"] == "mgb::MegBrainError"
     assert "model verification failed" in answer["text"]
 
 
-def test_a_child_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_child_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_child, "_LAUNCH", "import os; os.kill(os.getpid(), 11)")
     with pytest.raises(Failure, match="graph passes was ended by SIGSEGV"):
         graph_child.run("passes", {}, str(tmp_path))
@@ -269,7 +273,7 @@ def test_a_child_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "dynamic_shape", "no_op", "quantized"])
-def test_the_graph_network_computes_what_megenginelite_does(scripts: Scripts, name: str) -> None:
+def test_the_graph_network_has_the_outputs_of_megenginelite(scripts: Scripts, name: str) -> None:
     names = scripts(_LITE, name)
     lite = scripts.arrays(names)
     answer = scripts(_NETWORK, name)
@@ -278,10 +282,10 @@ def test_the_graph_network_computes_what_megenginelite_does(scripts: Scripts, na
     for before, after in zip(lite, scripts.arrays(names), strict=True):
         assert before.dtype == after.dtype
         np.testing.assert_allclose(after, before, atol=1e-4)
-    assert not (scripts.folder / "home").exists()  # no cache of MegEngine's own
+    assert not (scripts.folder / "home").exists()  # MegEngine created no cache
 
 
-def test_the_profiled_graph_is_load_and_runs_plus_input_and_output(
+def test_the_profiled_graph_is_that_of_load_and_run_plus_input_and_output(
     scripts: Scripts, testdata: Path
 ) -> None:
     scripts(_NETWORK, "resnet18_opt", profile="p.json")
@@ -295,7 +299,7 @@ def test_the_profiled_graph_is_load_and_runs_plus_input_and_output(
 
 
 @pytest.mark.exhaustive
-def test_another_batch_size_runs(scripts: Scripts) -> None:
+def test_a_model_runs_with_another_batch_size(scripts: Scripts) -> None:
     names = scripts(_NETWORK, "resnet18_fbs1")["outputs"]
     (one,) = scripts.arrays(names)
     scripts(_NETWORK, "resnet18_fbs1", repeat=3)
@@ -305,7 +309,7 @@ def test_another_batch_size_runs(scripts: Scripts) -> None:
 
 
 @pytest.mark.exhaustive
-def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: Scripts) -> None:
+def test_fast_run_writes_and_reads_the_algorithm_cache(scripts: Scripts) -> None:
     file = scripts.folder / "cache.bin"
     run = {"fast_run": True, "fast_run_algo_policy": "cache.bin", "lite_first": True}
     assert scripts(_NETWORK, "two_inputs", **run)["lite"]
@@ -316,7 +320,7 @@ def test_fast_run_leaves_its_findings_in_the_file_and_reads_them_again(scripts: 
 
 
 @pytest.mark.exhaustive
-def test_mdl_applies_passes_and_writes_their_files_itself(scripts: Scripts) -> None:
+def test_mdl_applies_graph_passes_and_writes_their_files(scripts: Scripts) -> None:
     flags = {"optimize_for_inference": True, "model_dump": "m.mge", "get_static_mem_info": "mem"}
     answer = scripts(
         _NETWORK, "resnet18", **flags, copy_to_host=True, no_sanity_check=True, profile="p.json"
@@ -328,11 +332,11 @@ def test_mdl_applies_passes_and_writes_their_files_itself(scripts: Scripts) -> N
     assert (scripts.folder / "mem" / "StaticMemoryInfo.json").stat().st_size > 1000
 
 
-def test_a_range_that_holds_all_numbers_passes(scripts: Scripts) -> None:
+def test_values_within_the_range_pass(scripts: Scripts) -> None:
     assert scripts(_RANGE, "resnet18", range=10000) == "in range"
 
 
-def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
+def test_the_error_for_an_input_out_of_range_is_that_of_load_and_run(
     scripts: Scripts, testdata: Path
 ) -> None:
     answer = scripts(_RANGE, "resnet18_opt", range=0.001)
@@ -349,14 +353,14 @@ def test_an_input_out_of_range_is_named_as_load_and_run_names_it(
 
 
 @pytest.mark.exhaustive
-def test_with_mdl_the_range_is_that_of_the_optimized_graph(scripts: Scripts) -> None:
+def test_mdl_checks_the_range_in_the_optimized_graph(scripts: Scripts) -> None:
     """The first value above 1.2 is the variance of a BatchNorm, which --mdl folds."""
     flags = {"range": 1.2, "optimize_for_inference": True}
     assert "name:bn1.running_var" in scripts(_RANGE, "resnet18", **flags)["text"]
     assert "{ConvolutionForward}" in scripts(_RANGE, "resnet18", mdl=True, **flags)["text"]
 
 
-def test_weights_and_inner_variables_are_checked_too(scripts: Scripts) -> None:
+def test_the_range_of_weights_and_inner_variables_is_checked(scripts: Scripts) -> None:
     mask = "attention_mask"
     scripts.inputs["bert_tiny"].pop(mask)  # an input that is not given is zero
     answer = scripts(_RANGE, "bert_tiny", range=100)

@@ -32,7 +32,7 @@ def test_layout_and_byte_order_do_not_change_the_numbers(array: np.ndarray, tmp_
     np.testing.assert_array_equal(values, array)
 
 
-def test_several_npy_files(tmp_path: Path) -> None:
+def test_several_npy_files_are_parsed(tmp_path: Path) -> None:
     for name, number in (("a", 1), ("b", 2)):
         np.save(tmp_path / f"{name}.npy", np.full((2, 2), number, np.float32))
     entries = parse_input(f"x:{tmp_path}/a.npy;y:{tmp_path}/b.npy")
@@ -42,7 +42,7 @@ def test_several_npy_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x:1.0", "x:{2,3}", "x:a.json", "x:", "a.npy", "x:a.npy;"])
-def test_anything_but_a_name_and_an_npy_file_is_refused(text: str) -> None:
+def test_values_other_than_npy_files_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="write name:file.npy|failed to open"):
         parse_input(text)
 
@@ -61,46 +61,46 @@ def test_anything_but_a_name_and_an_npy_file_is_refused(text: str) -> None:
         ("no_such_file", "No such file"),
     ],
 )
-def test_a_file_that_cannot_be_mapped_is_refused(file: str, message: str) -> None:
+def test_an_invalid_npy_file_is_rejected(file: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_input(f"x:{DATA}/bad/inputs/{file}.npy")
     assert message in str(caught.value)
 
 
-def of(name: str, *shape: int, dtype: str = "float32") -> InputEntry:
+def make_entry(name: str, *shape: int, dtype: str = "float32") -> InputEntry:
     return InputEntry(name, np.zeros(shape, dtype))
 
 
 MODEL = [TensorSpec("data", "float32", [2, 3]), TensorSpec("mask", "float32", [2, 1])]
 
 
-def test_what_fits_gives_no_warning() -> None:
-    pairs, warnings = match([of("mask", 2, 1), of("data", 2, 3)], MODEL)
+def test_matching_inputs_cause_no_warning() -> None:
+    pairs, warnings = match([make_entry("mask", 2, 1), make_entry("data", 2, 3)], MODEL)
     assert [want.name for _, want in pairs] == ["mask", "data"]
     assert warnings == []
 
 
-def test_an_unknown_name_is_answered_with_what_the_model_wants() -> None:
+def test_an_unknown_name_is_rejected_with_the_inputs_of_the_model() -> None:
     with pytest.raises(InputError) as caught:
-        match([of("image", 2, 3)], MODEL)
+        match([make_entry("image", 2, 3)], MODEL)
     assert str(caught.value) == (
         'input "image" is not an input of the model; '
         "its inputs are: data float32 {2,3}, mask float32 {2,1}"
     )
     with pytest.raises(InputError, match="the model has no inputs"):
-        match([of("image", 2, 3)], [])
+        match([make_entry("image", 2, 3)], [])
 
 
-def test_another_type_is_refused_and_both_are_named() -> None:
+def test_a_wrong_type_is_rejected_with_both_types() -> None:
     with pytest.raises(InputError) as caught:
-        match([of("data", 1, 2, 3, dtype="int32")], MODEL)
+        match([make_entry("data", 1, 2, 3, dtype="int32")], MODEL)
     assert str(caught.value) == (
         'input "data" is given as int32 {1,2,3}, but the model wants float32 {2,3}'
     )
 
 
-def test_another_shape_a_missing_and_a_repeated_input_are_warned_of() -> None:
-    pairs, warnings = match([of("data", 4, 3), of("data", 1)], MODEL)
+def test_wrong_shapes_and_missing_or_repeated_inputs_cause_warnings() -> None:
+    pairs, warnings = match([make_entry("data", 4, 3), make_entry("data", 1)], MODEL)
     assert [entry.shape for entry, _ in pairs] == [(4, 3)]
     assert warnings == [
         'input "data" is {4,3}, the model was made for {2,3}',

@@ -14,7 +14,7 @@ V2 = struct.pack("<I", 28) + b"\x1c\0\0\0mgv2" + bytes(20)
     "content",
     [V2, V2 + b"more", b"MGBC" + bytes(30), b"mgb0001 " + bytes(30), b"packed_model" + bytes(9)],
 )
-def test_what_may_be_a_model_passes(content: bytes, tmp_path: Path) -> None:
+def test_possible_model_files_pass(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "m.mge"
     path.write_bytes(content)
     check_model(str(path))
@@ -34,7 +34,9 @@ def test_what_may_be_a_model_passes(content: bytes, tmp_path: Path) -> None:
         (b"mgbtest0" + bytes(30), "test case file"),
     ],
 )
-def test_what_is_no_model_is_named(content: bytes, message: str, tmp_path: Path) -> None:
+def test_the_error_names_the_kind_of_an_invalid_file(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "m.mge"
     path.write_bytes(content)
     with pytest.raises(ModelError) as caught:
@@ -42,7 +44,7 @@ def test_what_is_no_model_is_named(content: bytes, message: str, tmp_path: Path)
     assert message in str(caught.value)
 
 
-def test_a_missing_model_and_a_folder_are_named(tmp_path: Path) -> None:
+def test_a_missing_model_or_a_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="No such file"):
         check_model(str(tmp_path / "none.mge"))
     with pytest.raises(ModelError, match="is no file"):

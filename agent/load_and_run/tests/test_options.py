@@ -19,7 +19,7 @@ DATA_NPY = DATA / "inputs" / "two_inputs" / "data.npy"
 TWO_INPUTS = f"--input=data:{DATA_NPY};mask:{DATA / 'inputs' / 'two_inputs' / 'mask.npy'}"
 
 
-def done(run: Runner, *arguments: str) -> str:
+def run_successfully(run: Runner, *arguments: str) -> str:
     """Return the log of a run that must succeed."""
     ended = run(*arguments)
     assert ended.returncode == 0, ended.stderr
@@ -29,21 +29,21 @@ def done(run: Runner, *arguments: str) -> str:
 
 def graph(run: Runner, *arguments: str) -> dict:
     """Return the profile of a run."""
-    done(run, *arguments, "--iter=1", "--profile=p.json")
+    run_successfully(run, *arguments, "--iter=1", "--profile=p.json")
     return json.loads((run.folder / "p.json").read_text())
 
 
-def eight(run: Runner, values: np.ndarray) -> str:
+def eight_inputs(run: Runner, values: np.ndarray) -> str:
     """Return the argument that passes eight numbers to the model `tiny`."""
     np.save(run.folder / "eight.npy", values.astype(np.float32).reshape(1, 8))
     return "--input=data:eight.npy"
 
 
-def types(profile: dict) -> Counter:
+def operator_types(profile: dict) -> Counter:
     return Counter(operator["type"] for operator in profile["graph_exec"]["operator"].values())
 
 
-def nodes(profile: dict) -> set[str]:
+def comp_nodes(profile: dict) -> set[str]:
     """Return the names of the comp nodes that operators ran on."""
     names = (node for nodes in profile["profiler"]["device"].values() for node in nodes)
     return {re.findall(r'"([^"]+)"', name)[0] for name in names}
@@ -57,7 +57,7 @@ def best_ms(log: str) -> float:
     return float(re.findall(r" min=([\d.]+) ms", log)[0])
 
 
-def tensor(path: Path) -> tuple[str, np.ndarray]:
+def read_tensor(path: Path) -> tuple[str, np.ndarray]:
     """Read a tensor file like megengine.tools.compare_binary_iodump."""
     content = path.read_bytes()
     length, kind, axes = struct.unpack_from("<3I", content)
@@ -67,7 +67,7 @@ def tensor(path: Path) -> tuple[str, np.ndarray]:
     return name, np.frombuffer(content[12 + 4 * axes + length :], dtype).reshape(shape)
 
 
-def test_a_refused_option_is_one_line_and_exit_code_1(run: Runner) -> None:
+def test_an_unsupported_option_prints_one_line_and_exits_with_1(run: Runner) -> None:
     ended = run(model("tiny"), "--fitting")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
@@ -76,7 +76,7 @@ def test_a_refused_option_is_one_line_and_exit_code_1(run: Runner) -> None:
 
 
 def test_each_thread_runs_a_copy_and_writes_whole_lines(run: Runner) -> None:
-    log = done(run, model("tiny"), "--thread=3", "--iter=4", "--profile=p.json")
+    log = run_successfully(run, model("tiny"), "--thread=3", "--iter=4", "--profile=p.json")
     assert log.count("load model: ") == log.count("=== total time: ") == 3
     assert len(re.findall(r"\n\[[^]]+\] iter \d/4: e2e=[\d.]+ ms \(host=[\d.]+ ms\)", log)) == 12
     assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]
@@ -89,8 +89,10 @@ def test_a_failure_in_a_thread_ends_the_run(run: Runner) -> None:
 
 @pytest.mark.exhaustive
 def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
-    done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=a")
-    done(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=b", "--share_param_mem")
+    run_successfully(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=a")
+    run_successfully(
+        run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=b", "--share_param_mem"
+    )
     (first,) = (run.folder / "a").iterdir()
     assert first.read_bytes() == (run.folder / "b" / first.name).read_bytes()
 
@@ -98,14 +100,14 @@ def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
 def test_each_input_gets_its_own_file(run: Runner) -> None:
     mask = np.full((2, 1, 32, 32), 0.5, np.float32)
     np.save(run.folder / "mask.npy", mask)
-    done(
+    run_successfully(
         run,
         model("two_inputs"),
         f"--input=data:{DATA_NPY};mask:mask.npy",
         "--bin_io_dump=d",
         "--iter=0",
     )
-    dumped = [tensor(path) for path in (run.folder / "d").iterdir()]
+    dumped = [read_tensor(path) for path in (run.folder / "d").iterdir()]
     (mask,) = [array for name, array in dumped if "{Host2DeviceCopy}, name:mask," in name[:150]]
     (data,) = [array for name, array in dumped if "{Host2DeviceCopy}, name:data," in name[:150]]
     assert (mask == 0.5).all()
@@ -115,19 +117,19 @@ def test_each_input_gets_its_own_file(run: Runner) -> None:
 @pytest.mark.parametrize("mode", [[], ["--mdl"]], ids=["lite", "mdl"])
 def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> None:
     data = np.arange(-3.5, 4.5, dtype=np.float32)
-    values = eight(run, data)
-    done(run, model("tiny"), values, "--iter=2", "--bin_out_dump=new/o", *mode)
+    values = eight_inputs(run, data)
+    run_successfully(run, model("tiny"), values, "--iter=2", "--bin_out_dump=new/o", *mode)
     files = sorted((run.folder / "new" / "o").iterdir())
     assert [file.name for file in files] == ["run0-var11", "run1-var11", "run2-var11"]
     for file in files:
-        name, array = tensor(file)
+        name, array = read_tensor(file)
         assert name == "RELU"
         assert array.tolist() == [np.maximum(data * 2 + 1, 0).tolist()]
 
 
-def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:
-    values = eight(run, np.arange(1, 9))
-    done(run, model("tiny"), values, "--iter=0", "--io_dump=new/dump.txt")
+def test_text_dumps_are_written_to_a_file_stdout_or_stderr(run: Runner) -> None:
+    values = eight_inputs(run, np.arange(1, 9))
+    run_successfully(run, model("tiny"), values, "--iter=0", "--io_dump=new/dump.txt")
     text = (run.folder / "new" / "dump.txt").read_text()
     assert "var3 produced: name=data layout={1(8),8(1) Float32}" in text
     for more in ([], ["--profile=p.json"]):
@@ -138,7 +140,7 @@ def test_text_dumps_go_where_they_are_sent(run: Runner) -> None:
     assert all(line in to_stderr.stderr for line in text.splitlines())
 
 
-def test_a_dump_that_cannot_be_written_is_refused_before_the_run(run: Runner) -> None:
+def test_an_unwritable_dump_is_rejected_before_the_run(run: Runner) -> None:
     (run.folder / "file").write_text("")
     for flag in ("io_dump=file/a", "bin_out_dump=file", "model_dump=.", "bin_io_dump=file/d"):
         ended = run(model("tiny"), f"--{flag}", "--profile=p.json")
@@ -147,64 +149,70 @@ def test_a_dump_that_cannot_be_written_is_refused_before_the_run(run: Runner) ->
         assert not (run.folder / "p.json").exists()
 
 
-def test_a_dump_that_the_library_cannot_do_says_what_helps(run: Runner) -> None:
+def test_the_error_for_a_failed_dump_suggests_a_flag(run: Runner) -> None:
     ended = run(model("resnet18"), "--io_dump=d", "--iter=1", "--no_sanity_check")
     assert_died(ended, "mgb::MegBrainError", "add --optimize_for_inference")
 
 
 def test_the_cache_of_fast_run_is_written_and_used(run: Runner) -> None:
     fast = ("--fast_run", "--fast_run_algo_policy=new/cache", "--no_sanity_check", "--iter=1")
-    first = done(run, model("two_inputs"), TWO_INPUTS, *fast)
+    first = run_successfully(run, model("two_inputs"), TWO_INPUTS, *fast)
     cache = (run.folder / "new" / "cache").read_bytes()
     assert len(cache) > 500
-    second = min(warm_up_ms(done(run, model("two_inputs"), TWO_INPUTS, *fast)) for _ in range(2))
+    second = min(
+        warm_up_ms(run_successfully(run, model("two_inputs"), TWO_INPUTS, *fast)) for _ in range(2)
+    )
     assert second < warm_up_ms(first) / 3
     assert (run.folder / "new" / "cache").read_bytes() == cache
-    done(run, model("two_inputs"), TWO_INPUTS, *fast[1:])  # the cache alone
+    run_successfully(run, model("two_inputs"), TWO_INPUTS, *fast[1:])  # the cache alone
     assert (run.folder / "new" / "cache").read_bytes() == cache
 
 
 @pytest.mark.parametrize(
     "flag", ["full_run", "fast_run_shared_batch_size=1", "binary_equal_between_batch"]
 )
-def test_every_search_makes_another_cache(run: Runner, flag: str) -> None:
+def test_search_options_change_the_algorithm_cache(run: Runner, flag: str) -> None:
     common = (model("two_inputs"), TWO_INPUTS, "--iter=0", "--no_sanity_check")
-    done(run, *common, "--fast_run", "--fast_run_algo_policy=plain")
+    run_successfully(run, *common, "--fast_run", "--fast_run_algo_policy=plain")
     search = [f"--{flag}"] + ([] if flag == "full_run" else ["--fast_run"])
-    done(run, *common, *search, "--fast_run_algo_policy=other")
+    run_successfully(run, *common, *search, "--fast_run_algo_policy=other")
     plain, other = ((run.folder / name).read_bytes() for name in ("plain", "other"))
     assert other
     assert plain != other
 
 
-def test_reproducible_is_said_and_runs(run: Runner) -> None:
-    log = done(run, model("two_inputs"), TWO_INPUTS, "--reproducible", "--iter=1")
+def test_reproducible_is_logged(run: Runner) -> None:
+    log = run_successfully(run, model("two_inputs"), TWO_INPUTS, "--reproducible", "--iter=1")
     assert "enable reproducible strategy for algo profile" in log
 
 
 def test_a_layout_changes_the_operators(run: Runner) -> None:
-    plain = types(graph(run, model("resnet18_opt"), "--no_sanity_check"))
-    nchw44 = types(graph(run, model("resnet18_opt"), "--no_sanity_check", "--enable_nchw44"))
+    plain = operator_types(graph(run, model("resnet18_opt"), "--no_sanity_check"))
+    nchw44 = operator_types(
+        graph(run, model("resnet18_opt"), "--no_sanity_check", "--enable_nchw44")
+    )
     assert nchw44["RelayoutFormat"] + nchw44["Dimshuffle"] > plain["Dimshuffle"]
 
 
-def test_a_layout_on_batch_normalization_says_what_helps(run: Runner) -> None:
+def test_the_error_for_a_layout_with_batch_norm_suggests_a_flag(run: Runner) -> None:
     ended = run(model("resnet18"), "--enable_nchw44", "--iter=1")
     assert_died(ended, "mgb::AssertionError", "add --optimize_for_inference")
 
 
 @pytest.mark.exhaustive
-def test_passes_of_the_graph_come_before_the_run(run: Runner) -> None:
+def test_graph_passes_are_applied_before_the_run(run: Runner) -> None:
     profile = graph(
         run, model("resnet18"), "--optimize_for_inference", "--model_dump=new/m.mge", "--cpu"
     )
-    assert types(profile)["BatchNormForward"] == 0
-    done(run, str(run.folder / "new" / "m.mge"), "--iter=1", "--no_sanity_check")
+    assert operator_types(profile)["BatchNormForward"] == 0
+    run_successfully(run, str(run.folder / "new" / "m.mge"), "--iter=1", "--no_sanity_check")
 
 
-def test_static_memory_is_that_of_the_batch_of_the_run(run: Runner) -> None:
+def test_static_memory_info_depends_on_the_batch_size_of_the_run(run: Runner) -> None:
     def size(name: str, *arguments: str) -> int:
-        done(run, model("two_inputs"), f"--get_static_mem_info={name}", "--iter=1", *arguments)
+        run_successfully(
+            run, model("two_inputs"), f"--get_static_mem_info={name}", "--iter=1", *arguments
+        )
         info = json.loads((run.folder / name / "StaticMemoryInfo.json").read_text())
         return max(int(chunk["logic_addr_end"]) for chunk in info["chunk"].values())
 
@@ -214,7 +222,7 @@ def test_static_memory_is_that_of_the_batch_of_the_run(run: Runner) -> None:
     assert size("a", "--input=data:data.npy;mask:mask.npy") > size("b")
 
 
-def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
+def run_without_rules(run: Runner, name: str, flags: list[str], script: str = "") -> str:
     """Run the model `name` without the rules, then `script`, in one process; return the output."""
     before = (
         "import sys\n"
@@ -229,22 +237,22 @@ def by_parts(run: Runner, name: str, flags: list[str], script: str = "") -> str:
     return ended.stdout
 
 
-def test_writing_the_profile_belongs_to_no_iteration(run: Runner) -> None:
+def test_writing_the_profile_is_not_timed(run: Runner) -> None:
     """Writing takes as long as an iteration, so it would double the measured time."""
     script = (
         "import os, time\n"
         "network.profile_to('p.json'); network.forward(); ended = network.wait()\n"
         "print(time.perf_counter() - ended, os.path.getsize('p.json'))\n"
     )
-    later_s, size = by_parts(run, "resnet18", ["--no_sanity_check"], script).split()
+    later_s, size = run_without_rules(run, "resnet18", ["--no_sanity_check"], script).split()
     assert int(size) > 100_000
     assert float(later_s) > 0.0005
 
 
-def test_a_model_without_convolutions_survives_the_layout_transform(run: Runner) -> None:
+def test_a_model_without_convolutions_supports_layout_transform(run: Runner) -> None:
     """Without the rules, since they reject AMD CPUs."""
-    by_parts(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])
-    done(run, "t.mge", "--iter=1")
+    run_without_rules(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])
+    run_successfully(run, "t.mge", "--iter=1")
 
 
 @pytest.mark.parametrize(
@@ -257,32 +265,36 @@ def test_a_model_without_convolutions_survives_the_layout_transform(run: Runner)
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_the_device_is_the_one_asked_for(run: Runner, arguments: list[str], node: str) -> None:
-    assert nodes(graph(run, model("tiny"), *arguments)) == {node}
+def test_operators_run_on_the_selected_device(run: Runner, arguments: list[str], node: str) -> None:
+    assert comp_nodes(graph(run, model("tiny"), *arguments)) == {node}
 
 
-def test_threads_are_bound_to_their_cores(run: Runner) -> None:
+def test_threads_are_bound_to_the_given_cores(run: Runner) -> None:
     core = min(os.sched_getaffinity(0))
     flags = ["--multithread=2", f"--multi_thread_core_ids={core},{core}"]
-    assert f"set multi thread core ids:{core},{core}\n" in done(run, model("tiny"), *flags)
+    assert f"set multi thread core ids:{core},{core}\n" in run_successfully(
+        run, model("tiny"), *flags
+    )
     script = (
         "from pathlib import Path\n"
         "lines = [line for task in Path('/proc/self/task').iterdir()\n"
         "    for line in (task / 'status').read_text().splitlines()]\n"
         "print([line.split()[1] for line in lines if line.startswith('Cpus_allowed_list')])\n"
     )
-    assert by_parts(run, "two_inputs", flags, script).count(f"'{core}'") == 2
+    assert run_without_rules(run, "two_inputs", flags, script).count(f"'{core}'") == 2
 
 
-def test_without_a_gpu_cuda_says_what_helps(run: Runner) -> None:
+def test_the_error_for_cuda_without_a_gpu_suggests_a_solution(run: Runner) -> None:
     ended = run(model("tiny"), "--cuda", "--iter=1")
     if ended.returncode:
         assert_died(ended, "mgb::AssertionError", "leave out --cuda")
 
 
-def test_a_limit_on_workspace_makes_another_choice_of_algorithms(run: Runner) -> None:
-    free = done(run, model("resnet18_opt"), "--iter=2", "--no_sanity_check", "--cpu_default")
-    tight = done(
+def test_workspace_limit_changes_the_choice_of_algorithms(run: Runner) -> None:
+    free = run_successfully(
+        run, model("resnet18_opt"), "--iter=2", "--no_sanity_check", "--cpu_default"
+    )
+    tight = run_successfully(
         run,
         model("resnet18_opt"),
         "--iter=2",
@@ -294,18 +306,18 @@ def test_a_limit_on_workspace_makes_another_choice_of_algorithms(run: Runner) ->
 
 
 def test_fake_first_computes_nothing_in_the_first_run(run: Runner) -> None:
-    # a first run that computes is never shorter; a busy machine may hold any one run back
+    # a first run that computes is never shorter, but each run may be delayed on a busy machine
     options = ("--iter=2", "--fake_first", "--cpu_default")
-    logs = (done(run, model("resnet18_opt"), *options) for _ in range(5))
+    logs = (run_successfully(run, model("resnet18_opt"), *options) for _ in range(5))
     assert any(warm_up_ms(log) < best_ms(log) for log in logs)
 
 
-def test_the_sanity_check_is_off_if_asked_for(run: Runner) -> None:
+def test_no_sanity_check_disables_the_sanity_check(run: Runner) -> None:
     """Without the rules, as the check takes too little time to measure on a busy machine."""
     script = "print(network._network.config.options.var_sanity_check_first_run)"
-    assert by_parts(run, "tiny", [], script) == "1\n"
-    assert by_parts(run, "tiny", ["--no_sanity_check"], script).splitlines()[-1] == "0"
-    log = done(run, model("tiny"), "--no_sanity_check", "--iter=1")
+    assert run_without_rules(run, "tiny", [], script) == "1\n"
+    assert run_without_rules(run, "tiny", ["--no_sanity_check"], script).splitlines()[-1] == "0"
+    log = run_successfully(run, model("tiny"), "--no_sanity_check", "--iter=1")
     assert "disable var sanity check optimization" in log
 
 
@@ -320,64 +332,72 @@ def test_the_sanity_check_is_off_if_asked_for(run: Runner) -> None:
     ],
     ids=lambda flags: flags[0],
 )
-def test_optimizations_leave_the_outputs_as_they_are(run: Runner, flags: list[str]) -> None:
+def test_optimizations_do_not_change_the_outputs(run: Runner, flags: list[str]) -> None:
     common = (model("two_inputs"), TWO_INPUTS, "--iter=1")
-    done(run, *common, "--bin_out_dump=plain")
-    log = done(run, *common, "--bin_out_dump=other", *flags)
+    run_successfully(run, *common, "--bin_out_dump=plain")
+    log = run_successfully(run, *common, "--bin_out_dump=other", *flags)
     assert "enable" in log or "record_comp_seq_level" in log
     for path in (run.folder / "plain").iterdir():
-        expected, actual = tensor(path)[1], tensor(run.folder / "other" / path.name)[1]
+        expected, actual = read_tensor(path)[1], read_tensor(run.folder / "other" / path.name)[1]
         assert expected.any()
         assert np.allclose(expected, actual, atol=1e-5)
 
 
-def test_a_recording_costs_the_host_the_whole_run(run: Runner) -> None:
-    log = done(run, model("resnet18_opt"), "--iter=3", "--record_comp_seq", "--no_sanity_check")
+def test_the_host_time_of_a_recording_is_at_most_that_of_the_run(run: Runner) -> None:
+    log = run_successfully(
+        run, model("resnet18_opt"), "--iter=3", "--record_comp_seq", "--no_sanity_check"
+    )
     whole, host = re.findall(r"iter 2/3: e2e=([\d.]+) ms \(host=([\d.]+) ms\)", log)[0]
     assert float(host) <= float(whole)
 
 
 def test_a_number_out_of_range_ends_the_run(run: Runner) -> None:
-    values = eight(run, np.arange(1, 9))
+    values = eight_inputs(run, np.arange(1, 9))
     ended = run(model("tiny"), values, "--range=9")
     assert_died(ended, "mgb::NumRangeCheckerError", "value=10 range=9")
-    done(run, model("tiny"), values, "--range=18")
+    run_successfully(run, model("tiny"), values, "--range=18")
 
 
-def test_the_table_of_the_model_is_load_and_runs_own(run: Runner) -> None:
-    log = done(run, model("resnet18_opt"), "--iter=1", "--model_info", "--no_sanity_check")
+def test_model_info_prints_the_table_of_load_and_run(run: Runner) -> None:
+    log = run_successfully(
+        run, model("resnet18_opt"), "--iter=1", "--model_info", "--no_sanity_check"
+    )
     real = (DATA / "load_and_run" / "opt__model_info" / "stderr.txt").read_text()
     table = real[real.index("\n+Runtime") : real.index("\n\n", real.index("+Runtime")) + 2]
     assert table.count("\n") == 9
     assert log.count(table) == 2
 
 
-def test_verbose_logs_what_the_library_does(run: Runner) -> None:
-    assert "][DEBUG] create CompNode cpu0:0" in done(run, model("tiny"), "--verbose", "--iter=1")
-    assert "DEBUG" not in done(run, model("tiny"), "--iter=1")
+def test_verbose_enables_debug_messages(run: Runner) -> None:
+    assert "][DEBUG] create CompNode cpu0:0" in run_successfully(
+        run, model("tiny"), "--verbose", "--iter=1"
+    )
+    assert "DEBUG" not in run_successfully(run, model("tiny"), "--iter=1")
 
 
-def test_wait_gdb_names_the_process_and_waits_for_stdin(run: Runner) -> None:
+def test_wait_gdb_prints_the_pid_and_waits_for_stdin(run: Runner) -> None:
     ended = run(model("tiny"), "--wait_gdb", "--iter=1")
     assert ended.returncode == 0
     assert re.match(r"wait for gdb attach \(pid=\d+\): $", ended.stdout)
 
 
-def test_a_library_of_operators_that_cannot_be_loaded_ends_the_run(run: Runner) -> None:
+def test_an_invalid_operator_library_ends_the_run(run: Runner) -> None:
     (run.folder / "lib.so").write_bytes(b"no library")
     ended = run(model("tiny"), "--c_opr_lib=lib.so")
     assert_died(ended, "lite::Error", "failed to open c opr lib")
 
 
-def test_mdl_has_the_same_outputs_and_a_profile_of_its_own_graph(run: Runner) -> None:
-    done(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0", "--lite=0")
+def test_mdl_has_the_outputs_of_lite_and_its_own_profile(run: Runner) -> None:
+    run_successfully(
+        run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0", "--lite=0"
+    )
     profile = graph(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=mdl", "--mdl")
     assert profile["graph_exec"]["comp_seq"]
     (path,) = (run.folder / "lite").iterdir()
-    assert (tensor(path)[1] == tensor(run.folder / "mdl" / path.name)[1]).all()
+    assert (read_tensor(path)[1] == read_tensor(run.folder / "mdl" / path.name)[1]).all()
 
 
-def test_without_memory_optimization_more_memory_is_used(run: Runner) -> None:
+def test_disable_mem_opt_uses_more_memory(run: Runner) -> None:
     def static(profile: dict) -> int:
         return len({chunk["dev_ptr"] for chunk in profile["graph_exec"]["mem_chunk"].values()})
 

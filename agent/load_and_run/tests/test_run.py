@@ -37,7 +37,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("entry", models(), ids=lambda entry: entry["name"])
-def test_every_model_runs_and_leaves_a_profile_of_the_real_graph(run: Runner, entry: dict) -> None:
+def test_all_models_run_and_write_a_profile_of_the_real_graph(run: Runner, entry: dict) -> None:
     inputs = ";".join(f"{tensor['name']}:{DATA / tensor['file']}" for tensor in entry["inputs"])
     # the check of each value takes half a minute on the longest chain, and changes no operator
     flags = ("--no_sanity_check", "--iter=2", "--profile=p.json")
@@ -48,7 +48,7 @@ def test_every_model_runs_and_leaves_a_profile_of_the_real_graph(run: Runner, en
     assert len(graph["operator"]) == OPERATORS[entry["name"]]
 
 
-def test_the_lines_are_those_that_load_and_run_prints(run: Runner) -> None:
+def test_the_log_has_the_lines_of_load_and_run(run: Runner) -> None:
     done = run.in_new_interpreter(model("tiny"), "--iter=3", "--warmup_iter=2", "--cpu_default")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -81,7 +81,7 @@ def test_exit_codes_without_a_run(run: Runner, arguments: list[str], code: int) 
     assert run.in_new_interpreter(*arguments).returncode == code
 
 
-def test_an_interpreter_without_megengine_says_so(
+def test_an_interpreter_without_megengine_is_an_error(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run.folder / "numpy.py").write_text("raise ImportError('no numpy here')")
@@ -106,7 +106,9 @@ def test_no_model_is_an_error(run: Runner) -> None:
         ("memory_12g.mge", "mgb::AssertionError", "failed to malloc"),
     ],
 )
-def test_bad_models(run: Runner, file: str, kind: str, text: str) -> None:
+def test_an_invalid_model_ends_the_run_with_its_error(
+    run: Runner, file: str, kind: str, text: str
+) -> None:
     model("tiny")
     assert_died(run(str(DATA / "bad" / "models" / file), "--iter=1"), kind, text)
 
@@ -119,7 +121,9 @@ def test_bad_models(run: Runner, file: str, kind: str, text: str) -> None:
         ("channels_4.npy", "mgb::AssertionError", "input channel got 4, and filter channel got 3"),
     ],
 )
-def test_bad_inputs(run: Runner, file: str, kind: str, text: str) -> None:
+def test_an_invalid_input_ends_the_run_with_its_error(
+    run: Runner, file: str, kind: str, text: str
+) -> None:
     path = DATA / "bad" / "inputs" / file
     mask = DATA / "inputs" / "two_inputs" / "mask.npy"
     done = run(model("two_inputs"), f"--input=data:{path};mask:{mask}", "--iter=1")
@@ -148,22 +152,20 @@ def test_layout_and_byte_order_give_the_same_result(run: Runner) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_not_finite_numbers_are_warned_of_and_run(run: Runner) -> None:
+def test_infinite_numbers_cause_a_warning(run: Runner) -> None:
     np.save(run.folder / "a.npy", np.float32([[np.inf] + [1] * 7]))
     done = run(model("tiny"), "--input=data:a.npy", "--iter=1")
     assert done.returncode == 0, done.stderr
     assert 'input "data" holds 0 NaN and 1 infinite of 8 numbers' in done.stderr
 
 
-def test_a_profile_that_cannot_be_written_fails_before_the_run(run: Runner) -> None:
+def test_an_unwritable_profile_is_rejected_before_the_run(run: Runner) -> None:
     done = run(model("tiny"), "--profile=no/such/folder.json")
     assert_died(done, "lar::ProfileError", "cannot write the profile")
     assert "iter 0" not in done.stderr
 
 
-def test_names_that_are_not_ascii_are_said_to_spoil_the_profile(
-    run: Runner, megengine_python: str
-) -> None:
+def test_profiling_names_that_are_not_ascii_is_an_error(run: Runner, megengine_python: str) -> None:
     script = (
         "import numpy as np, megengine as m, megengine.functional as F\n"
         "from megengine.jit import trace\n"
@@ -175,7 +177,7 @@ def test_names_that_are_not_ascii_are_said_to_spoil_the_profile(
     assert_died(run("named.mge", "--iter=1", "--profile=p.json"), "lar::ProfileError", "not ASCII")
 
 
-def test_a_library_that_dies_at_the_end_spoils_no_run_that_went_well(
+def test_an_abort_in_a_destructor_does_not_fail_a_successful_run(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process flushes C's stdio, and does not run MegEngine's destructors, which may abort."""

@@ -41,20 +41,20 @@ def start(
         process.communicate()
 
 
-def test_without_arguments_it_ends_quietly(start):
+def test_a_process_exits_quietly_if_stdin_is_closed(start):
     process = start("--wait-for-arguments")
     assert process.communicate(timeout=TIMEOUT_S) == (b"", b"")
     assert process.returncode == 0
 
 
-def test_half_a_line_is_no_order(start):
+def test_a_process_exits_quietly_after_an_incomplete_line(start):
     process = start("--wait-for-arguments")
     assert process.communicate(b'["--help"]', timeout=TIMEOUT_S) == (b"", b"")
     assert process.returncode == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["--version"], ["--iter=x", "m.mge"], ["ä.mge"]])
-def test_it_goes_on_as_if_started_with_its_arguments(start, arguments):
+def test_a_pre_started_process_behaves_like_one_started_with_its_arguments(start, arguments):
     cold = start(*arguments)
     cold_output = cold.communicate(timeout=TIMEOUT_S)
     warm = start("--wait-for-arguments")
@@ -66,7 +66,7 @@ def test_it_goes_on_as_if_started_with_its_arguments(start, arguments):
     assert errors.partition(b"]")[2] == cold_output[1].partition(b"]")[2]
 
 
-def test_its_folder_may_be_renamed_while_it_waits(start, tmp_path):
+def test_the_folder_can_be_renamed_while_a_process_waits(start, tmp_path):
     code = f"""
 import os, sys
 sys.path.append({str(FOLDER.parent)!r})

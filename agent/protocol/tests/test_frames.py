@@ -43,7 +43,7 @@ def types_of(union) -> set[str]:
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
-def test_a_golden_frame_is_understood_and_written_the_same_way(path):
+def test_a_golden_frame_is_decoded_and_encoded_unchanged(path):
     decode = decoder_of(path)
     golden = json.loads(path.read_text(encoding="utf-8"))
     message = decode(path.read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def test_a_golden_frame_is_understood_and_written_the_same_way(path):
 
 
 @pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
-def test_a_frame_from_before_later_fields_is_still_understood(path):
+def test_a_frame_without_newer_fields_is_decoded(path):
     golden = json.loads(path.read_text(encoding="utf-8"))
     message = decoder_of(path)(path.read_text(encoding="utf-8"))
     written = json.loads(encode(message))
@@ -73,7 +73,7 @@ def _without_defaults(written, golden):
     return written
 
 
-def test_what_an_earlier_server_leaves_out_means_a_quick_plan():
+def test_an_order_of_an_earlier_server_has_the_quick_plan():
     path = next(p for p in EARLIER if p.name == "server.start_with_defaults.json")
     start = decode_server(path.read_text(encoding="utf-8"))
     assert start.plan == PRESETS["quick"]
@@ -81,7 +81,7 @@ def test_what_an_earlier_server_leaves_out_means_a_quick_plan():
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
-def test_fields_of_a_newer_peer_are_dropped(path):
+def test_unknown_fields_are_dropped(path):
     decode = decoder_of(path)
     golden = json.loads(path.read_text(encoding="utf-8"))
     newer = {**golden, "mood": {"deep": [1, 2, 3]}}
@@ -89,13 +89,13 @@ def test_fields_of_a_newer_peer_are_dropped(path):
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
-def test_a_frame_of_the_other_side_is_refused(path):
+def test_a_frame_of_the_other_side_is_rejected(path):
     other = {decode_agent: decode_server, decode_server: decode_agent}[decoder_of(path)]
     with pytest.raises(ValidationError):
         other(path.read_text(encoding="utf-8"))
 
 
-def test_every_message_has_a_golden_frame():
+def test_all_messages_have_a_golden_frame():
     types: dict[str, set[str]] = {"agent": set(), "server": set()}
     for path in FRAMES:
         golden = json.loads(path.read_text(encoding="utf-8"))
@@ -114,22 +114,22 @@ def test_every_message_has_a_golden_frame():
         '{"type": "dance"}',
         '{"type": "attempt.accepted"}',
         '{"type": "attempt.accepted", "attempt": "7"}',
-        # a UUID of version 1: ours are random
+        # a UUID of version 1, not 4
         '{"type": "cancel", "attempt": "5f0c1d2e-3b4a-11ee-8e6f-7a8b9c0d1e2f"}',
         "{" * 5000,
-        # JSON has no such numbers, so they would be sent on as null
+        # JSON has no such numbers
         '{"type": "heartbeat", "sent_at": NaN}',
         '{"type": "heartbeat", "sent_at": 1e400}',
     ],
 )
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
-def test_a_frame_that_is_no_message_is_refused(decode, frame):
+def test_an_invalid_frame_is_rejected(decode, frame):
     with pytest.raises(ValidationError):
         decode(frame)
 
 
 @pytest.mark.parametrize("name", ["../model.mge", "a/b", ".bashrc", "a;b", "a:b", "", "a" * 101])
-def test_a_file_name_is_no_path(name):
+def test_a_file_name_with_a_path_is_rejected(name):
     path = next(p for p in FRAMES if p.name == "server.start.json")
     start = json.loads(path.read_text(encoding="utf-8"))
     start["model"]["name"] = name
@@ -137,7 +137,7 @@ def test_a_file_name_is_no_path(name):
         decode_server(json.dumps(start))
 
 
-def test_an_oversized_text_is_refused():
+def test_an_oversized_text_is_rejected():
     log = {"type": "attempt.log", "attempt": ATTEMPT, "seq": 1, "offset": 0, "size": 1}
     decode_agent(json.dumps({**log, "text": "x" * 16 * 1024}))
     with pytest.raises(ValidationError):
@@ -145,13 +145,13 @@ def test_an_oversized_text_is_refused():
 
 
 @pytest.mark.parametrize("character", ["\0", "\\", "ä", "模", "🙂"])
-def test_a_full_log_chunk_fits_a_frame_whatever_it_holds(character):
+def test_a_full_log_chunk_of_any_character_fits_into_a_frame(character):
     text = character * (CHUNK_BYTES // len(character.encode()))
     log = AttemptLog(attempt=ATTEMPT, seq=10**9, offset=10**12, size=CHUNK_BYTES, text=text)
     assert len(encode(log).encode()) < MAX_FRAME_BYTES
 
 
-def test_a_message_cannot_be_changed():
+def test_messages_are_immutable():
     message = decode_server(json.dumps({"type": "cancel", "attempt": ATTEMPT}))
     with pytest.raises(ValidationError):
         message.attempt = None
@@ -164,14 +164,14 @@ def test_a_message_cannot_be_changed():
     run_s=st.none() | st.floats(0, 1e9),
     at=st.floats(0, 1e12),
 )
-def test_any_end_survives_the_wire(reason, exit_code, detail, run_s, at):
+def test_any_end_is_decoded_unchanged(reason, exit_code, detail, run_s, at):
     end = AttemptFinished(
         attempt=ATTEMPT, at=at, reason=reason, exit_code=exit_code, detail=detail, run_s=run_s
     )
     assert decode_agent(encode(end)) == end
 
 
-def test_the_numbers_of_version_1_are_fixed():
+def test_the_constants_of_version_1_are_fixed():
     assert PROTOCOL_VERSION == 1
     assert MAX_FRAME_BYTES == 65536
     assert [int(code) for code in CloseCode] == [4400, 4401, 4403, 4409, 4426, 4429]
@@ -198,18 +198,18 @@ def hello_with(**roofs):
         {"measured_at": -1},
     ],
 )
-def test_limits_that_no_device_has_are_refused(wrong):
+def test_impossible_peak_performance_is_rejected(wrong):
     with pytest.raises(ValidationError):
         decode_agent(hello_with(**wrong))
 
 
-def test_an_agent_from_before_measured_limits_has_none():
+def test_a_hello_without_peak_performance_is_decoded():
     path = next(p for p in EARLIER if p.name == "agent.hello_before_roofs.json")
     hello = decode_agent(path.read_text(encoding="utf-8"))
     assert [runtime.roofs for runtime in hello.runtimes] == [(), ()]
 
 
-def test_what_a_program_printed_holds_nothing_that_a_database_cannot():
+def test_nul_characters_in_texts_are_replaced():
     path = next(path for path in FRAMES if path.stem == "agent.attempt_finished")
     frame = json.loads(path.read_text(encoding="utf-8"))
     frame |= {"detail": "a\x00b", "log_end": "\x00", "command": "python x.py \x00"}
@@ -239,17 +239,17 @@ def test_what_a_program_printed_holds_nothing_that_a_database_cannot():
         {"sample_rate": -1},
     ],
 )
-def test_a_script_that_could_not_be_run_is_refused(fields):
+def test_an_invalid_script_is_rejected(fields):
     with pytest.raises(ValidationError):
         Script.model_validate(fields)
 
 
-def test_a_script_is_recorded_as_a_timeline_unless_told_otherwise():
+def test_a_script_is_recorded_as_a_timeline_by_default():
     script = Script(entry="train/main one.py", arguments=("--epochs", "1", ""))
     assert script.formats == ("chrome_timeline.json",)
     assert script.profile_device
 
 
-def test_arguments_may_have_lines_tabs_and_any_language():
+def test_arguments_can_contain_line_breaks_tabs_and_any_language():
     arguments = ("a\nb", "a\r\nb", "a\tb", "训练 🙂", "'\"\\")
     assert Script(arguments=arguments).arguments == arguments

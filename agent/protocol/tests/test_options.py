@@ -24,18 +24,18 @@ from agent.protocol.options import (
     unavailable,
 )
 
-#: load_and_run checks nothing on its first run unless it is told to: here the check is off
+#: the sanity check of the first run is off by default
 DEFAULT = ["--no_sanity_check"]
 GPU_WHEEL = Capabilities("wheel", builds=frozenset({"cuda", "tensorrt"}))
 BINARY = Capabilities("binary", builds=frozenset({"cuda", "tensorrt", "opencl"}))
 
 
-def short(parameter: object) -> str:
+def parameter_name(parameter: object) -> str:
     """Return a stable name for a test, since the order of sets varies."""
     return parameter.kind if isinstance(parameter, Capabilities) else str(parameter)
 
 
-def codes(options, **more) -> list[str]:
+def problem_codes(options, **more) -> list[str]:
     return [f"{p.option} {p.code}" for p in find_problems(options, **more)]
 
 
@@ -51,7 +51,7 @@ def test_the_table_has_the_74_options_of_load_and_run_and_62_of_the_wheel():
     }  # fmt: skip
 
 
-def test_a_row_of_the_file_has_known_keys_only():
+def test_rows_of_the_file_have_only_known_keys():
     table = json.loads((Path(option_table.__file__).with_name("options.json")).read_bytes())
     known = {field.name for field in dataclasses.fields(Option)} - {"excludes", "wheel_mdl"}
     more = {"help", "flag_default", "not_with_mdl", "disturbs", "once", "kept_by_fitting", "note"}
@@ -65,13 +65,13 @@ def test_a_row_of_the_file_has_known_keys_only():
     assert set(named) <= set(OPTIONS)
 
 
-def test_rows_that_belong_to_a_group_stand_together():
+def test_rows_of_a_group_are_adjacent():
     order = [option.group for option in OPTIONS.values()]
     assert len({*order}) == sum(a != b for a, b in zip(order, [None, *order[:-1]], strict=True))
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
-def test_a_row_does_not_contradict_itself(option):
+def test_rows_are_consistent(option):
     if option.kind != "agent":
         off = False if option.kind in ("artifact", "file") else option.default
         assert check_options({option.name: off}) == {}
@@ -95,24 +95,24 @@ def test_a_row_does_not_contradict_itself(option):
     assert not set(option.needs) & set(option.excludes)
 
 
-def test_exclusion_goes_both_ways():
+def test_exclusions_are_symmetric():
     for option in OPTIONS.values():
         for other in option.excludes:
             assert option.name in OPTIONS[other].excludes, (option.name, other)
 
 
-def test_what_an_option_needs_can_be_had_where_the_option_can():
+def test_the_wheel_has_what_its_options_need():
     for option in OPTIONS.values():
         if option.wheel and option.needs:
             assert any(OPTIONS[other].wheel for other in option.needs), option.name
 
 
-def test_the_sets_of_the_table_name_options():
+def test_the_sets_of_the_table_contain_known_options():
     assert set(OPTIONS) >= (DISTURBING | ONCE | KEPT_BY_FITTING)
     assert not DISTURBING & ONCE
 
 
-def test_the_table_as_json_tells_everything():
+def test_describe_returns_all_options_as_json():
     rows = json.loads(json.dumps(describe()))
     assert [row["name"] for row in rows] == list(OPTIONS)
     assert {row["name"] for row in rows if not row["taken"]} == {"input", "profile", "wait_gdb"}
@@ -153,17 +153,17 @@ def test_defaults_are_left_out():
         ({"mdl": True, "lite": True}, "excluded"),
     ],
 )
-def test_what_load_and_run_would_refuse_ignore_or_hang_on_is_refused(given_options, code):
+def test_invalid_options_are_rejected_with_a_code(given_options, code):
     with pytest.raises(OptionError) as caught:
         check_options(given_options)
     assert caught.value.code == code
 
 
-def test_every_problem_is_found_not_only_the_first():
-    assert codes({"lite": True, "mdl": True, "thread": 2}) == [
+def test_all_problems_are_found():
+    assert problem_codes({"lite": True, "mdl": True, "thread": 2}) == [
         "lite excluded", "mdl excluded", "thread alone",
     ]  # fmt: skip
-    assert codes({"iter": 0, "nothing": 1}) == ["iter too_small", "nothing unknown"]
+    assert problem_codes({"iter": 0, "nothing": 1}) == ["iter too_small", "nothing unknown"]
 
 
 @pytest.mark.parametrize("kind", ["wheel", "binary"])
@@ -181,39 +181,39 @@ def test_every_problem_is_found_not_only_the_first():
         ("record_comp_seq2", "bin_io_dump"),
     ],
 )
-def test_what_would_be_overwritten_or_never_written_is_refused_everywhere(kind, alone, other):
+def test_outputs_that_threads_or_recordings_would_spoil_are_rejected(kind, alone, other):
     options = {alone: 2 if alone == "thread" else True, other: True}
-    problems = codes(options, runtime=Capabilities(kind), profiled=False)
+    problems = problem_codes(options, runtime=Capabilities(kind), profiled=False)
     assert f"{alone} excluded" in problems
     assert f"{other} excluded" in problems
 
 
-def test_copies_and_recordings_leave_what_does_no_harm():
+def test_threads_and_recordings_allow_harmless_options():
     for options in ({"thread": 2, "range": 1.0}, {"record_comp_seq": True, "bin_out_dump": True}):
-        assert codes(options, runtime=Capabilities("binary"), profiled=False) == []
-    assert codes({"thread": 1, "io_dump": True}) == []
+        assert problem_codes(options, runtime=Capabilities("binary"), profiled=False) == []
+    assert problem_codes({"thread": 1, "io_dump": True}) == []
 
 
 def test_an_option_that_is_off_excludes_nothing():
     assert check_options({"cpu": True, "cpu_default": False}) == {"cpu": True}
 
 
-def test_fitting_stands_alone_because_it_resets_the_others():
+def test_fitting_excludes_options_that_it_resets():
     fitting = {"fitting": True, "dump_fitting_model": True, "cpu": True, "verbose": True}
     assert check_options(fitting, profiled=False) == fitting
-    assert codes({**fitting, "fast_run": True}, profiled=False) == ["fitting excluded"]
+    assert problem_codes({**fitting, "fast_run": True}, profiled=False) == ["fitting excluded"]
 
 
-def test_a_file_sets_its_option_and_is_missed_where_one_must_be():
+def test_a_file_sets_its_option_and_a_missing_file_is_a_problem():
     cache = frozenset({"fast_run_algo_policy"})
     assert check_options({}, files=cache) == {"fast_run_algo_policy": True}
-    assert codes({"fast_run_algo_policy": True}) == ["fast_run_algo_policy needs"]
-    assert codes({}, files={"iter"}) == ["iter file_unwanted"]
+    assert problem_codes({"fast_run_algo_policy": True}) == ["fast_run_algo_policy needs"]
+    assert problem_codes({}, files={"iter"}) == ["iter file_unwanted"]
     packed = {"packed_model_dump": True, "pack_cache": True}
-    assert codes(packed) == ["pack_cache file_missing"]
-    assert codes(packed, files={"pack_cache"}) == []
-    assert codes({}, files={"pack_cache"}) == ["pack_cache needs"]
-    assert codes({}, files={"tensorrt_cache"}) == ["tensorrt_cache needs"]
+    assert problem_codes(packed) == ["pack_cache file_missing"]
+    assert problem_codes(packed, files={"pack_cache"}) == []
+    assert problem_codes({}, files={"pack_cache"}) == ["pack_cache needs"]
+    assert problem_codes({}, files={"tensorrt_cache"}) == ["tensorrt_cache needs"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_file_sets_its_option_and_is_missed_where_one_must_be():
         (BINARY, "enable_nchw4", ""),
     ],
 )
-def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
+def test_unavailable_returns_why_a_runtime_lacks_an_option(runtime, name, code):
     assert unavailable(OPTIONS[name], runtime) == code
 
 
@@ -273,26 +273,26 @@ def test_a_runtime_says_why_it_cannot_do_an_option(runtime, name, code):
         ({"layout_transform": "cuda"}, Capabilities("binary"), ["layout_transform cuda"]),
         ({"layout_transform": "cuda"}, BINARY, []),
     ],
-    ids=short,
+    ids=parameter_name,
 )  # fmt: skip
-def test_a_runtime_refuses_values_and_combinations(options, runtime, problems):
-    assert codes(options, runtime=runtime) == problems
+def test_a_runtime_rejects_values_and_combinations(options, runtime, problems):
+    assert problem_codes(options, runtime=runtime) == problems
 
 
-def test_the_option_in_the_way_is_named():
+def test_the_conflicting_option_is_named():
     wheel = Capabilities("wheel")
     (problem,) = find_problems({"disable_mem_opt": True, "io_dump": True}, runtime=wheel)
     assert problem.limit == "disable_mem_opt"
 
 
-def test_a_binary_without_json_profiles_nothing():
+def test_a_binary_without_profile_flags_cannot_profile():
     mute = Capabilities("binary", flags=frozenset({"iter", "no_sanity_check"}))
-    assert codes({}, runtime=mute) == ["profile no_profile"]
-    assert codes({}, runtime=mute, profiled=False) == []
-    assert codes({}, runtime=Capabilities("binary")) == []
+    assert problem_codes({}, runtime=mute) == ["profile no_profile"]
+    assert problem_codes({}, runtime=mute, profiled=False) == []
+    assert problem_codes({}, runtime=Capabilities("binary")) == []
 
 
-def test_a_host_profile_is_asked_for_by_the_name_that_the_binary_knows():
+def test_the_flag_of_a_host_profile_depends_on_the_binary():
     flags = frozenset({"iter", "no_sanity_check", "profile"})
     for known, flag in ((flags, "--profile=p"), (flags | {"profile_host"}, "--profile_host=p")):
         chosen = check_options({"profile_host": True}, runtime=Capabilities("binary", flags=known))
@@ -324,26 +324,18 @@ def test_options_become_the_command_line(options, more, line):
     assert build_arguments("m.mge", {}, options, **more) == ["m.mge", *DEFAULT, *line]
 
 
-def test_what_is_on_by_default_can_be_switched_off():
+def test_an_option_that_is_on_by_default_can_be_disabled():
     assert check_options({"no_sanity_check": False}) == {"no_sanity_check": False}
     assert build_arguments("m.mge", {}, {"no_sanity_check": False}) == ["m.mge"]
 
 
-def test_the_command_line_glues_each_value_to_its_flag():
+def test_values_and_flags_are_one_argument():
     assert build_arguments("m.mge", {"a": "a.npy", "b": "b.npy"}, {"iter": 20}, "p.json") == [
         "m.mge",
         "--input=a:a.npy;b:b.npy",
         *DEFAULT,
         "--iter=20",
         "--profile=p.json",
-    ]
-
-
-def test_a_host_profile_replaces_the_device_profile():
-    assert build_arguments("m.mge", {}, {"profile_host": True}, "p.json") == [
-        "m.mge",
-        *DEFAULT,
-        "--profile_host=p.json",
     ]
 
 
@@ -366,14 +358,14 @@ def test_hostile_text_never_reaches_the_command_line(options):
         ({"multi_thread_core_ids": "\u0663", "multithread": 1}, "bad_text"),
     ],
 )
-def test_what_would_do_nothing_on_a_device_with_cuda_is_refused(options, code):
+def test_options_without_effect_on_cuda_are_rejected(options, code):
     runtime = Capabilities(kind="wheel", builds=frozenset({"cuda", "tensorrt"}))
     with pytest.raises(OptionError) as caught:
         check_options(options, runtime=runtime)
     assert caught.value.code == code
 
 
-def test_fitting_on_a_build_for_cuda_without_a_gpu_wants_the_cpu():
+def test_fitting_with_a_cuda_build_without_gpu_needs_cpu():
     runtime = Capabilities(kind="binary", flags=frozenset({"fitting", "cuda", "cpu"}))
     with pytest.raises(OptionError) as caught:
         check_options({"fitting": True}, runtime=runtime, profiled=False)
@@ -381,7 +373,7 @@ def test_fitting_on_a_build_for_cuda_without_a_gpu_wants_the_cpu():
     check_options({"fitting": True, "cpu": True}, runtime=runtime, profiled=False)
 
 
-def test_a_switch_that_is_on_by_itself_is_off_where_the_program_does_not_know_it():
+def test_a_default_flag_is_left_out_if_the_binary_lacks_it():
     runtime = Capabilities(kind="binary", flags=frozenset({"iter", "profile"}))
     chosen = check_options({"iter": 3}, runtime=runtime)
     assert "--no_sanity_check" not in build_arguments("m.mge", {}, chosen, "p.json")

@@ -13,21 +13,21 @@ RECORDED = DATA / "load_and_run"
 CASES = sorted(path.name for path in RECORDED.iterdir())
 
 
-def read(case: str) -> tuple[RunLog, dict]:
+def read_recorded(case: str) -> tuple[RunLog, dict]:
     folder = RECORDED / case
     text = (folder / "stdout.txt").read_text() + (folder / "stderr.txt").read_text()
     return parse_log(text), json.loads((folder / "run.json").read_text())
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("err__")])
-def test_a_recorded_run_is_read_in_full(case: str) -> None:
-    log, run = read(case)
+def test_a_recorded_run_is_parsed_completely(case: str) -> None:
+    log, run = read_recorded(case)
     iterations = run["argv"][run["argv"].index("--iter") + 1]
     assert log.load_ms and log.prepare_ms and len(log.warmup_ms) == 1
     assert log.warmup_ms[0] > 0
     assert log.finished is not None
     assert len(log.e2e_ms) == len(log.host_ms) == log.finished.iterations == int(iterations)
-    # the lines carry three decimals
+    # the log has three decimals
     assert log.finished.min_ms == min(log.e2e_ms) and log.finished.max_ms == max(log.e2e_ms)
     assert math.fsum(log.e2e_ms) == pytest.approx(
         log.finished.time_ms, abs=0.0006 * int(iterations)
@@ -38,16 +38,16 @@ def test_a_recorded_run_is_read_in_full(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("err__")])
 def test_a_recorded_failure_has_no_finished_test(case: str) -> None:
-    log, _ = read(case)
+    log, _ = read_recorded(case)
     assert log.finished is None and log.e2e_ms == ()
 
 
-def test_the_recorded_data_are_all_read() -> None:
+def test_all_recorded_runs_are_covered() -> None:
     assert len(CASES) == 21
 
 
 def test_the_figures_of_a_recorded_run_are_exact() -> None:
-    log, _ = read("opt__model_info")
+    log, _ = read_recorded("opt__model_info")
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.985, 2.418, (17.724,))
     assert (log.e2e_ms, log.host_ms) == ((7.703, 7.625), (0.264, 0.197))
     assert log.finished is not None
@@ -57,7 +57,7 @@ def test_the_figures_of_a_recorded_run_are_exact() -> None:
     assert log.outputs == (TensorInfo("OUTPUT", "fc.ADD", (1, 100), "float32"),)
 
 
-BY_HAND = {
+OLDER_LOGS = {
     "1.6, test cases": """\
 mgb load-and-run: using MegBrain 1.6.0(0) and MegDNN 9.3.0
 [13 10:11:12 from_argv@mgblar.cpp:1][WARN] use cpu mode
@@ -125,10 +125,10 @@ max=1.750 ms
 }
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("name", OLDER_LOGS)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_older_versions_are_read(name: str, line_end: str) -> None:
-    log = parse_log(BY_HAND[name].replace("\n", line_end))
+def test_logs_of_older_versions_are_parsed(name: str, line_end: str) -> None:
+    log = parse_log(OLDER_LOGS[name].replace("\n", line_end))
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.25, 1.5, (9.125,))
     assert (log.e2e_ms, log.host_ms) == ((1.25, 1.75), (0.1, 0.125))
     assert log.finished is not None
@@ -147,7 +147,7 @@ def test_a_model_without_inputs_on_1_6_has_a_summary_too() -> None:
     assert log.finished.iterations == 2
 
 
-def test_colours_and_any_prefix_are_no_obstacle() -> None:
+def test_colours_and_prefixes_are_ignored() -> None:
     log = parse_log(
         "\x1b[32m[20 22:51:35 @:88] \x1b[0miter 0/1: e2e=1.500 ms (host=0.500 ms)\n"
         "11-20 22:51:35.1 99 99 I runtime : load model: 2.000ms\n"
@@ -156,7 +156,7 @@ def test_colours_and_any_prefix_are_no_obstacle() -> None:
 
 
 @pytest.mark.parametrize("sd", ["-nan", "nan", "inf"])
-def test_a_deviation_that_is_no_number_is_no_obstacle(sd: str) -> None:
+def test_a_deviation_that_is_not_a_number_is_accepted(sd: str) -> None:
     log = parse_log(
         "iter 0/1: e2e=1.000 ms (host=nan ms)\n=== finished test #0: time=1.000 ms "
         f"avg_time=1.000 ms standard_deviation={sd} ms min=1.000 ms max=1.000 ms\n"
@@ -165,7 +165,7 @@ def test_a_deviation_that_is_no_number_is_no_obstacle(sd: str) -> None:
     assert log.host_ms == (None,)
 
 
-def test_a_summary_without_numbers_is_none() -> None:
+def test_a_summary_of_nan_is_ignored() -> None:
     log = parse_log(
         "=== finished test #0: time=nan ms avg_time=nan ms standard_deviation=nan ms "
         "min=nan ms max=nan ms"
@@ -173,7 +173,7 @@ def test_a_summary_without_numbers_is_none() -> None:
     assert log.finished is None
 
 
-def test_threads_that_write_into_one_line_are_all_counted() -> None:
+def test_several_iterations_in_one_line_are_parsed() -> None:
     finished = (
         "=== finished test #0: time={} ms avg_time={} ms standard_deviation=-nan ms "
         "min={} ms max={} ms\n"
@@ -189,7 +189,7 @@ def test_threads_that_write_into_one_line_are_all_counted() -> None:
     assert (log.finished.time_ms, log.finished.iterations) == (4.0, 2)
 
 
-def test_fitting_gives_its_trials() -> None:
+def test_trials_of_fitting_are_parsed() -> None:
     log = parse_log(
         "[20 22:51:35 @:1] warm up 0 time 12.500000 ms\n"
         "[20 22:51:35 @:1] run iter 0 time 2.500000 ms\n"
@@ -204,7 +204,7 @@ def test_fitting_gives_its_trials() -> None:
     assert log.e2e_ms == () and log.warmup_ms == (12.5,)
 
 
-def test_a_type_without_a_name_is_empty_and_a_name_may_hold_bars() -> None:
+def test_inputs_with_bars_in_names_and_without_types_are_parsed() -> None:
     log = parse_log(
         "| INPUT  | a|b c  |   {2,3}   |         |\n| OUTPUT |  x | {} | quint8<0.1> |\n"
     )
@@ -226,7 +226,7 @@ def test_a_type_without_a_name_is_empty_and_a_name_may_hold_bars() -> None:
         "\x1b[" * 2000,
     ],
 )
-def test_hostile_text_is_no_measurement(text: str) -> None:
+def test_hostile_text_yields_no_measurement(text: str) -> None:
     log = parse_log(text)
     assert (log.e2e_ms, log.finished, log.inputs) == ((), None, ())
 
@@ -242,7 +242,7 @@ def test_hostile_text_is_no_measurement(text: str) -> None:
         "a",
     ],
 )
-def test_a_mebibyte_of_one_piece_is_read_quickly(piece: str) -> None:
+def test_parsing_time_is_linear_for_repeated_text(piece: str) -> None:
     text = piece * (2**20 // len(piece))
     started = time.process_time()
     parse_log(text)
@@ -250,6 +250,6 @@ def test_a_mebibyte_of_one_piece_is_read_quickly(piece: str) -> None:
     assert time.process_time() - started < 8
 
 
-def test_what_follows_a_long_line_is_read() -> None:
+def test_a_line_after_a_very_long_one_is_parsed() -> None:
     log = parse_log("x" * (LONGEST_LINE * 3) + "\nload model: 1.000ms\n")
     assert log.load_ms == 1.0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 MakeScript = Callable[[Path, str], Path]
+MakePython = Callable[[Path, int], Path]
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def make_script() -> MakeScript:
 
 
 @pytest.fixture
-def make_python(make_script: MakeScript) -> Callable[[Path, int], Path]:
+def make_python(make_script: MakeScript) -> MakePython:
     """Make a fake Python 3.<minor> that answers the probe, makes environments, and has a fake pip.
 
     Files beside it: calls of pip are appended to `calls.txt`, and its requirements are copied. If
@@ -56,6 +57,12 @@ chmod +x "$3/bin/python" ;;
     return make
 
 
+@pytest.fixture
+def python_folder(tmp_path: Path, make_python: MakePython) -> Path:
+    """The folder of the only Python on this machine, a 3.10."""
+    return make_python(tmp_path / "path" / "python3.10", 10).parent
+
+
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without Python, pyenv and uv, to which a test adds some, with an empty cache."""
@@ -63,7 +70,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MGW_RUNTIME_CACHE", str(tmp_path / "cache"))
-    # the scripts above need the system's tools, but must not meet the system's Pythons
+    # the scripts above need the system's tools, but must not find the system's Pythons
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in ("sh", "mkdir", "cat", "chmod", "sleep"):

@@ -30,7 +30,7 @@ def test_a_wheel_is_described(tmp_path: Path, make_script: MakeScript) -> None:
         ("exec sleep 60", 0.3, "longer than 0.3 s"),
     ],
 )
-def test_a_wheel_that_cannot_be_used_says_why(
+def test_an_unusable_wheel_has_a_problem(
     body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
 ) -> None:
     described = describe_wheel(str(make_script(tmp_path / "python", body)), timeout_s=timeout_s)
@@ -47,7 +47,7 @@ def test_a_wheel_that_cannot_be_used_says_why(
         ("no answer: the search for GPUs took the process with it", ("cpu",)),
     ],
 )
-def test_a_wheel_says_which_devices_it_can_use(
+def test_the_devices_of_a_wheel_are_described(
     answer: str, devices: tuple[str, ...], tmp_path: Path, make_script: MakeScript
 ) -> None:
     body = f"""echo 'mgw-runtime:["1.13.0", "3.10.13"]'; echo '{answer}'; exit 9"""
@@ -56,7 +56,7 @@ def test_a_wheel_says_which_devices_it_can_use(
     assert described.builds == (("cuda", "tensorrt") if "cuda0" in devices else ())
 
 
-def test_an_interpreter_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_a_problem(tmp_path: Path) -> None:
     assert "No such file" in describe_wheel(str(tmp_path / "none")).problem
 
 
@@ -64,7 +64,7 @@ def test_an_interpreter_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     "body",
     [
         "echo 'load_and_run on MegBrain 1.13.0'",
-        # as the real 1.13 does it: the version is in the log of a run, which aborts
+        # the real 1.13 prints its version only in the log of a run, which aborts
         """[ "$1" = no-such-model.mge ] && echo 'using MegBrain 1.13.0(0) and MegDNN 9.3.0' >&2 && \
 kill -ABRT $$; echo load_and_run""",
     ],
@@ -78,7 +78,7 @@ def test_a_binary_is_described(body: str, tmp_path: Path, make_script: MakeScrip
     ("body", "timeout_s", "problem"),
     [("echo hello", 30, "hello"), ("exec sleep 60", 0.3, "did not end within 0.3 s")],
 )
-def test_a_binary_that_does_not_say_its_version_is_a_problem(
+def test_a_binary_without_a_version_is_a_problem(
     body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
 ) -> None:
     described = describe_binary(str(make_script(tmp_path / "lar", body)), timeout_s=timeout_s)
@@ -91,9 +91,7 @@ def test_a_binary_that_is_missing_or_not_executable_is_a_problem(tmp_path: Path)
     assert "not executable" in describe_binary(str(tmp_path / "text")).problem
 
 
-def test_the_version_of_gflags_is_not_taken_for_megengines(
-    tmp_path: Path, make_script: MakeScript
-) -> None:
+def test_the_version_of_gflags_is_ignored(tmp_path: Path, make_script: MakeScript) -> None:
     script = make_script(tmp_path / "load_and_run", "echo load_and_run version 1.0")
     assert "does not say its version" in describe_binary(str(script)).problem
 
@@ -120,14 +118,14 @@ def test_binaries_of_all_versions_are_described(
     assert {"fast_run", "json"} <= set(described.builds)
 
 
-def test_the_build_shows_in_the_flags(tmp_path: Path) -> None:
+def test_the_builds_of_a_binary_follow_from_its_flags(tmp_path: Path) -> None:
     plain = describe_binary(str(install_fake(tmp_path)))
     other = describe_binary(str(install_fake(tmp_path, "1.13.0", "-nocuda-tensorrt")))
     assert "cuda" in plain.builds and "tensorrt" not in plain.builds
     assert "tensorrt" in other.builds and "cuda" not in other.builds
 
 
-def test_a_flags_type_and_default_are_read_across_broken_lines() -> None:
+def test_flags_are_parsed_across_line_breaks() -> None:
     flags = parse_help(
         """load_and_run: usage
 
@@ -144,7 +142,7 @@ def test_a_flags_type_and_default_are_read_across_broken_lines() -> None:
     assert flags == {"input": Flag("string", ""), "iter": Flag("int32", "10")}
 
 
-def test_a_text_that_is_no_help_has_no_flags() -> None:
+def test_a_text_other_than_help_has_no_flags() -> None:
     for text in ("", "hello", "    -" * 100_000, "usage: x\n  --cpu\n"):
         assert parse_help(text) == {} and parse_legacy_help(text) == frozenset()
 
@@ -165,19 +163,21 @@ def test_a_text_that_is_no_help_has_no_flags() -> None:
         ),
     ],
 )
-def test_the_command_line_of_old_versions(arguments: list[str], expected: list[str]) -> None:
+def test_arguments_are_converted_for_old_versions(
+    arguments: list[str], expected: list[str]
+) -> None:
     assert legacy_arguments(arguments) == expected
 
 
 @pytest.mark.parametrize(("machine", "target"), [("x86_64", "x86"), ("aarch64", "arm")])
-def test_old_versions_call_the_processor_by_its_name(
+def test_layout_transform_of_old_versions_names_the_architecture(
     machine: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)
     assert legacy_arguments(["m", "--layout_transform=cpu"]) == ["m", "--layout-transform", target]
 
 
-def test_commands_are_lists() -> None:
+def test_command_for_returns_the_command_of_a_runtime() -> None:
     assert command_for("binary", "/opt/mge/load_and_run") == ["/opt/mge/load_and_run"]
     python, folder = command_for("wheel", "/venv/bin/python")
     assert python == "/venv/bin/python"

@@ -14,11 +14,11 @@ from agent.runtimes.tests.fake_load_and_run import install_fake
 from testdata import DATA
 
 CASES = sorted((DATA / "load_and_run").iterdir())
-#: it has no numbers in it that could be out of range
+#: the fake has no numbers that could be out of range
 LEFT_OUT = {"err__range"}
 
 
-def start(path: Path, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_fake(path: Path, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [path, *arguments],
         cwd=folder,
@@ -33,23 +33,23 @@ def start(path: Path, arguments: list[str], folder: Path) -> subprocess.Complete
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.name not in LEFT_OUT], ids=lambda case: case.name
 )
-def test_it_ends_and_speaks_as_recorded(case: Path, tmp_path: Path) -> None:
+def test_the_fake_reproduces_recorded_runs(case: Path, tmp_path: Path) -> None:
     shutil.copytree(DATA / "inputs", tmp_path / "inputs")
     shutil.copytree(DATA / "models", tmp_path / "models")
     whole = (DATA / "models" / "tiny.mge").read_bytes()
-    # the recorded model is not in the repository; the stand-in goes by its name
+    # the recorded model is not in the repository; another one has its name
     (tmp_path / "models" / "resnet18_opt.mge").write_bytes(whole)
     (tmp_path / "inputs" / "resnet18_opt").mkdir(exist_ok=True)
     np.save(tmp_path / "inputs" / "resnet18_opt" / "data.npy", np.zeros(1, np.float32))
     (tmp_path / "truncated.mge").write_bytes(whole[: len(whole) // 2])
     run = json.loads((case / "run.json").read_text())
-    done = start(install_fake(tmp_path), run["argv"][1:], tmp_path)
+    done = run_fake(install_fake(tmp_path), run["argv"][1:], tmp_path)
     recorded = (case / "stderr.txt").read_text()
     assert done.returncode == run["exit_code"]
     assert done.stdout == (case / "stdout.txt").read_text()
     if run["exit_code"] == 1:
         assert done.stderr == recorded
-    if case.name != "err__no_such_npy":  # the recorded text has an address of memory in it
+    if case.name != "err__no_such_npy":  # the recorded text contains a memory address
         for mark in ("instance of ", "extra message: "):
             assert re.findall(f"{mark}(.*)", done.stderr) == re.findall(f"{mark}(.*)", recorded)
     log, real = parse_log(done.stderr), parse_log(recorded)
@@ -58,16 +58,14 @@ def test_it_ends_and_speaks_as_recorded(case: Path, tmp_path: Path) -> None:
         assert (tmp_path / "profile.json").read_bytes() == (case / "profile.json").read_bytes()
 
 
-def model(folder: Path) -> list[str]:
+def copy_model(folder: Path) -> list[str]:
     (folder / "tiny.mge").write_bytes((DATA / "models" / "tiny.mge").read_bytes())
     return ["tiny.mge"]
 
 
 @pytest.mark.parametrize("version", ["1.7.0", "1.10.0"])
-def test_what_an_old_version_said_is_lost_when_it_aborts_into_a_pipe(
-    version: str, tmp_path: Path
-) -> None:
-    done = start(install_fake(tmp_path, version), ["none.mge"], tmp_path)
+def test_an_old_version_loses_buffered_output_when_it_aborts(version: str, tmp_path: Path) -> None:
+    done = run_fake(install_fake(tmp_path, version), ["none.mge"], tmp_path)
     assert done.returncode == -6 and done.stdout == "" and "terminate called" in done.stderr
 
 
@@ -85,15 +83,17 @@ def test_what_an_old_version_said_is_lost_when_it_aborts_into_a_pipe(
         (["tiny.mge", "--iter", "0"], 0),
     ],
 )
-def test_it_ends_as_the_real_one_does(arguments: list[str], code: int, tmp_path: Path) -> None:
-    model(tmp_path)
+def test_the_fake_has_the_exit_codes_of_the_real_program(
+    arguments: list[str], code: int, tmp_path: Path
+) -> None:
+    copy_model(tmp_path)
     scalar = DATA / "bad" / "inputs" / "scalar.npy"
     (tmp_path / "scalar.npy").write_bytes(scalar.read_bytes())
-    assert start(install_fake(tmp_path), arguments, tmp_path).returncode == code
+    assert run_fake(install_fake(tmp_path), arguments, tmp_path).returncode == code
 
 
-def test_an_old_one_wants_blanks_and_dashes(tmp_path: Path) -> None:
+def test_version_1_6_rejects_newer_spellings_of_flags(tmp_path: Path) -> None:
     old = install_fake(tmp_path, "1.6.0")
     for wrong in ("--iter=3", "--warmup_iter", "--cuda", "--layout-transform-verify"):
-        done = start(old, [*model(tmp_path), wrong], tmp_path)
+        done = run_fake(old, [*copy_model(tmp_path), wrong], tmp_path)
         assert done.returncode == 255 and done.stderr == f"invalid arg: {wrong}\n"

@@ -15,11 +15,11 @@ def minors() -> list[int]:
     return [python.minor for python in find_pythons()]
 
 
-def test_nothing_is_found_on_a_bare_machine() -> None:
+def test_no_python_is_found_on_a_bare_machine() -> None:
     assert find_pythons() == []
 
 
-def test_the_newest_comes_first_wherever_it_is(tmp_path: Path, make_python: MakePython) -> None:
+def test_the_newest_python_comes_first(tmp_path: Path, make_python: MakePython) -> None:
     make_python(tmp_path / "path" / "python3.8", 8)
     make_python(tmp_path / "home" / ".pyenv" / "versions" / "3.10.13" / "bin" / "python", 10)
     assert minors() == [10, 8]
@@ -54,20 +54,20 @@ def test_a_pyenv_shim_that_fails_is_not_a_python(tmp_path: Path, make_script: Ma
     "answer",
     ['[[3, 11, 2], "/x", true]', '[[2, 7, 18], "/x", true]', '[[3, 10, 1], "/x", false]', "1"],
 )
-def test_other_versions_and_32_bits_are_left_out(
+def test_other_versions_and_32_bit_pythons_are_ignored(
     answer: str, tmp_path: Path, make_script: MakeScript
 ) -> None:
     assert probe(str(make_script(tmp_path / "python", f"echo '{answer}'"))) is None
 
 
-def test_a_python_that_hangs_is_left_out(
+def test_a_python_that_hangs_is_ignored(
     tmp_path: Path, make_script: MakeScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.runtimes.find._PROBE_TIMEOUT_S", 0.2)
     assert probe(str(make_script(tmp_path / "python", "exec sleep 5"))) is None
 
 
-def test_pyenv_root_is_honoured(
+def test_pythons_in_pyenv_root_are_found(
     tmp_path: Path, make_python: MakePython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "elsewhere"))
@@ -75,7 +75,7 @@ def test_pyenv_root_is_honoured(
     assert minors() == [9]
 
 
-def test_uv_installs_one_only_if_there_is_none(
+def test_uv_installs_a_python_only_if_there_is_none(
     tmp_path: Path, make_script: MakeScript, make_python: MakePython
 ) -> None:
     made = make_python(tmp_path / "uv-made" / "python", 10)
@@ -94,6 +94,6 @@ esac""",
     assert not (tmp_path / "installed").exists()
 
 
-def test_a_uv_that_fails_is_no_harm(tmp_path: Path, make_script: MakeScript) -> None:
+def test_a_failure_of_uv_is_ignored(tmp_path: Path, make_script: MakeScript) -> None:
     make_script(tmp_path / "path" / "uv", "echo offline >&2; exit 2")
     assert find_pythons() == []

@@ -1,6 +1,5 @@
 """Installation of the wheel: once, and completely or not at all."""
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,33 +18,27 @@ from agent.runtimes.install import (
 MakePython = Callable[[Path, int], Path]
 
 
-@pytest.fixture
-def base(tmp_path: Path, make_python: MakePython) -> Path:
-    """The folder of the only Python on this machine, a 3.10."""
-    return make_python(tmp_path / "path" / "python3.10", 10).parent
-
-
-def pip_calls(base: Path) -> int:
-    calls = base / "calls.txt"
+def pip_calls(python_folder: Path) -> int:
+    calls = python_folder / "calls.txt"
     return len(calls.read_text().splitlines()) if calls.exists() else 0
 
 
-def test_it_is_made_once_and_then_only_looked_up(base: Path, tmp_path: Path) -> None:
+def test_a_runtime_is_installed_once(python_folder: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     first = ensure_wheel_runtime(say=lines.append)
     assert first == str(tmp_path / "cache" / "megengine-1.13.0-py3.10" / "bin" / "python")
     assert "0.9 GB" in lines[0]
-    calls = pip_calls(base)
+    calls = pip_calls(python_folder)
 
-    (base / "python3.10").unlink()  # a second call needs no Python and starts no process
+    (python_folder / "python3.10").unlink()  # a second call needs no Python and starts no process
     assert ensure_wheel_runtime(say=lines.append) == first
-    assert pip_calls(base) == calls
+    assert pip_calls(python_folder) == calls
     described = installed_wheel()
     assert described is not None
     assert (described.version, described.python) == ("1.13.0", "3.10.1")
 
 
-def test_a_half_made_one_is_made_anew(base: Path, tmp_path: Path) -> None:
+def test_an_incomplete_runtime_is_installed_again(python_folder: Path, tmp_path: Path) -> None:
     left = tmp_path / "cache" / "megengine-1.13.0-py3.10" / "lib" / "half-a-wheel"
     left.parent.mkdir(parents=True)
     left.write_text("")
@@ -55,27 +48,27 @@ def test_a_half_made_one_is_made_anew(base: Path, tmp_path: Path) -> None:
     assert installed_wheel() is not None
 
 
-def test_a_failed_installation_is_not_taken_for_a_runtime(base: Path) -> None:
-    (base / "fail-pip").write_text("no network")
+def test_a_failed_installation_leaves_no_runtime(python_folder: Path) -> None:
+    (python_folder / "fail-pip").write_text("no network")
     with pytest.raises(InstallFailed, match="no network"):
         ensure_wheel_runtime()
     assert installed_wheel() is None
 
-    (base / "fail-pip").unlink()
+    (python_folder / "fail-pip").unlink()
     ensure_wheel_runtime()
     assert installed_wheel() is not None
 
 
-def test_another_version_than_the_wanted_one_is_refused(base: Path) -> None:
+def test_another_installed_version_than_the_requested_one_is_an_error(python_folder: Path) -> None:
     with pytest.raises(InstallFailed, match=r"installs MegEngine 1\.13\.0, not 1\.12\.0"):
         ensure_wheel_runtime("1.12.0")
     assert installed_wheel("1.12.0") is None
 
 
-def test_another_version_gets_the_same_companions(base: Path, tmp_path: Path) -> None:
-    (base / "version").write_text("1.12.0")
+def test_another_version_has_the_same_dependencies(python_folder: Path, tmp_path: Path) -> None:
+    (python_folder / "version").write_text("1.12.0")
     assert "megengine-1.12.0-py3.10" in ensure_wheel_runtime("1.12.0")
-    lines = (base / "requirements.txt").read_text().splitlines()
+    lines = (python_folder / "requirements.txt").read_text().splitlines()
     assert "MegEngine==1.12.0" in lines and not any("1.13.0" in line for line in lines)
     assert any(line.startswith("numpy==1.26.4") for line in lines)
     described = installed_wheel("1.12.0")
@@ -83,10 +76,12 @@ def test_another_version_gets_the_same_companions(base: Path, tmp_path: Path) ->
     assert installed_wheel("1.13.0") is None
 
 
-def test_a_version_without_a_wheel_says_which_exist_and_leaves_nothing(
-    base: Path, tmp_path: Path
+def test_the_error_for_a_version_without_a_wheel_names_existing_ones(
+    python_folder: Path, tmp_path: Path
 ) -> None:
-    (base / "no-wheel").write_text("ERROR: No matching distribution found for MegEngine==1.9.0")
+    (python_folder / "no-wheel").write_text(
+        "ERROR: No matching distribution found for MegEngine==1.9.0"
+    )
     with pytest.raises(NoWheel, match=r"PyPI has MegEngine 1\.13\.0 for Linux x86-64") as caught:
         ensure_wheel_runtime("1.9.0")
     assert "--binary" in str(caught.value)
@@ -94,14 +89,14 @@ def test_a_version_without_a_wheel_says_which_exist_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("version", ["", "x", "../1.13.0", "1.13.0 --index-url x", "1", "1.13.0\n"])
-def test_what_is_no_version_is_refused(version: str, base: Path) -> None:
+def test_an_invalid_version_is_rejected(version: str, python_folder: Path) -> None:
     with pytest.raises(InstallFailed, match="no version of MegEngine"):
         ensure_wheel_runtime(version)
-    assert pip_calls(base) == 0
+    assert pip_calls(python_folder) == 0
 
 
-def test_a_given_python_is_installed_for_or_refused(
-    base: Path, tmp_path: Path, make_python: MakePython
+def test_a_given_python_is_used_or_rejected(
+    python_folder: Path, tmp_path: Path, make_python: MakePython
 ) -> None:
     python = make_python(tmp_path / "mine" / "python", 8)
     assert "py3.10" in ensure_wheel_runtime()
@@ -111,19 +106,19 @@ def test_a_given_python_is_installed_for_or_refused(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": "1.13.0"}'])
-def test_a_broken_marker_is_no_runtime(content: str, tmp_path: Path) -> None:
+def test_a_runtime_with_a_damaged_description_is_ignored(content: str, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "megengine-1.13.0-py3.10"
     folder.mkdir(parents=True)
     (folder / "runtime.json").write_text(content)
     assert installed_wheel() is None
 
 
-def test_a_marker_whose_interpreter_is_gone_is_no_runtime(base: Path) -> None:
+def test_a_runtime_without_interpreter_is_ignored(python_folder: Path) -> None:
     Path(ensure_wheel_runtime()).unlink()
     assert installed_wheel() is None
 
 
-def test_two_at_once_make_it_once(base: Path) -> None:
+def test_concurrent_installations_install_once(python_folder: Path) -> None:
     made: list[str] = []
     threads = [
         threading.Thread(target=lambda: made.append(ensure_wheel_runtime())) for _ in range(2)
@@ -133,11 +128,11 @@ def test_two_at_once_make_it_once(base: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(set(made)) == 1 and len(made) == 2
-    assert pip_calls(base) == 2  # of one installation: pip itself, then MegEngine
+    assert pip_calls(python_folder) == 2  # of one installation: pip itself, then MegEngine
 
 
-def test_a_chosen_python_gets_a_runtime_of_its_own(
-    base: Path, tmp_path: Path, make_python: MakePython, monkeypatch: pytest.MonkeyPatch
+def test_another_python_gets_its_own_runtime(
+    python_folder: Path, tmp_path: Path, make_python: MakePython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensure_wheel_runtime()
     chosen = make_python(tmp_path / "mine" / "python", 8)
@@ -145,15 +140,17 @@ def test_a_chosen_python_gets_a_runtime_of_its_own(
     assert "py3.8" in ensure_wheel_runtime()
 
 
-def test_without_room_nothing_is_begun(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_free_space_nothing_is_installed(
+    python_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("agent.runtimes.install._NEEDED_BYTES", 10**18)
     with pytest.raises(InstallFailed, match="too little room"):
         ensure_wheel_runtime()
-    assert pip_calls(base) == 0
+    assert pip_calls(python_folder) == 0
 
 
-def test_the_program_prints_the_interpreter_last(
-    base: Path, capsys: pytest.CaptureFixture[str]
+def test_ensure_prints_the_interpreter_last(
+    python_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ensure"]) == 0
     captured = capsys.readouterr()
@@ -161,28 +158,18 @@ def test_the_program_prints_the_interpreter_last(
     assert "0.9 GB" in captured.err
 
 
-def test_the_program_says_what_to_install_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ensure_without_a_python_prints_two_lines_of_instructions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["ensure"]) == 3
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 2
 
 
-def test_the_program_says_why_an_installation_failed(
-    base: Path, capsys: pytest.CaptureFixture[str]
+def test_ensure_prints_why_an_installation_failed(
+    python_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (base / "fail-pip").write_text("no network")
+    (python_folder / "fail-pip").write_text("no network")
     assert main(["ensure"]) == 1
     assert "no network" in capsys.readouterr().err
-
-
-def test_the_marker_holds_the_description(base: Path) -> None:
-    python = Path(ensure_wheel_runtime())
-    recorded = json.loads((python.parents[1] / "runtime.json").read_text())
-    assert recorded == {
-        "version": "1.13.0",
-        "kind": "wheel",
-        "path": str(python),
-        "python": "3.10.1",
-        "problem": "",
-    }

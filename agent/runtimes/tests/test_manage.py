@@ -31,18 +31,12 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def base(tmp_path: Path, make_python: MakePython) -> Path:
-    """The folder of the only Python on this machine, a 3.10."""
-    return make_python(tmp_path / "path" / "python3.10", 10).parent
-
-
 def test_a_wheel_is_installed_and_added(
-    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, python_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_add(config, "1.13.0") == 0
     assert "Added MegEngine 1.13.0" in capsys.readouterr().out
-    assert config.read_bytes().startswith(BEGINNING)  # the rest byte for byte
+    assert config.read_bytes().startswith(BEGINNING)  # unchanged
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
     (entry,) = load_config(config).runtimes
     assert (entry.version, entry.kind) == ("1.13.0", "wheel")
@@ -50,8 +44,8 @@ def test_a_wheel_is_installed_and_added(
     assert [path.name for path in config.parent.iterdir()] == ["agent.toml"]
 
 
-def test_several_runtimes_stand_side_by_side(config: Path, base: Path, tmp_path: Path) -> None:
-    (base / "version").write_text("1.12.0")
+def test_several_runtimes_can_be_added(config: Path, python_folder: Path, tmp_path: Path) -> None:
+    (python_folder / "version").write_text("1.12.0")
     assert runtime_add(config, "1.12.0") == 0
     for version in ("1.6.0", "1.10.0"):
         binary = install_fake(tmp_path, version)
@@ -60,20 +54,22 @@ def test_several_runtimes_stand_side_by_side(config: Path, base: Path, tmp_path:
     assert entries == [("1.12.0", "wheel"), ("1.6.0", "binary"), ("1.10.0", "binary")]
 
 
-def test_a_version_that_is_there_is_refused_before_anything_is_installed(
-    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+def test_an_existing_version_is_rejected_before_the_installation(
+    config: Path, python_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_add(config, "1.13.0") == 0
-    before, calls = config.read_bytes(), (base / "calls.txt").read_text()
+    before, calls = config.read_bytes(), (python_folder / "calls.txt").read_text()
     assert runtime_add(config, "1.13.0") == 1
     assert "already" in capsys.readouterr().err
-    assert config.read_bytes() == before and (base / "calls.txt").read_text() == calls
+    assert config.read_bytes() == before and (python_folder / "calls.txt").read_text() == calls
 
 
 def test_a_version_without_a_wheel_changes_nothing(
-    config: Path, base: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, python_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (base / "no-wheel").write_text("ERROR: No matching distribution found for MegEngine==1.9.0")
+    (python_folder / "no-wheel").write_text(
+        "ERROR: No matching distribution found for MegEngine==1.9.0"
+    )
     assert runtime_add(config, "1.9.0") == 1
     assert "PyPI has MegEngine 1.13.0 for Linux x86-64" in capsys.readouterr().err
     assert config.read_bytes() == BEGINNING
@@ -83,7 +79,7 @@ def test_a_version_without_a_wheel_changes_nothing(
     ("version", "name", "problem"),
     [("1.12.0", "", "is MegEngine 1.13.0, not 1.12.0"), ("1.13.0", "none", "is no file")],
 )
-def test_a_binary_that_is_not_what_it_should_be_is_refused(
+def test_an_invalid_binary_is_rejected(
     version: str,
     name: str,
     problem: str,
@@ -97,7 +93,9 @@ def test_a_binary_that_is_not_what_it_should_be_is_refused(
     assert config.read_bytes() == BEGINNING
 
 
-def test_a_file_without_a_last_line_break_is_extended(config: Path, tmp_path: Path) -> None:
+def test_a_configuration_without_a_final_line_break_is_extended(
+    config: Path, tmp_path: Path
+) -> None:
     config.write_bytes(BEGINNING.rstrip())
     append_runtime(config, "1.13.0", "binary", '/opt/my "mge"/load_and_run')
     assert load_config(config).runtimes[0].path == '/opt/my "mge"/load_and_run'
@@ -111,7 +109,9 @@ def test_a_file_without_a_last_line_break_is_extended(config: Path, tmp_path: Pa
         b"\xff",
     ],
 )
-def test_a_file_that_cannot_be_extended_stays_as_it_is(content: bytes, config: Path) -> None:
+def test_a_configuration_that_cannot_be_extended_is_not_changed(
+    content: bytes, config: Path
+) -> None:
     config.write_bytes(content)
     with pytest.raises(RuntimeProblem, match="add it yourself"):
         append_runtime(config, "1.13.0", "wheel", "/x")
@@ -133,7 +133,7 @@ def test_a_missing_configuration_is_a_problem(
     assert capsys.readouterr().err.count("does not exist") == 3
 
 
-def test_the_list_tells_the_state_of_each(
+def test_list_shows_the_state_of_each_runtime(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_list(config) == 0
@@ -151,7 +151,7 @@ def test_the_list_tells_the_state_of_each(
     assert "works (checked 20" in capsys.readouterr().out.splitlines()[0]
 
 
-def test_a_binary_without_a_model_to_run_is_only_asked(
+def test_check_of_a_binary_without_a_wheel_runs_no_model(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append_runtime(config, "1.6.0", "binary", str(install_fake(tmp_path, "1.6.0")))
@@ -164,7 +164,7 @@ def test_a_binary_without_a_model_to_run_is_only_asked(
 
 
 @pytest.fixture
-def modeller(config: Path, tmp_path: Path) -> Path:
+def model_maker(config: Path, tmp_path: Path) -> Path:
     """A wheel whose interpreter makes a model (any bytes), but cannot run one."""
     python = tmp_path / "wheel" / "python"
     python.parent.mkdir()
@@ -178,29 +178,33 @@ def modeller(config: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", ["1.6.0", "1.9.1", "1.11.1"])
-def test_a_binary_runs_the_model_that_a_wheel_made(
-    version: str, modeller: Path, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_check_of_a_binary_runs_a_model_made_by_a_wheel(
+    version: str,
+    model_maker: Path,
+    config: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     append_runtime(config, version, "binary", str(install_fake(tmp_path, version)))
     assert runtime_check(config, version) == 0
     assert "a tiny one ran in 0.0" in capsys.readouterr().out
     record = json.loads(checks_path(config).read_text())[version]
     assert record["tiny_model_ms"] > 0 and record["devices"] == ["cpu"]
-    # built with CUDA, but this machine has none: seen from its own failure
+    # the binary has CUDA, but its run shows that this machine has none
     assert record["cuda"] is False
     if version != "1.6.0":
         assert "cuda" in record["builds"] and "request gpu0" in record["cuda_problem"]
 
 
-def test_a_runtime_that_does_not_run_the_model_is_a_problem(
-    modeller: Path, config: Path, capsys: pytest.CaptureFixture[str]
+def test_check_reports_a_runtime_that_cannot_run_the_model(
+    model_maker: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_check(config) == 1
     assert "PROBLEM  the tiny model did not run" in capsys.readouterr().out
     assert json.loads(checks_path(config).read_text())["1.13.0"]["problem"]
 
 
-def test_a_runtime_of_another_version_is_a_problem(
+def test_check_reports_a_runtime_of_another_version(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append_runtime(config, "1.12.0", "binary", str(install_fake(tmp_path)))
@@ -208,7 +212,7 @@ def test_a_runtime_of_another_version_is_a_problem(
     assert "is MegEngine 1.13.0, the configuration says 1.12.0" in capsys.readouterr().out
 
 
-def test_a_version_that_is_not_configured_cannot_be_checked(
+def test_check_of_an_unknown_version_is_an_error(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_check(config, "1.5.0") == 1
@@ -217,7 +221,7 @@ def test_a_version_that_is_not_configured_cannot_be_checked(
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"1.13.0": 1}', "{"])
-def test_a_broken_record_is_no_obstacle(content: str, config: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_of_checks_is_ignored(content: str, config: Path, tmp_path: Path) -> None:
     append_runtime(config, "1.13.0", "binary", str(install_fake(tmp_path)))
     checks_path(config).write_text(content)
     assert runtime_list(config) == 0
@@ -226,7 +230,7 @@ def test_a_broken_record_is_no_obstacle(content: str, config: Path, tmp_path: Pa
 
 @pytest.mark.exhaustive
 @pytest.mark.megengine
-def test_the_real_wheel_is_checked(
+def test_check_of_the_real_wheel_succeeds(
     megengine_python: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append_runtime(config, "1.13.0", "wheel", megengine_python)

@@ -15,13 +15,12 @@ _SITE = "needs parts of the site, which only this machine has"
 EXCLUDED = {
     "install/tests/test_build.py": "sites build the agent, devices do not",
     "tests/test_broken_connections.py": _SITE,
-    "inputs/tests/test_bad_files.py::test_fortran_order_gives_the_same_file_as_c_order": _SITE,
     "tests/test_attempt.py::test_a_run_has_its_files_and_limits_but_no_secrets": _LIMIT,
     "tests/test_ending.py::test_a_process_above_its_memory_limit_fails": _LIMIT,
     "tests/test_ending.py::test_limits_are_set_with_and_without_prlimit": _LIMIT,
     "device/tests/test_state.py::test_cpu_time_of_a_child_process_counts_as_the_agents_own":
         _PROC,
-    "device/tests/test_state.py::test_the_process_table_holds_this_process": _PROC,
+    "device/tests/test_state.py::test_the_process_table_contains_this_process": _PROC,
     "tests/test_cores.py::test_a_pinned_agent_does_not_pin_its_runs":
         "qemu's own thread is not pinned",
     "tests/test_heartbeat_process.py::test_the_process_is_small_pinned_and_has_priority":
