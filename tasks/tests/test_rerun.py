@@ -206,6 +206,15 @@ def test_rerun_beside_a_changed_copy_creates_another_task(client, ended_task, ch
     assert Task.objects.count() == 3
 
 
+def test_page_of_a_task_with_a_removed_file_offers_the_form_but_no_repetition(client, ended_task):
+    buttons = ('id="rerun"', 'id="change"')
+    page = client.get(f"/tasks/{ended_task.pk}/").text
+    assert [button in page for button in buttons] == [True, True]
+    ended_task.files.update(purged_at=timezone.now())
+    page = client.get(f"/tasks/{ended_task.pk}/").text
+    assert [button in page for button in buttons] == [False, True]
+
+
 def test_rerun_after_the_copy_ended_creates_another_task(client, ended_task):
     client.post(f"/tasks/{ended_task.pk}/rerun/")
     cancel_task(Task.objects.latest("pk"))
