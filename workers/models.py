@@ -105,7 +105,7 @@ class Worker(models.Model):
         The agent cannot connect until the worker is enrolled again. A queryset that is annotated by
         `workers.status.with_shut_out_at` provides the value without a query.
         """
-        tokens = self.secrets.filter(kind=WorkerSecret.Kind.TOKEN)
+        tokens = self.secrets.filter(kind=WorkerSecret.SecretKind.TOKEN)
         revoked = list(tokens.values_list("revoked_at", flat=True))
         moments = [moment for moment in revoked if moment is not None]
         return max(moments) if moments and len(moments) == len(revoked) else None
@@ -134,13 +134,13 @@ class LastHeartbeat(models.Model):
 class Runtime(models.Model):
     """One MegEngine version installed on a worker; `problem` is set if it cannot be used."""
 
-    class Kind(models.TextChoices):
+    class RuntimeKind(models.TextChoices):
         WHEEL = "wheel", _("Python package")
         BINARY = "binary", _("compiled load_and_run")
 
     worker = models.ForeignKey(Worker, models.CASCADE, related_name="runtimes")
     version = models.CharField(_("MegEngine version"), max_length=40)
-    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    kind = models.CharField(_("kind"), max_length=8, choices=RuntimeKind)
     python = models.CharField(_("Python"), max_length=40, blank=True)
     problem = models.CharField(_("problem"), max_length=500, blank=True)
     #: options that its load_and_run supports; empty for all
@@ -175,7 +175,7 @@ class Runtime(models.Model):
     def capabilities(self) -> Capabilities:
         """The capabilities on which the availability of options depends."""
         return Capabilities(
-            kind="wheel" if self.kind == self.Kind.WHEEL else "binary",
+            kind="wheel" if self.kind == self.RuntimeKind.WHEEL else "binary",
             version=self.version,
             flags=frozenset(self.flags),
             builds=frozenset(self.builds),
@@ -204,12 +204,12 @@ class Grant(models.Model):
 class WorkerSecret(models.Model):
     """The SHA-256 of a worker's secret: an enrolment code, which is used once, or a token."""
 
-    class Kind(models.TextChoices):
+    class SecretKind(models.TextChoices):
         CODE = "code", _("enrolment code")
         TOKEN = "token", _("token")
 
     worker = models.ForeignKey(Worker, models.CASCADE, related_name="secrets")
-    kind = models.CharField(max_length=5, choices=Kind)
+    kind = models.CharField(max_length=5, choices=SecretKind)
     sha256 = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)

@@ -37,7 +37,7 @@ class DeviceRule:
 
 
 def _tokens(worker: str) -> QuerySet[WorkerSecret]:
-    return WorkerSecret.objects.filter(worker=OuterRef(worker), kind=WorkerSecret.Kind.TOKEN)
+    return WorkerSecret.objects.filter(worker=OuterRef(worker), kind=WorkerSecret.SecretKind.TOKEN)
 
 
 def _is_let_in(path: str) -> Q:

@@ -39,7 +39,7 @@ def issue_code(worker: Worker) -> str:
     revoke_codes(worker)
     code = CODE_PREFIX + secrets.token_urlsafe(24)
     worker.secrets.create(
-        kind=WorkerSecret.Kind.CODE,
+        kind=WorkerSecret.SecretKind.CODE,
         sha256=digest(code),
         expires_at=timezone.now() + CODE_LIFETIME,
     )
@@ -53,7 +53,9 @@ def redeem_code(code: str) -> tuple[Worker, str]:
     Raises DomainError: code_unknown, code_used, code_expired.
     """
     now = timezone.now()
-    row = WorkerSecret.objects.filter(kind=WorkerSecret.Kind.CODE, sha256=digest(code)).first()
+    row = WorkerSecret.objects.filter(
+        kind=WorkerSecret.SecretKind.CODE, sha256=digest(code)
+    ).first()
     if row is None:
         raise DomainError("code_unknown", status=403)
     if row.used_at or row.revoked_at:
@@ -66,13 +68,13 @@ def redeem_code(code: str) -> tuple[Worker, str]:
         raise DomainError("code_used", status=403)
     revoke_tokens(row.worker)
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    row.worker.secrets.create(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
+    row.worker.secrets.create(kind=WorkerSecret.SecretKind.TOKEN, sha256=digest(token))
     return row.worker, token
 
 
 def revoke_codes(worker: Worker) -> int:
     """Revoke the unused enrolment codes of a worker; return how many."""
-    unused = worker.secrets.filter(kind=WorkerSecret.Kind.CODE, used_at=None, revoked_at=None)
+    unused = worker.secrets.filter(kind=WorkerSecret.SecretKind.CODE, used_at=None, revoked_at=None)
     return unused.update(revoked_at=timezone.now())
 
 
@@ -82,7 +84,7 @@ def revoke_tokens(worker: Worker) -> int:
     group = worker_group(worker.pk)
     # without data, because delivery is at most once: the consumers check the token in the database
     transaction.on_commit(lambda: send_to_groups({group}, {"type": "worker.revoked"}), robust=True)
-    return worker.secrets.filter(kind=WorkerSecret.Kind.TOKEN, revoked_at=None).update(
+    return worker.secrets.filter(kind=WorkerSecret.SecretKind.TOKEN, revoked_at=None).update(
         revoked_at=timezone.now()
     )
 
@@ -104,7 +106,7 @@ def valid_token_rows(token: str) -> QuerySet[WorkerSecret]:
 
 def _valid_rows(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
     return WorkerSecret.objects.filter(
-        kind=WorkerSecret.Kind.TOKEN, sha256__in=digests, revoked_at=None
+        kind=WorkerSecret.SecretKind.TOKEN, sha256__in=digests, revoked_at=None
     )
 
 
@@ -114,7 +116,7 @@ def check_token(token: str) -> Worker:
     Raises DomainError: token_unknown (401), token_revoked (403).
     """
     row = (
-        WorkerSecret.objects.filter(kind=WorkerSecret.Kind.TOKEN, sha256=digest(token))
+        WorkerSecret.objects.filter(kind=WorkerSecret.SecretKind.TOKEN, sha256=digest(token))
         .select_related("worker")
         .first()
     )

@@ -94,7 +94,7 @@ def _runtimes(**having: Any) -> Q:
 
 def _is_wheel(placement: Placement) -> bool:
     runtime = placement.runtime
-    return runtime is not None and runtime.kind == Runtime.Kind.WHEEL
+    return runtime is not None and runtime.kind == Runtime.RuntimeKind.WHEEL
 
 
 def _device_rule(
@@ -190,7 +190,7 @@ SCRIPT_WHEEL = EligibilityRule(
     "script_needs_wheel",
     "runtime",
     lambda it: not it.is_script or _is_wheel(it),
-    lambda path: Q(kind=TaskKind.MODEL) | _runtimes(kind=Runtime.Kind.WHEEL),
+    lambda path: Q(kind=TaskKind.MODEL) | _runtimes(kind=Runtime.RuntimeKind.WHEEL),
 )
 
 #: the state that a device needs to start any task

@@ -112,7 +112,7 @@ def check_fits(
     if request.script is not None:
         return
     read_inputs(request.inputs, request.files, request.fed, kind=runtime.kind)
-    if runtime.kind == Runtime.Kind.BINARY:
+    if runtime.kind == Runtime.RuntimeKind.BINARY:
         for array in arrays:
             if array["dtype"] not in BINARY_DTYPES:
                 choices = ", ".join(BINARY_DTYPES)

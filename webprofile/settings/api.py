@@ -66,7 +66,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "TaskKind": "tasks.kinds.TaskKind",
         "FileKind": "tasks.models.TaskFile.Kind",
         "OpenedState": "profiles.models.ProfileUpload.State",
-        "RuntimeKind": "workers.models.Runtime.Kind",
+        "RuntimeKind": "workers.models.Runtime.RuntimeKind",
         "ComparedStatus": "profiles.comparison.classify.STATUSES",
         "Verdict": "profiles.comparison.confidence.VERDICTS",
     },
