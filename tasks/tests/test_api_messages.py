@@ -31,8 +31,8 @@ def post(client, address, body, **more):
 
 def test_request_names_a_device_by_id_or_name(client):
     worker, other = make_worker("x86-1"), make_worker("1")
-    for named, expected in (("x86-1", worker), (worker.pk, worker), ("1", other)):
-        assert post(client, TASKS, task_body(worker=named)).json()["worker"] == expected.pk
+    for name, expected in (("x86-1", worker), (worker.pk, worker), ("1", other)):
+        assert post(client, TASKS, task_body(worker=name)).json()["worker"] == expected.pk
     judgement = post(client, f"{TASKS}judge/", task_body(worker="x86-1")).json()
     assert (judgement["refusal"], judgement["worker"]) == (None, worker.pk)
 

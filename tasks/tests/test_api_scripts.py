@@ -39,13 +39,13 @@ def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
     assert task["timeout_s"] == 45
     for target in task["uploads"]:
         httpx2.put(target["url"], content=PROGRAM, headers=target["headers"])
-    done = client.post(f"{TASKS}{task['id']}/submit/").json()
-    assert (done["status"], done["model_name"]) == ("waiting", "train.py")
+    submitted = client.post(f"{TASKS}{task['id']}/submit/").json()
+    assert (submitted["status"], submitted["model_name"]) == ("waiting", "train.py")
     cancel_task(Task.objects.get())
     # the default plan of an earlier version
     Task.objects.update(plan=PRESETS["quick"].model_dump(mode="json"))
-    again = client.post(f"{TASKS}{task['id']}/retry/").json()
-    assert (again["script"], again["copied_from"]) == (done["script"], task["id"])
+    copy = client.post(f"{TASKS}{task['id']}/retry/").json()
+    assert (copy["script"], copy["copied_from"]) == (submitted["script"], task["id"])
 
 
 def test_model_task_has_no_script(client, alice):

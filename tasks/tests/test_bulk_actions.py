@@ -124,8 +124,8 @@ def test_retry_lists_skipped_tasks_by_reason(client, alice, storage):
     never.files.update(stored_at=None)
     page = act(client, "retry", purged, lost, never, live, 987654).text
     assert "5 tasks were left out:" in page
-    gone = "“net.mge” is not in storage any more. Start a new task"
-    assert f"<br>#{purged.pk}, #{lost.pk}: {gone}" in page
+    message = "“net.mge” is not in storage any more. Start a new task"
+    assert f"<br>#{purged.pk}, #{lost.pk}: {message}" in page
     assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in page
     assert f"<br>#{live.pk}: The task has not ended yet." in page
     assert "<br>#987654: There is no such task of yours." in page

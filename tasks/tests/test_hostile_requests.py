@@ -1,4 +1,4 @@
-"""Tests of malformed requests: each is refused with a message, and none causes a server error."""
+"""Tests of malformed requests: they are rejected and cause no server error."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests of script tasks: their files, how they are called, and what is refused."""
+"""Tests of script tasks: files, arguments, and rejected requests."""
 
 import httpx2
 import pytest

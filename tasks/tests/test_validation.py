@@ -103,7 +103,7 @@ def test_options_at_their_defaults_are_not_stored():
 
 
 @pytest.mark.parametrize(
-    ("prepare", "code"),
+    ("change", "code"),
     [
         (lambda w: set_last_heartbeat(None, w.pk), "worker_is_offline"),
         (lambda w: Worker.objects.filter(pk=w.pk).update(is_enabled=False), "worker_disabled"),
@@ -112,9 +112,9 @@ def test_options_at_their_defaults_are_not_stored():
         (lambda w: w.runtimes.update(problem="no Python 3.10"), "runtime_broken"),
     ],
 )
-def test_unavailable_device_is_rejected_with_the_reason(prepare, code):
+def test_unavailable_device_is_rejected_with_the_reason(change, code):
     user, worker = make_user(), make_worker()
-    prepare(worker)
+    change(worker)
     worker.refresh_from_db()
     assert rejection(owner=user, worker=worker).code == code
 

@@ -181,9 +181,9 @@ def test_a_private_device_is_not_found_without_a_grant(alice):
     hidden = make_worker("hiddenbox", is_public=False, facts=FACTS, labels={"at": "hiddenlab"})
     retired = make_worker("oldbox")
     retire_worker(retired, by=None)
-    shown = make_worker("box", facts=FACTS)
+    visible = make_worker("box", facts=FACTS)
     mixed, secret = Pool.objects.create(name="mixed"), Pool.objects.create(name="secret")
-    mixed.workers.set([hidden, shown])
+    mixed.workers.set([hidden, visible])
     secret.workers.add(hidden)
     client = caller(alice)
     for own in ("hiddenbox", retired.name):

@@ -25,11 +25,11 @@ def token_of(worker):
     return redeem_code(issue_code(worker))[1]
 
 
-def running_on(worker):
+def make_running_attempt(worker):
     return make_attempt(make_waiting_task(worker=worker))
 
 
-def beat(client, token, running=(), **changes):
+def send_heartbeat(client, token, running=(), **changes):
     body = {"running": [str(attempt) for attempt in running], "sent_at": time.time(), **changes}
     return post(client, token, json.dumps(body))
 
@@ -43,43 +43,43 @@ def post(client, token, body):
 
 def test_a_heartbeat_renews_the_leases_of_its_attempts_and_the_device_is_online():
     worker = make_worker()
-    named = running_on(worker)
+    attempt = make_running_attempt(worker)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
     set_last_heartbeat(LONG_AGO)
     # no cookie and no CSRF token: an agent has neither
-    answer = beat(Client(enforce_csrf_checks=True), token_of(worker), [named.pk])
+    answer = send_heartbeat(Client(enforce_csrf_checks=True), token_of(worker), [attempt.pk])
     assert answer.status_code == 200
     assert abs(answer.json()["server_time"] - time.time()) < 5
-    named.refresh_from_db()
+    attempt.refresh_from_db()
     worker.refresh_from_db()
-    assert named.lease_expires_at > timezone.now()
+    assert attempt.lease_expires_at > timezone.now()
     assert worker.is_online
 
 
 def test_a_heartbeat_renews_no_other_leases(client):
     worker, other = make_worker("one"), make_worker("two")
-    mine, foreign = running_on(worker), running_on(other)
+    own, foreign = make_running_attempt(worker), make_running_attempt(other)
     Attempt.objects.update(lease_expires_at=LONG_AGO)
-    assert beat(client, token_of(worker), [foreign.pk, uuid.uuid4()]).status_code == 200
-    for attempt in (mine, foreign):
+    assert send_heartbeat(client, token_of(worker), [foreign.pk, uuid.uuid4()]).status_code == 200
+    for attempt in (own, foreign):
         attempt.refresh_from_db()
         assert attempt.lease_expires_at == LONG_AGO
 
 
 def test_the_response_says_whether_the_device_has_orders(client):
     worker = make_worker()
-    token, attempt = token_of(worker), running_on(worker)
-    assert beat(client, token, [attempt.pk]).json()["has_orders"] is False
+    token, attempt = token_of(worker), make_running_attempt(worker)
+    assert send_heartbeat(client, token, [attempt.pk]).json()["has_orders"] is False
     # the message that wakes the device's socket is lost, for example because Redis is away
     cancel_task(attempt.task)
-    assert beat(client, token, [attempt.pk]).json()["has_orders"] is True
+    assert send_heartbeat(client, token, [attempt.pk]).json()["has_orders"] is True
 
 
 def test_a_device_that_runs_an_ended_attempt_has_orders(client):
     worker = make_worker()
-    token, attempt = token_of(worker), running_on(worker)
+    token, attempt = token_of(worker), make_running_attempt(worker)
     lose_attempt(attempt, reason="agent_error")
-    assert beat(client, token, [attempt.pk]).json()["has_orders"] is True
+    assert send_heartbeat(client, token, [attempt.pk]).json()["has_orders"] is True
 
 
 def test_an_invalid_token_has_the_same_error_as_the_token_check(client):
@@ -87,7 +87,8 @@ def test_an_invalid_token_has_the_same_error_as_the_token_check(client):
     token = token_of(worker)
     revoke_worker(worker, by=None)
     set_last_heartbeat(None)
-    assert (beat(client, token).status_code, beat(client, "mgw_x").status_code) == (403, 401)
+    assert send_heartbeat(client, token).status_code == 403
+    assert send_heartbeat(client, "mgw_x").status_code == 401
     assert client.post("/api/agent/heartbeat/").status_code == 401
     worker.refresh_from_db()
     assert worker.last_seen_at is None
@@ -111,7 +112,7 @@ def test_an_invalid_body_is_rejected(client, body):
 
 
 def test_a_body_that_is_too_large_is_rejected(client):
-    answer = beat(client, token_of(make_worker()), [uuid.uuid4() for _ in range(2000)])
+    answer = send_heartbeat(client, token_of(make_worker()), [uuid.uuid4() for _ in range(2000)])
     assert answer.status_code == 413
 
 

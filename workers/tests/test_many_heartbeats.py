@@ -37,10 +37,10 @@ one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)
 
 
-def queries_of(held) -> list[str]:
+def queries_of(attempts_by_device) -> list[str]:
     """Return the SQL queries that handling these heartbeats executes."""
     with CaptureQueriesContext(connection) as captured:
-        gateway.on_heartbeats(held)
+        gateway.on_heartbeats(attempts_by_device)
     return [query["sql"] for query in captured]
 
 
@@ -70,22 +70,22 @@ def test_the_number_of_queries_does_not_depend_on_devices():
 
 @one_thread
 def test_the_number_of_queries_does_not_depend_on_running_devices():
-    held = {
+    attempts_by_device = {
         attempt.worker_id: frozenset({attempt.pk})
         for attempt in (make_attempt(make_waiting_task(worker=make_worker())) for _ in range(22))
     }
     Attempt.objects.update(accepted_at=timezone.now(), lease_expires_at=timezone.now())
-    few = dict(itertools.islice(held.items(), 2))
-    many = dict(itertools.islice(held.items(), 2, None))
+    few = dict(itertools.islice(attempts_by_device.items(), 2))
+    many = dict(itertools.islice(attempts_by_device.items(), 2, None))
     assert len(queries_of(few)) == len(queries_of(many)) <= 4
     assert not Attempt.objects.filter(lease_expires_at__lt=timezone.now()).exists()
 
 
 @one_thread
 def test_a_heartbeat_writes_only_the_row_of_the_last_heartbeat():
-    held = make_idle_devices(3)
+    attempts_by_device = make_idle_devices(3)
     set_last_heartbeat(LONG_AGO)
-    written = [sql for sql in queries_of(held) if not sql.startswith("SELECT")]
+    written = [sql for sql in queries_of(attempts_by_device) if not sql.startswith("SELECT")]
     assert [sql.split('"')[1] for sql in written] == ["workers_pulse"]
     assert all(worker.is_online for worker in Worker.objects.all())
 
@@ -93,12 +93,12 @@ def test_a_heartbeat_writes_only_the_row_of_the_last_heartbeat():
 @one_thread
 def test_a_lease_is_renewed_only_after_a_quarter_of_it(settings):
     attempt = make_attempt()
-    held = {attempt.worker_id: frozenset({attempt.pk})}
+    attempts_by_device = {attempt.worker_id: frozenset({attempt.pk})}
 
     def is_renewed_with(left_s: float) -> bool:
         end = timezone.now() + datetime.timedelta(seconds=left_s)
         Attempt.objects.update(lease_expires_at=end)
-        gateway.on_heartbeats(held)
+        gateway.on_heartbeats(attempts_by_device)
         return Attempt.objects.get().lease_expires_at > end
 
     assert not is_renewed_with(settings.LEASE_S * 0.9)
@@ -134,12 +134,12 @@ def test_a_device_that_reconnects_keeps_its_task_despite_a_concurrent_sweep(monk
 
 def make_devices_with_lost_attempts(number: int) -> dict[int, frozenset]:
     """Return the ids of devices, in order, each with an attempt that the server has lost."""
-    held = {}
+    attempts_by_device = {}
     for _ in range(number):
         attempt = make_attempt(make_waiting_task(worker=make_worker()))
         lose_attempt(attempt, reason="agent_error")
-        held[attempt.worker_id] = frozenset({attempt.pk})
-    return held
+        attempts_by_device[attempt.worker_id] = frozenset({attempt.pk})
+    return attempts_by_device
 
 
 def fail_for(failing_id: int, function):
@@ -156,11 +156,11 @@ def fail_for(failing_id: int, function):
 @one_thread
 @pytest.mark.parametrize("function", ["revive_attempts", "desired_state"])
 def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, function):
-    held = make_devices_with_lost_attempts(3)
+    attempts_by_device = make_devices_with_lost_attempts(3)
     set_last_heartbeat(LONG_AGO)
-    first, second, third = held
+    first, second, third = attempts_by_device
     monkeypatch.setattr(gateway, function, fail_for(second, getattr(gateway, function)))
-    orders = gateway.on_heartbeats(held)
+    orders = gateway.on_heartbeats(attempts_by_device)
     assert orders.get(second, []) == []
     for worker in (first, third):
         assert [order.type for order in orders[worker]] == ["cancel"]
@@ -200,9 +200,9 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
     settings.HEARTBEAT_BATCH_S = 1.0
     calls, on_heartbeats = [], gateway.on_heartbeats
 
-    def record(held, received_at):
-        calls.append((held, timezone.now() - received_at))
-        return on_heartbeats(held, received_at)
+    def record(attempts_by_device, received_at):
+        calls.append((attempts_by_device, timezone.now() - received_at))
+        return on_heartbeats(attempts_by_device, received_at)
 
     monkeypatch.setattr(gateway, "on_heartbeats", record)
     enrolments = [await enrol_device(f"box-{number}") for number in range(3)]
@@ -211,8 +211,8 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
     for agent in agents:
         await agent.send(Heartbeat(sent_at=0))
     await wait_for(lambda: calls)
-    ((held, age),) = calls
-    assert len(held) == 3
+    ((attempts_by_device, age),) = calls
+    assert len(attempts_by_device) == 3
     assert age.total_seconds() >= 0.9  # since the first heartbeat, not since the end of the batch
     for agent in agents:
         await agent.socket.disconnect()

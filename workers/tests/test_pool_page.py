@@ -22,18 +22,18 @@ TEXT = r"(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")"
 class Scripts(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.sources: list[str] = []
 
     def handle_starttag(self, tag, attrs):
         source = dict(attrs).get("src")
         if tag == "script" and source:
-            self.found.append(source)
+            self.sources.append(source)
 
 
 def scripts_of(page: str) -> list[str]:
     parser = Scripts()
     parser.feed(page)
-    return parser.found
+    return parser.sources
 
 
 @pytest.fixture

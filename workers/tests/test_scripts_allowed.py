@@ -48,7 +48,7 @@ def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
 
 def test_the_admin_page_shows_what_is_missing(client, root):
     address = "/admin/workers/worker/{}/change/"
-    for columns, words in (
+    for columns, text in (
         ({}, "<dt>Scripts</dt><dd>no</dd>"),
         ({"allows_scripts": True}, "allow = true below [scripts]"),
         ({"offers_scripts": True}, "not allowed here; the agent’s configuration allows them"),
@@ -56,7 +56,7 @@ def test_the_admin_page_shows_what_is_missing(client, root):
     ):
         worker = make_worker(**columns)
         page = client.get(address.format(worker.pk)).text
-        assert words in page
+        assert text in page
         offered = "forbid_scripts" if worker.allows_scripts else "allow_scripts"
         assert f"/act/{offered}/" in page
     assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").text

@@ -23,10 +23,10 @@ def client_of(user) -> Client:
     return client
 
 
-def page(user, worker) -> str:
+def worker_page(user, worker) -> str:
     answer = client_of(user).get(reverse("workers:detail", args=[worker.name]))
     assert answer.status_code == 200
-    return answer.content.decode()
+    return answer.text
 
 
 def test_a_private_device_is_not_found_without_a_grant():
@@ -45,18 +45,18 @@ def test_tasks_of_other_users_show_only_their_times():
     alice, bob = make_user("alice"), make_user("bob")
     worker = make_worker("shared")
     make_waiting_task(alice, worker)
-    text = page(bob, worker)
+    text = worker_page(bob, worker)
     assert "another user" in text
     assert "net.mge" not in text
     assert "alice" not in text
-    assert "net.mge" in page(alice, worker)
-    assert "net.mge" in page(make_user("root", is_staff=True), worker)
+    assert "net.mge" in worker_page(alice, worker)
+    assert "net.mge" in worker_page(make_user("root", is_staff=True), worker)
 
 
 def test_network_addresses_are_shown_only_to_administrators():
     worker = make_worker(facts={"hostname": "rack-7", "ip": "10.1.2.3"})
-    assert "rack-7" not in page(make_user(), worker)
-    assert "10.1.2.3" in page(make_user("root", is_staff=True), worker)
+    assert "rack-7" not in worker_page(make_user(), worker)
+    assert "10.1.2.3" in worker_page(make_user("root", is_staff=True), worker)
 
 
 def test_problems_peak_performance_and_labels_are_shown():
@@ -67,15 +67,15 @@ def test_problems_peak_performance_and_labels_are_shown():
     roofs = {"device": "cpu", "peak_flops": {"Float32": 1.5e11}, "copy_bytes_s": 2e10}
     Runtime.objects.create(worker=worker, version="1.9.0", kind="binary", roofs=[roofs])
     Runtime.objects.create(worker=worker, version="1.8.0", kind="binary", problem="no libc")
-    text = page(make_user(), worker)
-    for shown in ("Kirin 990", "&lt;b&gt;nightly", "150.0 GFLOP/s", "no libc", "8 cores"):
-        assert shown in text, shown
+    text = worker_page(make_user(), worker)
+    for part in ("Kirin 990", "&lt;b&gt;nightly", "150.0 GFLOP/s", "no libc", "8 cores"):
+        assert part in text, part
     assert "unknown" not in text
     assert labels_of(worker) == {"build": "<b>nightly</b>", "chip": "Kirin 990"}
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "status"),
     [
         ({}, "free"),
         ({"is_enabled": False}, "drained"),
@@ -84,13 +84,13 @@ def test_problems_peak_performance_and_labels_are_shown():
         ({"held_at": timezone.now(), "held_reason": "It is ill."}, "held back"),
     ],
 )
-def test_the_status_is_shown_as_text(change, word):
+def test_the_status_is_shown_as_text(change, status):
     worker = make_worker()
     change_worker(worker.pk, **change)
-    text = page(make_user(), worker)
-    assert f">{word}<" in text
-    assert ("New task here" in text) is (word == "free")
-    assert ("It is ill." in text) is (word == "held back")
+    text = worker_page(make_user(), worker)
+    assert f">{status}<" in text
+    assert ("New task here" in text) is (status == "free")
+    assert ("It is ill." in text) is (status == "held back")
 
 
 def test_the_reason_of_a_hold_is_translated():
@@ -108,15 +108,15 @@ def test_the_reason_of_a_hold_is_translated():
 def test_an_outdated_agent_is_marked(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
     worker = make_worker(agent_version="0.1.0+0000aaaa")
-    assert "behind" not in page(make_user(), worker)
+    assert "behind" not in worker_page(make_user(), worker)
     (tmp_path / "manifest.json").write_text(
         '{"version": "0.1.0+1111bbbb", "files": {}, "wheel": {"name": "w.whl"}}'
     )
-    assert "0.1.0+1111bbbb" in page(make_user("bob"), worker)
+    assert "0.1.0+1111bbbb" in worker_page(make_user("bob"), worker)
 
 
-def ran(worker, spans, *, lost=False):
-    """Make attempts; spans: hours ago at which each began and ended."""
+def make_attempts(worker, spans, *, lost=False):
+    """Create attempts; `spans` contains the start and end of each, in hours before now."""
     now = timezone.now()
     for number, (begin, end) in enumerate(spans):
         Attempt.objects.create(
@@ -133,13 +133,13 @@ def ran(worker, spans, *, lost=False):
 
 def test_utilisation_is_the_share_of_time_with_attempts():
     worker = make_worker(slots=2)
-    spans = [  # began, ended: hours ago
+    spans = [
         (1, 0),  # 1 h within both
         (26, 20),  # 4 h of it within a day, 6 within a week
         (8 * 24, 6 * 24),  # 24 h within a week
         (20 * 24, 10 * 24),  # before
     ]
-    ran(worker, spans)
+    make_attempts(worker, spans)
     usage = usage_of(worker)
     assert usage.day == pytest.approx(5 / 24 / 2, abs=1e-3)
     assert usage.week == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
@@ -147,7 +147,7 @@ def test_utilisation_is_the_share_of_time_with_attempts():
 
 def test_lost_attempts_count_towards_utilisation():
     worker = make_worker()
-    ran(worker, [(2, 1), (30, 28), (25, 23)], lost=True)
+    make_attempts(worker, [(2, 1), (30, 28), (25, 23)], lost=True)
     usage = usage_of(worker)
     assert usage.day == pytest.approx(2 / 24, abs=1e-3)
     assert usage.week == pytest.approx(5 / 24 / 7, abs=1e-3)
@@ -180,4 +180,4 @@ def test_the_number_of_queries_does_not_depend_on_tasks(django_assert_num_querie
 
 @pytest.mark.parametrize(("slots", "text"), [(1, "0 of 1 slot<"), (2, "0 of 2 slots<")])
 def test_the_number_of_slots_has_a_singular_form(slots, text):
-    assert text in page(make_user(), make_worker(slots=slots))
+    assert text in worker_page(make_user(), make_worker(slots=slots))

@@ -201,9 +201,9 @@ def test_duplicate_grants_and_names_have_no_effect(root):
 
 def test_unknown_users_are_named_in_the_error_and_nothing_is_granted(root):
     bob, worker = make_user("bob"), make_worker(is_public=False)
-    gone = make_user("gone")
-    number = gone.pk
-    gone.delete()
+    deleted = make_user("deleted")
+    number = deleted.pk
+    deleted.delete()
     with pytest.raises(DomainError) as caught:
         add_grants(users=[bob.pk, number, "eve@example.com"], workers=[worker.pk], by=root)
     assert caught.value.code == "users_unknown"
