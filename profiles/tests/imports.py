@@ -1,4 +1,4 @@
-"""Makers of imported profiles, through the form and through the API."""
+"""Factories of imported profiles, through the form and through the API."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ def file_to_open(data: bytes, name: str = "profile.json", **changes: Any) -> Fil
 
 
 def file_request(data: bytes, name: str = "profile.json") -> dict[str, Any]:
-    """Return the body with which a script announces a file over the API."""
+    """Return the JSON with which a script announces a file over the API."""
     return {
         "name": name,
         "size_bytes": len(data),
@@ -38,7 +38,7 @@ def make_upload(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
 
 
 def make_import(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
-    """Return an upload whose files have been read."""
+    """Return an upload whose files have been processed."""
     upload = make_upload(owner, *contents, name=name)
     confirm_upload(upload)
     build_opened(upload.pk)

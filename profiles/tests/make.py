@@ -1,4 +1,4 @@
-"""Makers of small profiles, measurements and attempts, and helpers that tests share."""
+"""Factories of small profiles, measurements and attempts, and shared helpers."""
 
 import dataclasses
 import hashlib
@@ -121,12 +121,12 @@ def assert_same(left: Any, right: Any) -> None:
 OUTPUT = b"step 0\nstep 1\nwarning: [20 22:51:34 @:88] iter 0/10: e2e=7.697 ms\n"
 
 
-#: names of the files that a script may leave
+#: names of the files that a script may write
 TIMELINE, MEMORY = "chrome_timeline.json", "memory_flow.svg"
 
 
 def make_script_attempt(files: dict[str, bytes], owner=None, **task_fields) -> Attempt:
-    """Return an attempt of a script that exited with code 0 and left these files and its output."""
+    """Return an attempt of a script that wrote these files and its output and exited with 0."""
     formats = tuple(name for name in (TIMELINE, MEMORY) if name in files) or (TIMELINE,)
     task_fields = {
         "worker": make_script_worker(),
@@ -138,11 +138,17 @@ def make_script_attempt(files: dict[str, bytes], owner=None, **task_fields) -> A
     return attempt
 
 
-def make_script_profile(files: dict[str, bytes], owner=None) -> Profile:
-    attempt = make_script_attempt(files, owner)
+def process_attempt(attempt: Attempt) -> Task:
+    """Build the profile of an attempt and return its task in the new state."""
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("succeeded", "")
+    return attempt.task
+
+
+def make_script_profile(files: dict[str, bytes], owner=None) -> Profile:
+    attempt = make_script_attempt(files, owner)
+    task = process_attempt(attempt)
+    assert (task.status, task.reason) == ("succeeded", "")
     return Profile.objects.get(attempt=attempt)
 
 
@@ -160,7 +166,7 @@ def verify(*arguments: str) -> list[tuple[str, str]]:
 
 
 def remove_expired_objects() -> None:
-    """Remove scheduled objects as if all presigned addresses had expired."""
+    """Remove scheduled objects as if all presigned URLs had expired."""
     RemovedObjects.objects.update(due_at=timezone.now())
     sweep_removed_files()
 
@@ -170,5 +176,5 @@ def put_files(task: Task) -> None:
     for file in task.files.all():
         content = f"file {file.pk}".encode()
         object_store.write(file.object_key, content)
-        facts = {"size_bytes": len(content), "md5": hashlib.md5(content).hexdigest()}
-        TaskFile.objects.filter(pk=file.pk).update(**facts)
+        md5 = hashlib.md5(content).hexdigest()
+        TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content), md5=md5)

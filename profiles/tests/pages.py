@@ -1,16 +1,18 @@
-"""Makers of results: tasks whose attempts left real profiles."""
+"""Factories of results, which are tasks with real profiles, and requests of their pages."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpResponse
+from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
+from profiles.tests.response_checks import response_faults
 from tasks.lifecycle.artifacts import record_artifacts
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
@@ -24,6 +26,15 @@ def policy_of(response: HttpResponse) -> dict[str, str]:
     """Return the directives of a response's Content-Security-Policy."""
     parts = response["Content-Security-Policy"].split(";")
     return dict(part.strip().split(" ", 1) for part in parts)
+
+
+def get_page(client: Client, profile: Profile, query: str = "", language: str = "en") -> str:
+    """Return the page of a profile, which must have no defects."""
+    url = f"/profiles/{profile.pk}/{query}"
+    response = client.get(url, headers={"Accept-Language": language}, follow=True)
+    assert response.status_code == 200
+    assert response_faults(response) == []
+    return response.text
 
 
 def make_result(*profiles: bytes, owner=None) -> Profile:

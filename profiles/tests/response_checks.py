@@ -1,4 +1,4 @@
-"""Addresses of all pages and endpoints of a profile, and checks of their responses."""
+"""URLs of all pages and endpoints of a profile, and checks of their responses."""
 
 import gzip
 import json
@@ -12,13 +12,13 @@ from profiles.tables.request import AGGREGATES, ORDERS
 PICTURES = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
 #: markup of `profiles.tests.hostile.NAMES` that no page may contain unescaped
 MARKUP = ("<script>alert", "<img src=x", "<!-- ]]> -->")
-_TURNS = re.compile("[\u202a-\u202e\u2066\u2067]")
-_CLOSED = re.compile("\u2068[^\u2069]*\u2069")
+_BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066\u2067]")
+_ISOLATED = re.compile("\u2068[^\u2069]*\u2069")
 _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect", "line", "circle"}
 
 
 def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
-    """Return the addresses of each view of a profile and of its comparisons with others."""
+    """Return the URLs of each view of a profile and of its comparisons with others."""
     root = f"/profiles/{profile.pk}"
     paths = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
     paths += [
@@ -37,7 +37,7 @@ def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
 
 
 def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
-    """Return further addresses: every order, aggregate and filter, and the reversed comparison."""
+    """Return further URLs: every order, aggregate and filter, and the reversed comparison."""
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
     paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
     paths += [f"{root}/operators/?order={order}&end=kern" for order in ORDERS]
@@ -52,7 +52,7 @@ def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
 
 
 def response_faults(response: Any) -> list[str]:
-    """Return what is wrong with a response of any address; an empty list if nothing is."""
+    """Return the defects of the response of any URL."""
     kind = response.headers.get("Content-Type", "").partition(";")[0]
     body = response.getvalue()
     if response.headers.get("Content-Encoding") == "gzip":
@@ -67,22 +67,24 @@ def response_faults(response: Any) -> list[str]:
 
 
 def _json_faults(body: bytes) -> list[str]:
-    wrong: list[str] = []
-    document = json.loads(body, parse_constant=wrong.append)
+    constants: list[str] = []
+    document = json.loads(body, parse_constant=constants.append)
     is_picture = isinstance(document, dict) and "notes" in document
     sentences = [document["sentence"], *document["notes"]] if is_picture else []
-    turned = [f"not isolated: {sentence[:60]!a}" for sentence in sentences if _turns(sentence)]
-    return [f"JSON with {constant}" for constant in wrong[:1]] + turned
+    bidirectional = [
+        f"not isolated: {sentence[:60]!a}" for sentence in sentences if _is_bidirectional(sentence)
+    ]
+    return [f"JSON with {constant}" for constant in constants[:1]] + bidirectional
 
 
-def _turns(text: str) -> bool:
+def _is_bidirectional(text: str) -> bool:
     """Return whether a text changes the direction of the text after it."""
-    return bool(_TURNS.search(_CLOSED.sub("", text)))
+    return bool(_BIDI_CONTROLS.search(_ISOLATED.sub("", text)))
 
 
 def _text_faults(body: bytes) -> list[str]:
     body.decode()
-    return [] if body else ["nothing in it"]
+    return [] if body else ["empty body"]
 
 
 def _html_faults(body: bytes) -> list[str]:
@@ -94,7 +96,7 @@ def _html_faults(body: bytes) -> list[str]:
 
 
 class _Page(HTMLParser):
-    """Finds event handlers, `javascript:` addresses and bidirectional text that is not isolated."""
+    """Finds event handlers, `javascript:` URLs and bidirectional text that is not isolated."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +127,7 @@ class _Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1][2]:
             self.faults += _json_faults(data.encode())
-        elif _turns(data) and not any(isolates for _, isolates, _ in self.open):
+        elif _is_bidirectional(data) and not any(isolates for _, isolates, _ in self.open):
             self.faults.append(
                 f"not isolated in {[t for t, _, _ in self.open][-3:]}: {data.strip()[:60]!a}"
             )

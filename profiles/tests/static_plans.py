@@ -1,7 +1,7 @@
-"""Memory plans for tests: real ones, and makers of small ones.
+"""Memory plans for tests: recorded ones, and factories of small ones.
 
-MegEngine 1.13.0 wrote the real plans for models of testdata/; they are packed as a device packs
-them. `test_static_memory_real.py` writes them again where MegEngine is installed.
+MegEngine 1.13.0 wrote the recorded plans for models of testdata/; they are packed as a device
+packs them. If MegEngine is installed, `test_static_memory_real.py` writes them again.
 """
 
 import io

@@ -1,7 +1,6 @@
 """The meaning of `memory_flow.svg` that `memory_flow.reader` assumes, checked with MegEngine."""
 
 import re
-import subprocess
 from bisect import bisect_left
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ import pytest
 from profiles.formats.memory_flow.amounts import bytes_of, ns_of
 from profiles.formats.memory_flow.reader import read_flow
 from profiles.formats.memory_flow.summary import summarize
+from profiles.tests.megengine import run_python
 
 pytestmark = pytest.mark.megengine
 
@@ -58,24 +58,20 @@ COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#5
 
 
 @pytest.fixture
-def written(megengine_python, tmp_path):
-    """Return a function that lets a real Profiler write the file, with a scope of a given name."""
+def write_flow(megengine_python, tmp_path):
+    """Return a function that runs a program with a scope of a given name and returns its file."""
 
     def write(name: str, program: str = STEP) -> Path:
         (tmp_path / "step.py").write_text(program)
-        command = [megengine_python, str(tmp_path / "step.py"), str(tmp_path / "out"), name]
-        completed = subprocess.run(
-            command, timeout=120, capture_output=True, text=True, check=False
-        )
-        assert completed.returncode == 0, completed.stderr[-2000:]
+        run_python(megengine_python, tmp_path / "step.py", tmp_path / "out", name)
         (path,) = (tmp_path / "out").iterdir()
         return path
 
     return write
 
 
-def test_rectangles_say_less_than_their_attributes(written):
-    path = written("plain")
+def test_rectangles_are_rounded_from_their_attributes(write_flow):
+    path = write_flow("plain")
     tensors = [
         {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
         for element in ElementTree.parse(path).getroot()
@@ -93,37 +89,37 @@ def test_rectangles_say_less_than_their_attributes(written):
         assert tensor["fill"] == COLOURS[bisect_left(LIVES, end - begin)]
 
 
-def test_views_have_the_memory_of_what_they_look_at_and_what_outlives_ends_last(written):
-    summary = summarize(read_flow(written("plain")))
+def test_views_share_the_address_of_their_tensor(write_flow):
+    summary = summarize(read_flow(write_flow("plain")))
     by_name = {re.sub(r"^.*\.|:\d+$", "", row.name): row for row in summary.tensors if row.group}
-    made, shaped, part = by_name["MUL"], by_name["Reshape"], by_name["Subtensor"]
-    assert made.address == shaped.address == part.address
-    assert (made.size_bytes, shaped.size_bytes, part.size_bytes) == (8192, 8192, 8188)
-    assert (made.shape, shaped.shape, part.shape) == ((32, 64), (2048,), (1024,))
+    source, shaped, part = by_name["MUL"], by_name["Reshape"], by_name["Subtensor"]
+    assert source.address == shaped.address == part.address
+    assert (source.size_bytes, shaped.size_bytes, part.size_bytes) == (8192, 8192, 8188)
+    assert (source.shape, shaped.shape, part.shape) == ((32, 64), (2048,), (1024,))
     assert summary.peak_added_bytes > summary.peak_bytes
     assert summary.never_erased == 0
-    assert made.erased_s > summary.end_s - 2e-3
+    assert source.erased_s > summary.end_s - 2e-3
 
 
-def test_memory_stays_until_its_last_view_is_gone_and_has_one_address(written):
-    summary = summarize(read_flow(written("views", VIEWS)))
+def test_memory_is_held_until_its_last_view_is_erased(write_flow):
+    summary = summarize(read_flow(write_flow("views", VIEWS)))
     rows = [row for row in summary.tensors if row.name]
-    (made,), (whole,) = ([row for row in rows if name in row.name] for name in ("ADD", "MUL"))
+    (source,), (whole,) = ([row for row in rows if name in row.name] for name in ("ADD", "MUL"))
     views = [row for row in rows if "Subtensor" in row.name]
     assert len(views) == 5
-    assert {row.address for row in views} == {made.address}
+    assert {row.address for row in views} == {source.address}
     halves = [row for row in rows if "Split" in row.name]
     assert [row.size_bytes for row in halves] == [2_000_000] * 2
     assert {row.address for row in halves} == {whole.address}
-    # when x, both halves and 400 KB of `made` are left; the resident memory shows the same
+    # x, both halves and the memory of `made` remain; the resident memory shows the same
     last_s = max(row.produced_s for row in halves)
     curve = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     assert [held for at_s, held in curve if at_s <= last_s + 0.1][-1] == 12_000_000
     assert 12_000_000 <= summary.peak_bytes < 12_001_000
 
 
-def test_names_are_written_as_they_are_and_read_all_the_same(written):
-    path = written(NAME)
+def test_names_are_written_unescaped_and_read_literally(write_flow):
+    path = write_flow(NAME)
     with pytest.raises(ElementTree.ParseError):
         ElementTree.parse(path)
     summary = summarize(read_flow(path))

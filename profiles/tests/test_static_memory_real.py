@@ -2,15 +2,14 @@
 
 import json
 import re
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from agent.conftest import find_megengine_python
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
+from profiles.tests.megengine import run_python
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import DATA
 
@@ -52,35 +51,24 @@ AGENT = Path(__file__).parents[2] / "agent"
 pytestmark = pytest.mark.megengine
 
 
-@pytest.fixture(scope="module")
-def python() -> str:
-    return find_megengine_python()
-
-
-def run(python: str, script: str, *arguments: object, cwd: Path) -> str:
-    command = [python, "-W", "ignore", "-c", script, *map(str, arguments)]
-    completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout
-
-
-def summary(plan: Path, graph: Path | None = None) -> StaticMemory:
+def read_summary(plan: Path, graph: Path | None = None) -> StaticMemory:
     return msgspec.json.decode(read_static_memory(plan, graph), type=StaticMemory)
 
 
 @pytest.fixture(scope="module")
-def figures(python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
+def figures(megengine_python, tmp_path_factory) -> dict[str, tuple[dict, StaticMemory]]:
     """Figures of each sample: those of the tool and ours."""
     folder = tmp_path_factory.mktemp("plans")
     paths = {name: folder / f"{name}.json" for name in NAMES}
     for name, path in paths.items():
         path.write_bytes(plan_of(name))
-    output = json.loads(run(python, _TOOL, *paths.values(), cwd=folder).splitlines()[-1])
-    return {name: (output[str(path)], summary(path)) for name, path in paths.items()}
+    output = run_python(megengine_python, "-W", "ignore", "-c", _TOOL, *paths.values(), cwd=folder)
+    output = json.loads(output.splitlines()[-1])
+    return {name: (output[str(path)], read_summary(path)) for name, path in paths.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_figures_are_those_of_graph_info_analyze(figures, name):
+def test_figures_equal_those_of_graph_info_analyze(figures, name):
     tool, ours = figures[name]
     texts = tool["texts"]
 
@@ -98,7 +86,7 @@ def test_figures_are_those_of_graph_info_analyze(figures, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(figures, name):
+def test_shares_of_the_peak_equal_those_of_graph_info_analyze(figures, name):
     tool, ours = figures[name]
     names = {operator.step: operator.name for operator in ours.operators}
     writers = {chunk.id: names[chunk.begin] for chunk in ours.chunks if not chunk.is_weight}
@@ -107,20 +95,21 @@ def test_the_chunks_of_the_peak_have_the_shares_that_graph_info_analyze_writes(f
     shares = [text.split()[1] for _, text in of_first if text.startswith("percent:")]
     assert shares == [f"{percent}%" for percent in first.percent]
     owners = [text.split(None, 1)[1] for _, text in of_first if text.startswith("owner_opr:")]
-    # the tool orders equal sizes as in the file, which has the order of a hash
+    # the tool orders equal sizes as in the file, whose order is that of a hash table
     assert sorted(owners) == sorted(writers[number] for number in first.chunks)
-    reached = [text for tag, text in tool["texts"] if tag == "PEAK0/<SUMMARY_INFO>"]
-    assert reached[0].split(None, 1)[1] == names[first.first]
+    summaries = [text for tag, text in tool["texts"] if tag == "PEAK0/<SUMMARY_INFO>"]
+    assert summaries[0].split(None, 1)[1] == names[first.first]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_plans_written_anew_say_what_the_samples_say(python, tmp_path, name):
+def test_newly_written_plans_equal_the_samples(megengine_python, tmp_path, name):
     model = DATA / "models" / f"{name}.mge"
-    run(python, _WRITE, AGENT, model, cwd=tmp_path)
-    written = summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
+    run_python(megengine_python, "-W", "ignore", "-c", _WRITE, AGENT, model, cwd=tmp_path)
+    new_plan = read_summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
     (tmp_path / "plan").write_bytes(plan_of(name))
     (tmp_path / "graph").write_bytes(graph_of(name))
-    assert stable_figures(written) == stable_figures(summary(tmp_path / "plan", tmp_path / "graph"))
+    sample = read_summary(tmp_path / "plan", tmp_path / "graph")
+    assert stable_figures(new_plan) == stable_figures(sample)
 
 
 def stable_figures(memory: StaticMemory) -> list[object]:

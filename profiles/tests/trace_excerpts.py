@@ -38,11 +38,11 @@ def excerpt_of(
     data = data or index_of(path)
     at = START_BYTES + header_bytes(data)
     index = from_header(data[START_BYTES:at])
-    chosen = select_excerpt(
+    selection = select_excerpt(
         index, requested, lambda begin, size: data[at + begin :][:size], limit_bytes=limit_bytes
     )
     text = path.read_bytes()
-    places = chosen.pieces.tolist()
+    places = selection.pieces.tolist()
     pieces = index.pieces
     parts = [
         (int(pieces.first_row[number]), text[pieces.begin[number] : pieces.end[number]])
@@ -50,7 +50,7 @@ def excerpt_of(
     ]
     file = io.BytesIO()
     write_excerpt(
-        file, chosen.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming
+        file, selection.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming
     )
     return json.loads(file.getvalue())["traceEvents"]
 

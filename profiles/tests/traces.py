@@ -1,4 +1,4 @@
-"""Makers of traces in the format of MegEngine's Profiler."""
+"""Factories of traces in the format of MegEngine's Profiler."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ NAMES = {HOST: "interpreter", WORKER: "worker", DEVICE: "xpux:0"}
 
 
 def span(lane: int, name: str, begin: float, end: float, /, **args: Any) -> list[dict[str, Any]]:
-    """Return the begin and the end event of a span; `around` puts events between them."""
+    """Return the begin and the end event of a span; `enclose` puts events between them."""
     where = {"name": name, "pid": 1, "tid": lane}
     return [{"ph": "B", "ts": begin, **where}, {"ph": "E", "ts": end, "args": args, **where}]
 
@@ -23,7 +23,9 @@ def enclose(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[st
     return [outer[0], *inner, outer[1]]
 
 
-def operator(number: int, name: str, at: float, took: float, output: str) -> list[dict[str, Any]]:
+def operator(
+    number: int, name: str, at: float, duration_us: float, output: str
+) -> list[dict[str, Any]]:
     """Return the events of an operator.
 
     The host dispatches it at `at`, the worker sends it 1 us later, and the device computes it
@@ -35,7 +37,7 @@ def operator(number: int, name: str, at: float, took: float, output: str) -> lis
     return [
         *span(HOST, "OpDispatch", at, at, **arguments),
         *enclose(span(WORKER, name, at + 1, at + 3, **arguments), *output_span),
-        *span(DEVICE, name, at + 10, at + 10 + took, **arguments),
+        *span(DEVICE, name, at + 10, at + 10 + duration_us, **arguments),
     ]
 
 
@@ -79,9 +81,9 @@ def to_trace(*events: dict[str, Any], **more: Any) -> bytes:
 def repeat_trace(path: Path, times: int) -> bytes:
     """Return a real trace repeated `times` times, each copy after the one before it."""
     events = json.loads(path.read_bytes())["traceEvents"]
-    took = max(event.get("ts", 0) for event in events) + 100
+    duration_us = max(event.get("ts", 0) for event in events) + 100
     copies = [
-        event | ({"ts": round(event["ts"] + copy * took, 3)} if "ts" in event else {})
+        event | ({"ts": round(event["ts"] + copy * duration_us, 3)} if "ts" in event else {})
         for copy in range(times)
         for event in events
         if copy == 0 or event["ph"] != "M"
