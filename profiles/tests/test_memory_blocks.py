@@ -8,17 +8,17 @@ from profiles.tests.flows import read, tensor, to_flow
 MB = 1_000_000
 
 
-def alive(summary):
+def names_at_peak(summary):
     return sorted(row.name for row in summary.tensors if row.at_peak)
 
 
-def held(summary, at_ns):
-    """Return the bytes that the curve has at a time; it has all moments of a small file."""
+def held_bytes(summary, at_ns):
+    """Return the bytes of the curve at a time; a small file has all moments in its curve."""
     moments = zip(summary.curve.at_s, summary.curve.held_bytes, strict=True)
     return [size for at_s, size in moments if at_s <= at_ns * 1e-9][-1]
 
 
-def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
+def test_halves_of_a_split_hold_the_whole_tensor(tmp_path):
     # MegEngine writes the address of the whole tensor for both halves and erases it immediately
     summary = read(
         tmp_path,
@@ -31,13 +31,13 @@ def test_halves_of_a_split_hold_all_of_what_was_split(tmp_path):
         ),
     )
     assert (summary.peak_bytes, summary.peak_s) == (9 * MB, pytest.approx(300e-9))
-    assert alive(summary) == ["Split:0", "Split:1", "late", "x"]
+    assert names_at_peak(summary) == ["Split:0", "Split:1", "late", "x"]
     # both halves have the same address: 2 of the 4 MB belong to the whole tensor
     assert (summary.peak_added_bytes, summary.peak_kept_bytes) == (9 * MB, 2 * MB)
-    assert [held(summary, at) for at in (200, 550, 600)] == [8 * MB, 8 * MB, 4 * MB]
+    assert [held_bytes(summary, at) for at in (200, 550, 600)] == [8 * MB, 8 * MB, 4 * MB]
 
 
-def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
+def test_a_view_holds_all_memory_of_an_erased_tensor(tmp_path):
     summary = read(
         tmp_path,
         to_flow(
@@ -47,7 +47,7 @@ def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
         ),
     )
     assert (summary.peak_bytes, summary.peak_kept_bytes) == (5 * MB, 3_600_000)
-    # size and lifetime of the view are still its own
+    # the view keeps its own size and lifetime
     view = next(row for row in summary.tensors if row.name == "view")
     assert (view.size_bytes, view.produced_s) == (400_000, pytest.approx(50e-9))
     assert (view.duration_s, view.at_peak) == (pytest.approx(750e-9), True)
@@ -55,7 +55,7 @@ def test_a_view_of_a_tensor_that_is_gone_holds_all_of_its_memory(tmp_path):
     assert tags == {"whole": 0, "view": 400_000, "other": MB}
 
 
-def test_views_of_views_hold_the_memory_up_to_the_last_of_them(tmp_path):
+def test_views_of_views_hold_the_memory_until_the_last_is_erased(tmp_path):
     summary = read(
         tmp_path,
         to_flow(
@@ -65,10 +65,10 @@ def test_views_of_views_hold_the_memory_up_to_the_last_of_them(tmp_path):
             tensor("second", at=64, size=20, begin=29, end=50),
         ),
     )
-    assert [held(summary, at) for at in (5, 15, 40, 50)] == [1_000, 1_000, 1_000, 0]
+    assert [held_bytes(summary, at) for at in (5, 15, 40, 50)] == [1_000, 1_000, 1_000, 0]
 
 
-def test_memory_that_is_used_again_at_once_is_as_large_as_its_new_tensor(tmp_path):
+def test_reused_memory_has_the_size_of_its_new_tensor(tmp_path):
     summary = read(
         tmp_path,
         to_flow(
@@ -78,11 +78,15 @@ def test_memory_that_is_used_again_at_once_is_as_large_as_its_new_tensor(tmp_pat
             tensor("never", at=64, size=9_000, begin=25, end=25),
         ),
     )
-    assert [held(summary, at) for at in (5, 20, 35, 45)] == [1_000, 10, 0, 2_000]
-    assert (summary.peak_bytes, summary.peak_kept_bytes, alive(summary)) == (2_000, 0, ["last"])
+    assert [held_bytes(summary, at) for at in (5, 20, 35, 45)] == [1_000, 10, 0, 2_000]
+    assert (summary.peak_bytes, summary.peak_kept_bytes, names_at_peak(summary)) == (
+        2_000,
+        0,
+        ["last"],
+    )
 
 
-def test_what_is_overwritten_in_place_counts_once(tmp_path):
+def test_in_place_results_count_once(tmp_path):
     # each step's output reuses the memory of its input, which is erased shortly afterwards
     steps = [tensor(f"w{n}", at=64, size=400, begin=10 * n, end=10 * n + 12) for n in range(9)]
     summary = read(tmp_path, to_flow(*steps))
@@ -91,14 +95,14 @@ def test_what_is_overwritten_in_place_counts_once(tmp_path):
     assert summary.near_peak_s == pytest.approx(92e-9)
 
 
-def test_many_small_views_of_one_tensor_hold_it_once(tmp_path):
+def test_many_views_of_a_tensor_count_it_once(tmp_path):
     views = [tensor("v", at=64, size=8, begin=n, end=20_000 - n) for n in range(1, 5_000)]
     whole = tensor("whole", at=64, size=MB, begin=0, end=2)
     summary = read(tmp_path, to_flow(*views, whole))
     assert (summary.count, summary.peak_bytes, summary.curve.held_bytes) == (5_000, MB, (MB, 0))
 
 
-def test_a_view_that_runs_backwards_holds_what_it_looks_at(tmp_path):
+def test_a_view_with_negative_strides_holds_the_same_block(tmp_path):
     # as MegEngine 1.13 writes a, a[::-1] and a[:, ::-1]
     tensors = (
         ("a", 0x7FC8308CAD00, "{1000(1000),1000(1) Float32}"),
@@ -133,5 +137,5 @@ def test_a_view_that_runs_backwards_holds_what_it_looks_at(tmp_path):
         ("", 4, 0),
     ],
 )
-def test_bytes_below_the_first_element_are_those_of_axes_that_run_backwards(layout, size, below):
+def test_axes_with_negative_strides_lie_below_the_first_element(layout, size, below):
     assert bytes_below(layout, size) == below

@@ -34,12 +34,12 @@ WORTH = {
 }  # fmt: skip
 
 
-def added(text):
+def sum_units(text):
     return sum(int(n) * WORTH[unit] for n, unit in re.findall(r"(\d+)([A-Za-z]+)", text))
 
 
 def read_tensors(path):
-    """Return (name, address, size, begin, end) of each tensor, read from the XML alone."""
+    """Return (name, address, size, begin, end) of each tensor, read with ElementTree only."""
     rows = []
     for element in ElementTree.parse(path).getroot():
         if f"{TAG}address" in element.attrib:
@@ -48,7 +48,7 @@ def read_tensors(path):
                 (
                     attributes["name"],
                     int(attributes["address"], 16),
-                    *(added(attributes[key]) for key in ("size", "produced", "erased")),
+                    *(sum_units(attributes[key]) for key in ("size", "produced", "erased")),
                 )
             )
     return rows
@@ -59,16 +59,16 @@ def blocks_of(rows):
     blocks = []
     for _, low, size, begin, end in rows:
         if begin < end:
-            met = [
+            overlapping = [
                 block for block in blocks if block[0] == low and block[2] < end and begin < block[3]
             ]
-            blocks = [block for block in blocks if block not in met]
-            _, sizes, begins, ends = zip(*met, (low, size, begin, end), strict=True)
+            blocks = [block for block in blocks if block not in overlapping]
+            _, sizes, begins, ends = zip(*overlapping, (low, size, begin, end), strict=True)
             blocks.append((low, max(sizes), min(begins), max(ends)))
     return blocks
 
 
-def held_at(blocks, at):
+def held_bytes(blocks, at):
     """Return the bytes of all blocks at a moment; each address counts once."""
     held, top = 0, 0
     for low, size in sorted(block[:2] for block in blocks if block[2] <= at < block[3]):
@@ -78,11 +78,11 @@ def held_at(blocks, at):
 
 
 @pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
-def test_the_peak_is_what_all_addresses_at_all_moments_add_up_to(path):
+def test_peak_and_curve_equal_sums_over_the_file(path):
     rows = read_tensors(path)
     blocks = blocks_of(rows)
     moments = sorted({at for block in blocks for at in block[2:]})
-    held = [held_at(blocks, at) for at in moments]
+    held = [held_bytes(blocks, at) for at in moments]
     peak = max(held)
     at = moments[held.index(peak)]
     summary = summarize(read_flow(path))
@@ -99,19 +99,11 @@ def test_the_peak_is_what_all_addresses_at_all_moments_add_up_to(path):
     )
 
 
-def test_the_samples_say_what_was_seen_in_them():
+def test_figures_of_the_resnet_sample():
     summary = summarize(read_flow(RESNET))
-    assert (summary.count, summary.peak_bytes, summary.peak_added_bytes) == (
-        589,
-        1_688_740,
-        1_689_224,
-    )
-    assert (summary.broken, summary.others, summary.never_erased, summary.is_cut) == (
-        0,
-        0,
-        0,
-        False,
-    )
+    assert (summary.count, summary.peak_bytes) == (589, 1_688_740)
+    assert (summary.peak_added_bytes, summary.is_cut) == (1_689_224, False)
+    assert (summary.broken, summary.others, summary.never_erased) == (0, 0, 0)
     # the first tensor of the file; another tensor has the same name
     first = next(row for row in summary.tensors if row.group == 25_000)
     assert (first.name, first.address) == ("step[152].ADD:0", "0x7f653c4c2a80")
@@ -125,7 +117,7 @@ def test_the_samples_say_what_was_seen_in_them():
     )
 
 
-def test_the_picture_leaves_out_addresses_that_nothing_has():
+def test_the_picture_omits_unused_addresses():
     summary = summarize(read_flow(MLP))
     addresses = [(row[1], row[1] + row[2]) for row in read_tensors(MLP)]
     assert max(high for _, high in addresses) - min(low for low, _ in addresses) > 46e12
@@ -140,14 +132,14 @@ def test_the_picture_leaves_out_addresses_that_nothing_has():
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 2**50))
-def test_times_and_sizes_are_read_as_they_are_written(ns, size):
+def test_times_and_sizes_round_trip(ns, size):
     assert ns_of(time_text(ns)) == ns
     assert bytes_of(size_text(size)) == size
     assert ns_of(time_text(ns).rstrip()) == ns
 
 
 @given(st.text(alphabet="0123456789 smunKMGB.-+e", max_size=20))
-def test_what_is_no_size_or_time_is_none(text):
+def test_arbitrary_text_is_a_valid_number_or_none(text):
     for value in (ns_of(text), bytes_of(text)):
         assert value is None or 0 <= value < 2**63
 
@@ -165,11 +157,11 @@ def test_what_is_no_size_or_time_is_none(text):
         ("<script>", None, ""),
     ],
 )
-def test_layouts_tell_shape_and_type(text, shape, dtype):
+def test_layouts_have_shape_and_dtype(text, shape, dtype):
     assert layout_of(text) == (shape, dtype)
 
 
-def test_memory_that_tensors_share_counts_once(tmp_path):
+def test_shared_memory_counts_once(tmp_path):
     data = to_flow(
         tensor("all", at=4096, size=1024, begin=1, end=100),
         tensor("view", at=4096, size=512, begin=10, end=50),
@@ -181,7 +173,7 @@ def test_memory_that_tensors_share_counts_once(tmp_path):
     assert summary.used_bytes == 1124
 
 
-def test_what_begins_as_another_ends_does_not_stand_beside_it(tmp_path):
+def test_a_tensor_that_begins_when_another_ends_does_not_overlap_it(tmp_path):
     data = to_flow(
         tensor("a", at=0, size=64, begin=0, end=10), tensor("b", at=64, size=64, begin=10, end=20)
     )
@@ -189,34 +181,26 @@ def test_what_begins_as_another_ends_does_not_stand_beside_it(tmp_path):
     assert (summary.peak_bytes, summary.peak_s, summary.peak_tensors) == (64, 0.0, 1)
 
 
-def test_one_that_lives_for_no_time_holds_nothing(tmp_path):
-    summary = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=5, end=5)))
-    assert (summary.count, summary.peak_bytes, summary.peak_s, summary.peak_tensors) == (
-        1,
-        0,
-        None,
-        0,
-    )
+@pytest.mark.parametrize("begin", [5, 50])
+def test_a_tensor_that_ends_when_or_before_it_begins_holds_nothing(tmp_path, begin):
+    summary = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=begin, end=5)))
+    assert (summary.count, summary.never_erased) == (1, 0)
+    assert (summary.peak_bytes, summary.peak_s, summary.peak_tensors) == (0, None, 0)
 
 
-def test_one_that_was_never_erased_lives_to_the_end_of_the_file(tmp_path):
+def test_a_tensor_that_is_never_erased_lives_to_the_end_of_the_file(tmp_path):
     data = to_flow(
-        tensor("left", at=64, size=64, begin=5, end=None),
+        tensor("kept", at=64, size=64, begin=5, end=None),
         tensor("other", at=128, size=8, begin=1, end=90),
     )
     summary = read(tmp_path, data)
-    left = next(row for row in summary.tensors if row.name == "left")
-    assert (left.erased_s, left.duration_s) == (None, pytest.approx(85e-9))
+    row = next(row for row in summary.tensors if row.name == "kept")
+    assert (row.erased_s, row.duration_s) == (None, pytest.approx(85e-9))
     assert (summary.never_erased, summary.peak_bytes) == (1, 72)
 
 
-def test_one_that_ends_before_it_begins_holds_nothing(tmp_path):
-    summary = read(tmp_path, to_flow(tensor("a", at=64, size=64, begin=50, end=5)))
-    assert (summary.count, summary.peak_bytes, summary.never_erased) == (1, 0, 0)
-
-
-def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path):
-    # more moments than the curve keeps, and pauses that are far longer than all of them
+def test_time_near_the_peak_is_summed_over_all_moments(tmp_path):
+    # more moments than points of the curve, and much longer pauses between them
     pulses = [
         tensor("pulse", at=4096, size=900, begin=start + 4 * n, end=start + 4 * n + 3)
         for start in (1_000, 2_000_000_000, 5_000_000_000)
@@ -228,26 +212,28 @@ def test_how_long_nearly_the_peak_is_held_is_added_up_from_all_moments(tmp_path)
     assert summary.near_peak_s == pytest.approx(3 * 700 * 3e-9, rel=1e-9)
 
 
-def test_the_curve_shows_a_pause_as_low_as_it_is(tmp_path):
+def test_the_downsampled_curve_keeps_pauses(tmp_path):
     pulses = [
         tensor("pulse", at=4096, size=900 + n % 7, begin=start + 4 * n, end=start + 4 * n + 3)
         for start in range(0, 10 * 10**9, 10**9)
         for n in range(1, 700)
     ]
-    most = tensor("most", at=4096, size=5_000, begin=2 * 10**9, end=2 * 10**9 + 1)
+    highest = tensor("most", at=4096, size=5_000, begin=2 * 10**9, end=2 * 10**9 + 1)
     kept = tensor("kept", at=64, size=100, begin=0, end=10**10)
-    curve = read(tmp_path, to_flow(kept, *pulses, most)).curve
+    curve = read(tmp_path, to_flow(kept, *pulses, highest)).curve
     assert len(curve.at_s) <= summaries.POINTS_LIMIT
     assert max(curve.held_bytes) == 5_100
     assert (curve.at_s[-1], curve.held_bytes[-1]) == (10.0, 0)
     for second in range(10):
         middle_s = second + 0.5
-        drawn = [h for at_s, h in zip(curve.at_s, curve.held_bytes, strict=True) if at_s < middle_s]
-        assert drawn[-1] == 100
+        heights = [
+            h for at_s, h in zip(curve.at_s, curve.held_bytes, strict=True) if at_s < middle_s
+        ]
+        assert heights[-1] == 100
 
 
 @given(st.integers(2, 40), st.lists(st.integers(0, 10**15), min_size=1, max_size=300))
-def test_a_thinned_curve_keeps_its_ends_its_limit_and_its_peak(limit, times):
+def test_downsampling_keeps_the_ends_and_the_peak_within_the_limit(limit, times):
     at = np.array(sorted(times), np.int64)
     held = np.random.default_rng(len(at)).integers(0, 1_000, len(at))
     starts = downsample(at, limit)
@@ -257,7 +243,7 @@ def test_a_thinned_curve_keeps_its_ends_its_limit_and_its_peak(limit, times):
     assert np.maximum.reduceat(held, starts).max() == held.max()
 
 
-def test_what_is_nine_tenths_is_near_the_peak_and_what_is_less_is_not(tmp_path):
+def test_exactly_nine_tenths_of_the_peak_is_near_the_peak(tmp_path):
     data = to_flow(
         tensor("least", at=0, size=900, begin=0, end=50),
         tensor("rest", at=900, size=100, begin=10, end=20),
@@ -266,7 +252,7 @@ def test_what_is_nine_tenths_is_near_the_peak_and_what_is_less_is_not(tmp_path):
     assert read(tmp_path, data).near_peak_s == pytest.approx(50e-9)
 
 
-def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
+def test_a_file_without_tensors_has_an_empty_summary(tmp_path):
     summary = read(tmp_path, to_flow())
     assert (summary.count, summary.peak_s, summary.tensors, summary.curve.at_s) == (0, None, (), ())
 
@@ -277,8 +263,7 @@ def test_without_a_tensor_there_is_nothing_to_show(tmp_path):
         max_size=40,
     )
 )
-def test_bytes_held_are_those_of_a_plain_count(tmp_path_factory, places):
-    """Compare with a set of addresses at every moment at which a tensor begins or ends."""
+def test_held_bytes_equal_a_count_of_addresses(tmp_path_factory, places):
     rectangles = [
         tensor("t", at=low, size=size, begin=begin, end=begin + life)
         for low, size, begin, life in places
@@ -298,7 +283,7 @@ def test_bytes_held_are_those_of_a_plain_count(tmp_path_factory, places):
         assert (usage.held[before[-1]] if len(before) else 0) == len(addresses)
 
 
-def test_blocks_of_moments_join_without_a_seam(tmp_path):
+def test_held_bytes_are_exact_across_batches_of_moments(tmp_path):
     chance = np.random.default_rng(7)
     rows = [
         (int(low), int(size), int(begin), int(begin + life))
@@ -317,11 +302,11 @@ def test_blocks_of_moments_join_without_a_seam(tmp_path):
     path.write_bytes(data)
     usage = usage_of(read_flow(path))
     assert len(usage.at_ns) > 3 * 256
-    plain = blocks_of(("", *row) for row in rows)
-    assert usage.held.tolist() == [held_at(plain, at) for at in usage.at_ns.tolist()]
+    blocks = blocks_of(("", *row) for row in rows)
+    assert usage.held.tolist() == [held_bytes(blocks, at) for at in usage.at_ns.tolist()]
 
 
-def test_what_is_kept_is_bounded_and_the_rest_counted(tmp_path, monkeypatch):
+def test_the_summary_is_bounded_and_counts_what_it_leaves_out(tmp_path, monkeypatch):
     monkeypatch.setattr(summaries, "TENSORS_LIMIT", 10)
     monkeypatch.setattr(summaries, "AT_PEAK_LIMIT", 4)
     monkeypatch.setattr(summaries, "TAGS_LIMIT", 3)
@@ -338,13 +323,13 @@ def test_what_is_kept_is_bounded_and_the_rest_counted(tmp_path, monkeypatch):
     assert "part59.MUL:0" in {row.name for row in summary.tensors}
 
 
-def test_a_summary_of_an_earlier_version_does_not_say_what_it_did_not_measure():
+def test_a_summary_of_an_earlier_version_has_no_time_near_the_peak():
     old = json.loads(msgspec.json.encode(summarize(read_flow(MLP))))
     del old["near_peak_s"]
     assert msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary).near_peak_s is None
 
 
-def test_a_summary_is_the_same_after_a_round():
+def test_a_summary_round_trips_through_json():
     summary = summarize(read_flow(MLP))
     assert msgspec.json.decode(msgspec.json.encode(summary), type=MemoryFlowSummary) == summary
     assert not any(math.isnan(row.produced_s) for row in summary.tensors)

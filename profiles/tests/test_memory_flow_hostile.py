@@ -61,12 +61,12 @@ def as_bytes(data):
     return data if isinstance(data, bytes) else data.encode()
 
 
-@pytest.mark.parametrize(("data", "code", "says"), BAD.values(), ids=BAD)
-def test_what_cannot_be_read_says_why_and_what_to_do(tmp_path, data, code, says):
+@pytest.mark.parametrize(("data", "code", "message"), BAD.values(), ids=BAD)
+def test_an_unreadable_file_is_refused_with_a_reason(tmp_path, data, code, message):
     with pytest.raises(ProfileFormatError) as raised:
         read(tmp_path, as_bytes(data))
     assert raised.value.code == code
-    assert re.search(says, raised.value.detail)
+    assert re.search(message, raised.value.detail)
     assert f"opened_{code}" in OPENED
 
 
@@ -82,7 +82,7 @@ ADDED = {
 
 
 @pytest.mark.parametrize("added", ADDED.values(), ids=ADDED)
-def test_what_megengine_does_not_write_is_dropped_and_counted(tmp_path, added):
+def test_foreign_elements_are_dropped_and_counted(tmp_path, added):
     summary = read(tmp_path, to_flow(GOOD, added, GOOD))
     assert (summary.count, summary.broken) == (2, 0)
     assert 1 <= summary.others <= 2
@@ -92,19 +92,19 @@ ODD = ("a<b", 'say "x"', "&", "a&b;", "&#0;", "&#65;", "]]>")
 
 
 @pytest.mark.parametrize("name", [*hostile.NAMES, *ODD])
-def test_names_are_shown_as_they_are_though_megengine_escapes_nothing(tmp_path, name):
+def test_unescaped_names_are_read_literally(tmp_path, name):
     data = to_flow(GOOD, tensor(name, at=640, size=64, begin=2, end=5), GOOD)
     summary = read(tmp_path, data)
     assert (summary.count, summary.broken, summary.is_cut) == (3, 0, False)
-    (displayed,) = [row.name for row in summary.tensors if row.address == hex(640)]
+    (actual,) = [row.name for row in summary.tensors if row.address == hex(640)]
     expected = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
     expected = re.sub(r"[\r\n\t]+", " ", expected)
     if len(expected) > reader.LONGEST_NAME:
         expected = expected[: reader.LONGEST_NAME - 1] + OTHERS
-    assert re.sub(" +", " ", displayed) == re.sub(" +", " ", expected)
+    assert re.sub(" +", " ", actual) == re.sub(" +", " ", expected)
 
 
-def test_names_that_another_program_escaped_are_shown_without(tmp_path):
+def test_escaped_names_are_unescaped(tmp_path):
     summary = read(tmp_path, to_flow(tensor("a&lt;b&amp;中", at=1, size=1, begin=1, end=2)))
     assert [row.name for row in summary.tensors] == ["a<b&中"]
 
@@ -126,37 +126,41 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_rectangle_costs_itself_alone(tmp_path, broken):
+def test_a_broken_rectangle_does_not_affect_the_others(tmp_path, broken):
     summary = read(tmp_path, to_flow(GOOD, GOOD, broken, GOOD, GOOD))
     assert summary.broken >= 1
     assert summary.count in (3, 4)
     assert not summary.is_cut
 
 
-def test_bytes_that_are_no_utf8_are_replaced_in_names_and_break_other_rectangles(tmp_path):
-    odd = GOOD.encode().replace(b'"good"', b'"g\xff\xfeod"')
-    data = to_flow(GOOD).replace(END.encode(), odd + odd.replace(b"Float32", b"\xff") + b"</svg>")
+def test_invalid_utf8_is_replaced_in_names_and_breaks_other_attributes(tmp_path):
+    invalid = GOOD.encode().replace(b'"good"', b'"g\xff\xfeod"')
+    data = to_flow(GOOD).replace(
+        END.encode(), invalid + invalid.replace(b"Float32", b"\xff") + b"</svg>"
+    )
     summary = read(tmp_path, data)
     assert [row.name for row in summary.tensors] == ["good", "g\ufffd\ufffdod"]
     assert summary.broken == 1
 
 
-def test_what_it_says_of_its_encoding_is_not_heard(tmp_path):
+def test_the_declared_encoding_is_ignored(tmp_path):
     data = to_flow(GOOD.replace("good", "中")).replace(b'encoding="UTF-8"', b'encoding="UTF-7"')
     assert [row.name for row in read(tmp_path, data).tensors] == ["中"]
 
 
-@pytest.mark.parametrize("what", ["attribute", "text", "comment", "name"])
-def test_what_goes_on_without_end_is_passed_over(tmp_path, monkeypatch, what):
+TEXT = "x" * (1 << 20)
+ENDLESS = {
+    "attribute": f'<rect id="{TEXT}"/>\n',
+    "text": f"{TEXT}\n",
+    "comment": f"<!--{TEXT}-->\n",
+    "name": GOOD.replace("good", TEXT),
+}
+
+
+@pytest.mark.parametrize("added", ENDLESS.values(), ids=ENDLESS)
+def test_an_endless_element_is_skipped(tmp_path, monkeypatch, added):
     monkeypatch.setattr(elements, "PIECE_BYTES", 1 << 12)
     monkeypatch.setattr(elements, "LONGEST_BYTES", 1 << 14)
-    endless = "x" * (1 << 20)
-    added = {
-        "attribute": f'<rect id="{endless}"/>\n',
-        "text": f"{endless}\n",
-        "comment": f"<!--{endless}-->\n",
-        "name": GOOD.replace("good", endless),
-    }[what]
     summary = read(tmp_path, to_flow(GOOD, added, GOOD, GOOD))
     assert 2 <= summary.count <= 3
     assert summary.broken >= 1
@@ -165,7 +169,7 @@ def test_what_goes_on_without_end_is_passed_over(tmp_path, monkeypatch, what):
     assert (last.count, last.is_cut) == (2, False)
 
 
-def test_a_million_rectangles_are_bounded(tmp_path, monkeypatch):
+def test_the_number_of_rectangles_and_texts_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "TENSORS_LIMIT", 1_000)
     monkeypatch.setattr(reader, "TEXTS_LIMIT", 50)
     rectangles = (tensor(f"t{n}", at=n, size=1, begin=n, end=n + 9) for n in range(3_000))
@@ -175,33 +179,33 @@ def test_a_million_rectangles_are_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
-def test_however_it_is_cut_into_pieces_it_is_the_same_file(tmp_path, monkeypatch, piece_bytes):
+def test_the_result_does_not_depend_on_the_piece_size(tmp_path, monkeypatch, piece_bytes):
     data = to_flow(GOOD, BROKEN["no XML"], *(GOOD.replace("good", f"<{n}>") for n in range(5)))
-    whole = read(tmp_path, data)
+    expected = read(tmp_path, data)
     monkeypatch.setattr(elements, "PIECE_BYTES", piece_bytes)
-    assert read(tmp_path, data) == whole
+    assert read(tmp_path, data) == expected
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0, 1))
-def test_a_file_that_ends_early_gives_what_came_before(tmp_path_factory, part):
+def test_a_truncated_file_has_all_complete_rectangles(tmp_path_factory, part):
     data = MLP.read_bytes()
-    cut = data[: int(len(data) * part)]
+    truncated = data[: int(len(data) * part)]
     path = tmp_path_factory.getbasetemp() / "cut.svg"
-    path.write_bytes(cut)
+    path.write_bytes(truncated)
     try:
         summary = msgspec.json.decode(read_memory_flow(path), type=MemoryFlowSummary)
     except ProfileFormatError as error:
         assert error.code in ("empty", "not_svg")
-        assert cut.count(b"</rect>") <= 1
+        assert truncated.count(b"</rect>") <= 1
         return
-    assert summary.count == max(0, cut.count(b"</rect>") - 1)
-    assert summary.is_cut == (b"</svg>" not in cut)
+    assert summary.count == max(0, truncated.count(b"</rect>") - 1)
+    assert summary.is_cut == (b"</svg>" not in truncated)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_whatever_is_changed_in_it_is_read_or_refused(tmp_path_factory, data):
+def test_an_arbitrarily_changed_file_is_read_or_refused(tmp_path_factory, data):
     text = bytearray(RESNET.read_bytes()[:6_000] + b"\n</svg>\n")
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(text) - 1))

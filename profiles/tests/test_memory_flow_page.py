@@ -11,17 +11,16 @@ import pytest
 from profiles.formats.memory_flow import presenter
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
-from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.imports import make_import
-from profiles.tests.make import make_script_profile
-from profiles.tests.pages import ended_attempt
+from profiles.tests.make import make_script_profile, process_attempt
+from profiles.tests.pages import ended_attempt, get_page
 from profiles.tests.response_checks import response_faults
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
-from webprofile.tests.documented_api import caller
+from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -31,33 +30,29 @@ def resnet(alice):
     return make_import(alice, RESNET.read_bytes()).profile
 
 
-def page_of(client, profile, query="", language="en"):
-    response = client.get(f"/profiles/{profile.pk}/{query}", headers={"Accept-Language": language})
-    assert response.status_code == 200
-    assert response_faults(response) == []
-    return response.content.decode()
-
-
-def rows_of(page):
-    """Return the tags in the table of tensors, in its order."""
+def tensor_rows(page):
+    """Return the tags of the table of tensors, in its order."""
     body = page.split('id="memory-flow-rows"')[1].split("</table>")[0].split("<tbody>")[1]
     return [row.split("</th>")[0] for row in body.split('class="hostile">')[1:] if "</th>" in row]
 
 
-def picture_of(client, profile, query=""):
+def get_picture(client, profile, query=""):
     response = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory-flow/{query}")
     assert response_faults(response) == []
     return response.json()
 
 
-def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
-    page = page_of(client, resnet)
+def test_the_page_shows_the_peak_and_its_tensors(client, resnet):
+    page = get_page(client, resnet)
     assert "589 tensors in 82.02 ms" in page
     assert "1.6 MiB" in page and "1688740 bytes" in page
     assert "at 12.73 ms, for a moment" in page
     assert "Nine tenths of it or more were held for" in page
     assert "192 tensors are found." in page
-    rows = rows_of(page)
+    assert "Views keep" not in page
+    assert 'id="no-operators"' in page
+    assert 'id="part-operators"' not in page
+    rows = tensor_rows(page)
     assert len(rows) == 50
     assert "there before the Profiler began" in rows[0]
     assert rows[1:4] == ["step[142].SUB:0", "step[140].ADD:0", rows[3]]
@@ -65,17 +60,17 @@ def test_the_page_tells_the_peak_and_what_is_alive_then(client, resnet):
     assert "Rows 1 to 50 of 192" in page
 
 
-def test_the_page_tells_how_long_nearly_the_peak_was_held(client, alice):
+def test_the_page_shows_how_long_memory_was_near_the_peak(client, alice):
     pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
     late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
     profile = make_import(alice, to_flow(*pulses, late)).profile
     sentence = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
-    assert sentence in page_of(client, profile)
+    assert sentence in get_page(client, profile)
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert body["near_peak_s"] == pytest.approx(4.5e-6)
 
 
-def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
+def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice):
     data = to_flow(
         tensor("whole", at=0, size=4 << 20, begin=0, end=100),
         tensor("half", at=0, size=2 << 20, begin=50, end=900),
@@ -83,53 +78,37 @@ def test_the_page_tells_what_views_keep_of_tensors_that_are_gone(client, alice):
         tensor("other", at=8 << 20, size=1 << 20, begin=200, end=300),
     )
     profile = make_import(alice, good_profile("tiny"), data).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
     assert "Some share memory" in page
     sentence = "Views keep 2.0 MiB more: MegEngine frees memory as a whole"
     assert sentence in page
-    assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
-    assert "视图另外保留了 2.0 MiB" in page_of(client, profile, language="zh-hans")
+    assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").text
+    assert "视图另外保留了 2.0 MiB" in get_page(client, profile, language="zh-hans")
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert (body["peak_bytes"], body["peak_kept_bytes"]) == (5 << 20, 2 << 20)
 
 
-def test_where_no_view_keeps_anything_the_page_does_not_speak_of_it(client, resnet):
-    assert "Views keep" not in page_of(client, resnet)
-
-
-def test_what_was_derived_before_that_was_measured_says_nothing_of_it(client, resnet, monkeypatch):
-    def without(data):
+def test_the_page_of_an_older_summary_omits_the_time_near_the_peak(client, resnet, monkeypatch):
+    def load_old_summary(data):
         old = json.loads(data.beside["memory_flow"])
         del old["near_peak_s"]
         return msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary)
 
-    monkeypatch.setattr(presenter, "summary_of", without)
-    page = page_of(client, resnet)
+    monkeypatch.setattr(presenter, "summary_of", load_old_summary)
+    page = get_page(client, resnet)
     assert "1688740 bytes" in page and "Nine tenths" not in page
 
 
-def test_alone_it_has_a_page_and_no_table_of_operators(client, resnet):
-    page = page_of(client, resnet)
-    assert 'id="no-operators"' in page
-    assert 'id="part-operators"' not in page
-
-
-def test_with_a_trace_of_the_same_run_the_page_has_both(client, alice):
-    profile = make_import(alice, TRACE.read_bytes(), RESNET.read_bytes()).profile
-    page = page_of(client, profile)
-    assert 'id="trace"' in page and 'id="memory-flow"' in page and 'id="part-operators"' in page
-
-
-def test_other_profiles_have_no_such_part(client, alice):
+def test_other_profiles_have_no_memory_flow(client, alice):
     profile = make_import(alice, good_profile("tiny")).profile
-    assert 'id="memory-flow"' not in page_of(client, profile)
+    assert 'id="memory-flow"' not in get_page(client, profile)
     for part in ("tensors/", "image.svg"):
         assert client.get(f"/profiles/{profile.pk}/memory-flow/{part}").status_code == 404
 
 
-def test_in_chinese_its_words_are_chinese(client, resnet):
-    page = page_of(client, resnet, language="zh-hans")
+def test_the_section_is_translated_to_chinese(client, resnet):
+    page = get_page(client, resnet, language="zh-hans")
     for word in ("内存随时间的变化", "曾经用到的地址", "峰值时存活", "Profiler 启动前已存在"):
         assert word in page
     for word in ("Memory over time", "Alive at", "Tag contains", "Download"):
@@ -137,58 +116,58 @@ def test_in_chinese_its_words_are_chinese(client, resnet):
 
 
 @pytest.mark.parametrize("tag", ["maxpool", "MAXPOOL", "step.ADD", "conv1"])
-def test_a_tag_in_the_address_filters_table_and_picture(client, resnet, tag):
-    page = page_of(client, resnet, f"?tag={tag}&tensors=all")
-    rows = rows_of(page)
+def test_a_tag_in_the_url_filters_table_and_picture(client, resnet, tag):
+    page = get_page(client, resnet, f"?tag={tag}&tensors=all")
+    rows = tensor_rows(page)
     part = tag.split(".")[-1].casefold()
     assert rows and all(part in row.casefold() for row in rows)
     assert f'value="{tag}"' in page
-    drawn = picture_of(client, resnet, f"?tag={tag}")
-    assert 0 < len(drawn["names"]) < 589
-    assert all(part in name.casefold() for name in drawn["names"])
-    assert any(tag in note for note in drawn["notes"])
-    assert drawn["curve"] == picture_of(client, resnet)["curve"]
+    picture = get_picture(client, resnet, f"?tag={tag}")
+    assert 0 < len(picture["names"]) < 589
+    assert all(part in name.casefold() for name in picture["names"])
+    assert any(tag in note for note in picture["notes"])
+    assert picture["curve"] == get_picture(client, resnet)["curve"]
 
 
-def test_orders_and_pages_are_those_that_are_asked_for(client, resnet):
-    every = "?tensors=all&flow_order=produced"
-    pages = [rows_of(page_of(client, resnet, f"{every}&flow_page={n}")) for n in range(1, 13)]
+def test_the_table_has_the_requested_order_and_page(client, resnet):
+    query = "?tensors=all&flow_order=produced"
+    pages = [tensor_rows(get_page(client, resnet, f"{query}&flow_page={n}")) for n in range(1, 13)]
     assert [len(rows) for rows in pages] == [50] * 11 + [39]
-    assert rows_of(page_of(client, resnet, f"{every}&flow_page=99")) == pages[-1]
-    tags = rows_of(page_of(client, resnet, "?tensors=all&flow_order=tag&flow_page=12"))
+    assert tensor_rows(get_page(client, resnet, f"{query}&flow_page=99")) == pages[-1]
+    tags = tensor_rows(get_page(client, resnet, "?tensors=all&flow_order=tag&flow_page=12"))
     assert tags == sorted(tags, key=str.casefold)
-    assert rows_of(page_of(client, resnet, "?flow_page=x&flow_order=y&tensors=z")) == rows_of(
-        page_of(client, resnet)
-    )
+    assert tensor_rows(
+        get_page(client, resnet, "?flow_page=x&flow_order=y&tensors=z")
+    ) == tensor_rows(get_page(client, resnet))
 
 
-def test_without_a_match_it_says_what_to_do(client, resnet):
-    page = page_of(client, resnet, "?tag=nothing-is-called-so")
+def test_a_tag_without_matches_shows_what_to_do(client, resnet):
+    page = get_page(client, resnet, "?tag=nothing-is-called-so")
     assert "No tensor is found. Leave the tag empty" in page
 
 
-def test_the_piece_of_the_page_is_the_same_as_in_the_page(client, resnet):
+def test_the_table_fragment_equals_the_table_of_the_page(client, resnet):
     query = "?tag=conv&flow_order=duration"
-    piece = client.get(f"/profiles/{resnet.pk}/memory-flow/tensors/{query}").content.decode()
-    assert rows_of(piece) == rows_of(page_of(client, resnet, query))
+    piece = client.get(f"/profiles/{resnet.pk}/memory-flow/tensors/{query}").text
+    assert tensor_rows(piece) == tensor_rows(get_page(client, resnet, query))
     assert f'action="/profiles/{resnet.pk}/#memory-flow-tensors"' in piece
 
 
-def test_the_picture_has_each_rectangle_in_used_addresses(client, resnet):
-    drawn = picture_of(client, resnet)
+def test_the_picture_has_every_tensor_within_used_addresses(client, resnet):
+    picture = get_picture(client, resnet)
     columns = ("start", "length", "place", "size", "shape", "address", "at_peak")
-    assert {len(drawn[name]) for name in columns} == {589}
-    assert sum(drawn["at_peak"]) == 192
-    assert drawn["start"] == sorted(drawn["start"])
-    assert drawn["peak"] == {"at": 12729.696, "bytes": 1_688_740}
-    ends = [place + size for place, size in zip(drawn["place"], drawn["size"], strict=True)]
-    assert max(ends) == drawn["used"] == 3_970_528
-    assert max(bytes_ for _, bytes_ in drawn["curve"]) == 1_688_740
-    assert drawn["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
+    assert {len(picture[name]) for name in columns} == {589}
+    assert sum(picture["at_peak"]) == 192
+    assert picture["start"] == sorted(picture["start"])
+    assert picture["peak"] == {"at": 12729.696, "bytes": 1_688_740}
+    ends = [place + size for place, size in zip(picture["place"], picture["size"], strict=True)]
+    assert max(ends) == picture["used"] == 3_970_528
+    assert max(bytes_ for _, bytes_ in picture["curve"]) == 1_688_740
+    assert picture["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
 
 
-def test_the_file_is_shown_as_an_image_and_never_as_a_page_of_ours(client, resnet):
-    page = page_of(client, resnet)
+def test_the_file_is_served_as_a_sandboxed_image(client, resnet):
+    page = get_page(client, resnet)
     address = f"/profiles/{resnet.pk}/memory-flow/image.svg"
     assert f'<img class="memory-flow__image" src="{address}"' in page
     response = client.get(address)
@@ -202,16 +181,16 @@ def test_the_file_is_shown_as_an_image_and_never_as_a_page_of_ours(client, resne
     assert f'href="/profiles/{resnet.pk}/export/original/{number}/"' in page
 
 
-def test_a_large_file_is_downloaded_and_not_shown(client, alice):
+def test_a_large_file_is_not_embedded(client, alice):
     data = to_flow(tensor("a", at=1, size=1, begin=1, end=2)) + b" " * IMAGE_LIMIT_BYTES
     profile = make_import(alice, data).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     assert "too large to be shown" in page and "memory-flow__image" not in page
     assert client.get(f"/profiles/{profile.pk}/memory-flow/image.svg").status_code == 404
 
 
 @pytest.mark.exhaustive
-def test_hostile_names_are_text_wherever_they_stand(client, alice):
+def test_hostile_names_are_escaped_everywhere(client, alice):
     layout = '{1(1) <script>alert(1)</script>"\u202e}'
     tensors = [
         tensor(name, at=n << 22, size=n + 1, begin=n, end=99, layout=escape(layout))
@@ -225,16 +204,16 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
         for tag in ("", f"&tag={quote(name[:200])}"):
             query = f"?tensors=all{tag}"
             for language in ("en", "zh-hans"):
-                assert page_of(client, profile, query, language)
+                assert get_page(client, profile, query, language)
         if "\0" not in name:  # texts of the API cannot contain NUL
-            picture = picture_of(client, profile, f"?{tag[1:]}")
+            picture = get_picture(client, profile, f"?{tag[1:]}")
             assert picture["used"] == (1 << 40) + sum(range(1, 22))
-    assert "2 elements are none that MegEngine writes" in page_of(client, profile)
-    assert "&lt;script&gt;alert(1)" in page_of(client, profile, "?tensors=all")
+    assert "2 elements are none that MegEngine writes" in get_page(client, profile)
+    assert "&lt;script&gt;alert(1)" in get_page(client, profile, "?tensors=all")
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (MLP.read_bytes()[:20_000], "The file ends in the middle"),
         (
@@ -244,22 +223,22 @@ def test_hostile_names_are_text_wherever_they_stand(client, alice):
         (to_flow(tensor("a", at=1, size=1, begin=5, end=None)), "1 tensor has no end"),
     ],
 )
-def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice, data, says):
-    assert says in page_of(client, make_import(alice, data).profile)
+def test_defects_of_the_file_are_shown_above_its_figures(client, alice, data, message):
+    assert message in get_page(client, make_import(alice, data).profile)
 
 
-def test_a_file_without_tensors_says_so(client, alice):
+def test_the_page_says_that_a_file_has_no_tensors(client, alice):
     profile = make_import(alice, to_flow()).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     assert "No tensor had memory while the Profiler ran." in page
-    assert picture_of(client, profile)["names"] == []
-    assert page_of(client, profile, language="zh-hans")
+    assert get_picture(client, profile)["names"] == []
+    assert get_page(client, profile, language="zh-hans")
 
 
-def test_the_file_of_an_attempt_is_found_among_its_artifacts(client, alice):
+def test_the_file_of_an_attempt_can_be_downloaded(client, alice):
     files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
     attempt = ended_attempt(files, alice)
-    build_attempt_profile(attempt)
+    process_attempt(attempt)
     links = original_of(Profile.objects.get(attempt=attempt))
     response = client.get(links["download"])
     assert httpx2.get(response["Location"]).content == MLP.read_bytes()
@@ -267,21 +246,19 @@ def test_the_file_of_an_attempt_is_found_among_its_artifacts(client, alice):
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_what_a_script_left_is_shown_on_its_tasks_page(client, alice, alone):
-    files = {"memory_flow.svg": MLP.read_bytes()}
-    profile = make_script_profile(
-        files if alone else {"chrome_timeline.json": TRACE.read_bytes()} | files, alice
-    )
+def test_the_result_page_of_a_script_shows_its_memory_flow(client, alice, alone):
+    trace = {} if alone else {"chrome_timeline.json": TRACE.read_bytes()}
+    profile = make_script_profile(trace | {"memory_flow.svg": MLP.read_bytes()}, alice)
     response = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
     assert response_faults(response) == []
-    page = response.content.decode()
+    page = response.text
     assert "174 tensors in 8.629 ms" in page
-    assert all("fc1" in row for row in rows_of(page))
+    assert all("fc1" in row for row in tensor_rows(page))
     assert f'action="/tasks/{profile.attempt.task_id}/result/#memory-flow-tensors"' in page
     assert client.get(original_of(profile)["image"]).content == MLP.read_bytes()
 
 
-def test_the_api_answers_all_that_the_page_shows(alice, resnet):
+def test_the_api_has_all_figures_of_the_page(alice, resnet):
     body = caller(alice).get(f"/api/v1/profiles/{resnet.pk}/memory-flow/").json()
     assert (body["count"], body["peak_bytes"], body["peak_tensors"]) == (589, 1_688_740, 192)
     assert sum(row["at_peak"] for row in body["tensors"]) == 192
@@ -289,20 +266,14 @@ def test_the_api_answers_all_that_the_page_shows(alice, resnet):
     assert body["is_cut"] is False
 
 
-def test_the_api_says_that_another_profile_has_none(alice):
+def test_the_api_returns_409_for_a_profile_without_memory_flow(alice):
     profile = make_import(alice, good_profile("tiny")).profile
     for part in ("memory-flow/", "pictures/memory-flow/"):
-        response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
-        assert (response.status_code, response.json()["code"]) == (409, "memory_flow_none")
+        refused(caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}"), 409, "memory_flow_none")
 
 
-def test_a_second_one_is_left_out_and_named(client, alice):
+def test_a_second_memory_flow_is_left_out_and_named(client, alice):
     profile = make_import(alice, RESNET.read_bytes(), MLP.read_bytes()).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     assert "589 tensors" in page
     assert "p1.json" in page.split('id="left-out"')[1].split("</section>")[0]
-
-
-def test_its_data_are_json_that_any_reader_takes(client, resnet):
-    body = client.get(f"/api/v1/profiles/{resnet.pk}/pictures/memory-flow/").content
-    json.loads(body, parse_constant=pytest.fail)

@@ -15,7 +15,7 @@ from testdata import good_profile
 PLANNED = ("resnet18_opt__profile", "two_inputs__profile", "tiny__profile", "opt__multithread")
 
 
-def test_the_plan_of_tiny_is_what_one_adds_up_by_hand():
+def test_the_plan_of_tiny_equals_a_sum_by_hand():
     # the input data (2, 8) float32 and two constants of one float32; FUSE_MUL_ADD3 writes (2, 8),
     # RELU writes its result in place
     plan = memory_plan(*read_compiled("tiny__profile"))
@@ -25,7 +25,7 @@ def test_the_plan_of_tiny_is_what_one_adds_up_by_hand():
     assert (plan.peak_step, plan.peak_bytes) == (3, 136)
 
 
-def test_without_a_plan_sizes_follow_from_shapes_and_bytes_moved():
+def test_without_a_plan_sizes_are_estimated_from_shapes_and_bytes_moved():
     # as above; MUL and ADD are separate operators, and the file does not tell that RELU is in place
     plan = memory_plan(*read_good("tiny"))
     assert plan.persistent_bytes == 8
@@ -35,18 +35,20 @@ def test_without_a_plan_sizes_follow_from_shapes_and_bytes_moved():
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_blocks_that_share_addresses_are_never_taken_at_once(name):
+def test_the_peak_fits_into_all_addresses_in_use(name):
     graph, columns = read_compiled(name)
     plan = memory_plan(graph, columns)
     chunks = graph.chunks
     real = np.flatnonzero((chunks.address > 0) & (chunks.size_bytes > 0))
-    reused = chunks.size_bytes[real].sum() - _extent(chunks.address[real], chunks.size_bytes[real])
+    reused = chunks.size_bytes[real].sum() - covered_bytes(
+        chunks.address[real], chunks.size_bytes[real]
+    )
     assert reused > 0
     # simultaneous blocks fit into all addresses that are ever used
-    assert plan.peak_bytes <= _extent(chunks.address[real], chunks.size_bytes[real])
+    assert plan.peak_bytes <= covered_bytes(chunks.address[real], chunks.size_bytes[real])
 
 
-def _extent(address, size):
+def covered_bytes(address, size):
     """Return the number of addresses that any chunk covers."""
     covered, end = 0, 0
     for begin, length in sorted(zip(address.tolist(), size.tolist(), strict=True)):
@@ -55,7 +57,7 @@ def _extent(address, size):
     return covered
 
 
-def test_the_peak_of_resnet18_is_its_first_convolution():
+def test_resnet18_peaks_in_its_first_convolution():
     graph, columns = read_compiled("resnet18_opt__profile")
     plan = memory_plan(graph, columns)
     assert columns.types[plan.rows[plan.peak_step]] == "ConvBiasForward"
@@ -69,7 +71,7 @@ def test_the_peak_of_resnet18_is_its_first_convolution():
 
 
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "quantized", "lstm"])
-def test_sizes_that_are_deduced_agree_with_the_plan_where_there_is_one(name):
+def test_deduced_sizes_agree_with_the_plan(name):
     """Remove the dtypes of planned variables; footprints alone give nearly all sizes."""
     profile = json.loads(good_profile(name))
     graph, columns = read(json.dumps(profile).encode())
@@ -78,16 +80,18 @@ def test_sizes_that_are_deduced_agree_with_the_plan_where_there_is_one(name):
     for key, variable in profile["graph_exec"]["var"].items():
         if variable["mem_plan"] and variable["mem_plan"]["layout"]["dtype"] != "Int32":
             dtypes[key] = variable["mem_plan"]["layout"].pop("dtype")
-    without, columns = read(json.dumps(profile).encode())
-    deduced = variable_bytes(without, columns)
-    places = [place for place, key in enumerate(without.variables.ids) if key in dtypes]
-    both = [place for place in places if not np.isnan(deduced[place])]
-    assert len(both) >= 0.4 * len(places)
-    right = sum(deduced[place] == known[place] for place in both)
-    assert right >= 0.9 * len(both)
+    graph_without_dtypes, columns = read(json.dumps(profile).encode())
+    deduced = variable_bytes(graph_without_dtypes, columns)
+    places = [
+        place for place, key in enumerate(graph_without_dtypes.variables.ids) if key in dtypes
+    ]
+    deduced_places = [place for place in places if not np.isnan(deduced[place])]
+    assert len(deduced_places) >= 0.4 * len(places)
+    equal = sum(deduced[place] == known[place] for place in deduced_places)
+    assert equal >= 0.9 * len(deduced_places)
 
 
-def test_a_quantised_result_takes_a_byte_an_element():
+def test_a_quantised_result_has_one_byte_per_element():
     graph, columns = read_good("quantized")
     sizes = variable_bytes(graph, columns)
     place = graph.variables.names.index("conv2.ConvBias")
@@ -113,11 +117,11 @@ def test_a_quantised_result_takes_a_byte_an_element():
         (None, None),
     ],
 )
-def test_every_dtype_has_its_size_and_an_unknown_one_has_none(dtype, size):
+def test_dtypes_have_sizes_and_unknown_dtypes_have_none(dtype, size):
     assert element_bytes(dtype) == size
 
 
-def test_memory_of_several_devices_is_told_apart():
+def test_each_device_has_its_own_plan():
     profile = json.loads((good_profile("tiny")).decode())
     variables = profile["graph_exec"]["var"]
     moved = [key for key, variable in variables.items() if variable["name"] == "ADD"]
@@ -131,14 +135,14 @@ def test_memory_of_several_devices_is_told_apart():
     assert memory_plan(graph, columns, "gpu7").device == "cpu0"
 
 
-def test_a_graph_that_runs_nothing_takes_nothing():
+def test_a_graph_without_steps_has_an_empty_plan():
     profile = json.loads(good_profile("tiny"))
     profile["graph_exec"]["comp_seq"] = []
     plan = memory_plan(*read(json.dumps(profile).encode()))
     assert (plan.peak_bytes, plan.owners, len(plan.rows)) == (0, (), 0)
 
 
-def test_an_owner_without_operator_has_no_row():
+def test_an_owner_without_times_has_no_row():
     profile = json.loads(good_profile("tiny"))
     data = next(
         key

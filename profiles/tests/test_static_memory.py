@@ -1,4 +1,4 @@
-"""Figures of memory plans, compared with recorded values and with brute force."""
+"""Figures of memory plans, compared with recorded values and with a count by brute force."""
 
 import json
 from pathlib import Path
@@ -24,16 +24,15 @@ from testdata import DATA
 
 
 def read(folder: Path, plan: Plan | bytes, graph: bytes | None = None) -> StaticMemory:
-    path, beside = folder / "plan.json", folder / "graph.json"
-    path.write_bytes(plan if isinstance(plan, bytes) else to_bytes(plan))
+    plan_path, graph_path = folder / "plan.json", None
+    plan_path.write_bytes(plan if isinstance(plan, bytes) else to_bytes(plan))
     if graph is not None:
-        beside.write_bytes(graph)
-    return msgspec.json.decode(
-        read_static_memory(path, None if graph is None else beside), type=StaticMemory
-    )
+        graph_path = folder / "graph.json"
+        graph_path.write_bytes(graph)
+    return msgspec.json.decode(read_static_memory(plan_path, graph_path), type=StaticMemory)
 
 
-def by_hand(plan: Plan) -> dict:
+def count_by_hand(plan: Plan) -> dict:
     """Compute the figures of a plan chunk by chunk and step by step."""
     alive = [0] * len(plan["opr"])
     chunks_at: list[set[int]] = [set() for _ in alive]
@@ -51,28 +50,28 @@ def by_hand(plan: Plan) -> dict:
         "alive": alive,
         "chunks": chunks_at,
         "most": most,
-        "reached": [step for step, size in enumerate(alive) if size == most and most],
+        "steps_of_most": [step for step, size in enumerate(alive) if size == most and most],
         "peak": max((int(chunk["logic_addr_end"]) for chunk in static), default=0),
     }
 
 
-def assert_as_by_hand(summary: StaticMemory, plan: Plan) -> None:
-    hand = by_hand(plan)
-    assert (summary.peak_bytes, summary.most_alive_bytes) == (hand["peak"], hand["most"])
-    assert list(summary.curve_bytes) == hand["alive"]
-    reached = [step for run in summary.moments for step in range(run.first, run.last + 1)]
-    assert reached == hand["reached"]
-    assert summary.reached_count == len(reached)
+def assert_counted_by_hand(summary: StaticMemory, plan: Plan) -> None:
+    expected = count_by_hand(plan)
+    assert (summary.peak_bytes, summary.most_alive_bytes) == (expected["peak"], expected["most"])
+    assert list(summary.curve_bytes) == expected["alive"]
+    steps = [step for run in summary.moments for step in range(run.first, run.last + 1)]
+    assert steps == expected["steps_of_most"]
+    assert summary.reached_count == len(steps)
     for run in summary.moments:
         for step in range(run.first, run.last + 1):
-            assert set(run.chunks) == hand["chunks"][step]
+            assert set(run.chunks) == expected["chunks"][step]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_figures_of_real_plans_are_those_counted_by_hand(name, tmp_path):
+def test_figures_of_real_plans_equal_a_count_by_hand(name, tmp_path):
     plan = json.loads(plan_of(name))
     summary = read(tmp_path, plan, graph_of(name))
-    assert_as_by_hand(summary, plan)
+    assert_counted_by_hand(summary, plan)
     weights = [chunk for chunk in plan["chunk"].values() if chunk["type"] == "weight_mem"]
     assert summary.weight_bytes == sum(
         int(chunk["logic_addr_end"]) - int(chunk["logic_addr_begin"]) for chunk in weights
@@ -81,7 +80,7 @@ def test_figures_of_real_plans_are_those_counted_by_hand(name, tmp_path):
     assert summary.graph == "used"
 
 
-def test_the_figures_of_a_real_plan(tmp_path):
+def test_figures_of_resnet18_opt(tmp_path):
     summary = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     assert (summary.peak_bytes, summary.weight_bytes) == (1_939_968, 3_456_448)
     assert (summary.most_alive_bytes, summary.peak_alive_bytes) == (1_433_088, 718_848)
@@ -93,7 +92,7 @@ def test_the_figures_of_a_real_plan(tmp_path):
     assert [names[number] for number in moment.chunks] == ["RELU", workspace]
 
 
-def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
+def test_chunks_have_the_sizes_of_a_real_run(tmp_path):
     """The profile of load_and_run for the same model has the chunk of each variable."""
     summary = read(tmp_path, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     path = DATA / "load_and_run" / "resnet18_opt__profile" / "profile.json"
@@ -108,43 +107,40 @@ def test_tensors_lie_in_chunks_as_large_as_those_of_a_real_run(tmp_path):
     known = [chunk for chunk in moving if sizes.get(chunk.variable)]
     assert len(known) > 40
     # a chunk of the plan may be part of a larger chunk of the run
-    assert [
-        chunk.variable for chunk in known if chunk.size_bytes not in sizes[chunk.variable]
-    ] == []
+    assert all(chunk.size_bytes in sizes[chunk.variable] for chunk in known)
 
 
 @pytest.mark.parametrize(
     ("name", "unnamed"), [("resnet18_opt", 0), ("lstm", 2), ("bert_tiny", 20), ("dynamic_shape", 1)]
 )
-def test_what_fits_more_than_one_output_has_no_name(name, unnamed, tmp_path):
+def test_an_ambiguous_chunk_has_no_name(name, unnamed, tmp_path):
     summary = read(tmp_path, plan_of(name), graph_of(name))
     assert sum(not chunk.variable for chunk in summary.chunks) == unnamed
 
 
-def test_sizes_that_only_a_run_knows_are_told(tmp_path):
+def test_sizes_known_only_at_run_time_are_counted(tmp_path):
     assert read(tmp_path, plan_of("dynamic_shape"), graph_of("dynamic_shape")).unplanned == 4
     assert read(tmp_path, plan_of("lstm"), graph_of("lstm")).unplanned == 0
     assert read(tmp_path, plan_of("lstm")).unplanned == -1
 
 
-def test_without_its_graph_or_with_another_a_plan_has_figures_but_no_names(tmp_path):
-    for graph, state in (
-        (None, "none"),
-        (b"{", "graph_unreadable"),
-        (graph_of("lstm"), "not_a_profile"),
-    ):
-        summary = read(tmp_path, plan_of("tiny"), graph)
-        assert (summary.graph, summary.peak_bytes) == (state, 64)
-        assert {chunk.variable for chunk in summary.chunks} == {""}
-        assert summary.operators[2].name.startswith("MUL(")
+@pytest.mark.parametrize(
+    ("graph", "state"),
+    [(None, "none"), (b"{", "graph_unreadable"), (graph_of("lstm"), "not_a_profile")],
+)
+def test_a_plan_without_its_graph_has_figures_but_no_names(tmp_path, graph, state):
+    summary = read(tmp_path, plan_of("tiny"), graph)
+    assert (summary.graph, summary.peak_bytes) == (state, 64)
+    assert {chunk.variable for chunk in summary.chunks} == {""}
+    assert summary.operators[2].name.startswith("MUL(")
 
 
 def test_the_order_of_the_file_does_not_matter(tmp_path):
     plan = json.loads(plan_of("two_inputs"))
     for section in plan:
         plan[section] = dict(reversed(plan[section].items()))
-    turned = json.dumps(dict(reversed(plan.items()))).encode()
-    assert read(tmp_path, turned) == read(tmp_path, plan_of("two_inputs"))
+    reordered = json.dumps(dict(reversed(plan.items()))).encode()
+    assert read(tmp_path, reordered) == read(tmp_path, plan_of("two_inputs"))
 
 
 @st.composite
@@ -166,32 +162,32 @@ def plans(draw) -> Plan:
 
 
 @given(plans())
-def test_any_plan_is_counted_as_by_hand(tmp_path_factory, plan):
+def test_figures_of_any_plan_equal_a_count_by_hand(tmp_path_factory, plan):
     summary = read(tmp_path_factory.mktemp("plan"), plan)
-    assert_as_by_hand(summary, plan)
+    assert_counted_by_hand(summary, plan)
     rows = {chunk.id: chunk for chunk in summary.chunks}
     static = [chunk for chunk in rows.values() if not chunk.is_weight and chunk.size_bytes]
 
-    def meet(one, other) -> bool:
-        ends = one.address + one.size_bytes, other.address + other.size_bytes
-        return one is not other and one.address < ends[1] and other.address < ends[0]
+    def share_addresses(a, b) -> bool:
+        ends = a.address + a.size_bytes, b.address + b.size_bytes
+        return a is not b and a.address < ends[1] and b.address < ends[0]
 
     for chunk in static:
-        assert chunk.shares == sum(meet(chunk, other) for other in static)
-    together = {
-        frozenset((one.id, other.id))
-        for one in static
-        for other in static
-        if meet(one, other)
-        and max(one.counted_from, other.counted_from) <= min(one.last, other.last)
-        and one.counted_from <= one.last
-        and other.counted_from <= other.last
+        assert chunk.shares == sum(share_addresses(chunk, other) for other in static)
+    overlapping = {
+        frozenset((a.id, b.id))
+        for a in static
+        for b in static
+        if share_addresses(a, b)
+        and max(a.counted_from, b.counted_from) <= min(a.last, b.last)
+        and a.counted_from <= a.last
+        and b.counted_from <= b.last
     }
-    assert bool(summary.overlaps_count) == bool(together)
-    assert {frozenset((overlap.one, overlap.other)) for overlap in summary.overlaps} <= together
+    assert bool(summary.overlaps_count) == bool(overlapping)
+    assert {frozenset((pair.one, pair.other)) for pair in summary.overlaps} <= overlapping
 
 
-def test_chunks_that_lie_on_each_other_at_the_same_time_are_named(tmp_path):
+def test_overlapping_chunks_are_reported(tmp_path):
     plan = make_plan(
         3,
         make_chunk(0, (0, 2), (0, 64)),
@@ -202,18 +198,14 @@ def test_chunks_that_lie_on_each_other_at_the_same_time_are_named(tmp_path):
     assert (overlap.one, overlap.other, overlap.size_bytes) == (0, 1, 32)
 
 
-def test_a_plan_without_anything_is_one(tmp_path):
+def test_an_empty_plan_is_valid(tmp_path):
     summary = read(tmp_path, b'{"opr": {}, "chunk": {}}')
-    assert (summary.peak_bytes, summary.peak_step, summary.moments, summary.chunks) == (
-        0,
-        -1,
-        (),
-        (),
-    )
+    assert (summary.peak_bytes, summary.peak_step) == (0, -1)
+    assert (summary.moments, summary.chunks) == ((), ())
 
 
-def test_what_is_kept_is_bounded_and_what_is_left_out_is_counted(tmp_path, monkeypatch):
-    whole = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
+def test_the_summary_is_bounded_and_counts_what_it_leaves_out(tmp_path, monkeypatch):
+    unlimited = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
     for name in ("CHUNKS_LIMIT", "WEIGHTS_LIMIT", "OPERATORS_LIMIT", "MOMENT_CHUNKS_LIMIT"):
         monkeypatch.setattr(summaries, name, 5)
     monkeypatch.setattr(summaries, "MOMENTS_LIMIT", 1)
@@ -221,23 +213,23 @@ def test_what_is_kept_is_bounded_and_what_is_left_out_is_counted(tmp_path, monke
     summary = read(tmp_path, plan_of("bert_tiny"), graph_of("bert_tiny"))
     assert (len(summary.chunks), summary.chunks_left_out) == (10, 199)
     assert (len(summary.moments), summary.moments_left_out) == (1, 2)
-    assert summary.moments[0].chunks == whole.moments[0].chunks[:5]
-    assert summary.moments[0].chunks_left_out == len(whole.moments[0].chunks) - 5
+    assert summary.moments[0].chunks == unlimited.moments[0].chunks[:5]
+    assert summary.moments[0].chunks_left_out == len(unlimited.moments[0].chunks) - 5
     assert set(summary.moments[0].chunks) <= {chunk.id for chunk in summary.chunks}
-    assert max(summary.curve_bytes) == whole.most_alive_bytes
+    assert max(summary.curve_bytes) == unlimited.most_alive_bytes
     assert len(summary.curve_steps) == 50
-    named = {operator.step for operator in summary.operators}
-    assert {chunk.begin for chunk in summary.chunks if not chunk.is_weight} <= named
-    assert (summary.peak_bytes, summary.sum_bytes) == (whole.peak_bytes, whole.sum_bytes)
+    steps = {operator.step for operator in summary.operators}
+    assert {chunk.begin for chunk in summary.chunks if not chunk.is_weight} <= steps
+    assert (summary.peak_bytes, summary.sum_bytes) == (unlimited.peak_bytes, unlimited.sum_bytes)
 
 
-def changed(**changes: str) -> bytes:
+def plan_with(**changes: str) -> bytes:
     return to_bytes(
         make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (64, 96), **changes))
     )
 
 
-ONCE_MORE = to_bytes(make_chunk(1, (0, 1), (0, 1))) + b", "
+CHUNK_AGAIN = to_bytes(make_chunk(1, (0, 1), (0, 1))) + b", "
 DAMAGED = {
     "nothing": (b"", "empty"),
     "white space": (b" \n ", "empty"),
@@ -248,52 +240,51 @@ DAMAGED = {
     "no chunks": (b'{"opr": {}}', "static_memory_missing"),
     "no operators": (b'{"chunk": {}}', "static_memory_missing"),
     "a list": (b'{"opr": [], "chunk": {}}', "static_memory_bad"),
-    "no address": (changed().replace(b'"logic_addr_end": "96", ', b""), "static_memory_missing"),
-    "a number that is none": (changed(time_end="3.0"), "static_memory_bad"),
-    "a number in words": (changed(logic_addr_end="many"), "static_memory_bad"),
-    "an exponent": (changed(logic_addr_end="1e3"), "static_memory_bad"),
-    "a negative number": (changed(logic_addr_begin="-64"), "static_memory_bad"),
-    "a negative time": (changed(time_begin="-1"), "static_memory_bad"),
-    "an empty number": (changed(time_begin=""), "static_memory_bad"),
-    "a comma": (changed(time_begin="1,1"), "static_memory_bad"),
-    "other digits": (changed(time_begin="١"), "static_memory_bad"),
-    "a number that is no text": (changed().replace(b'"96"', b"96"), "static_memory_bad"),
-    "another kind of memory": (changed(type="magic_mem"), "static_memory_bad"),
-    "an end before its begin": (changed(time_begin="2", time_end="1"), "static_memory_bad"),
-    "an address that ends first": (changed(logic_addr_end="63"), "static_memory_bad"),
-    "an exabyte": (changed(logic_addr_end=str(2**60)), "static_memory_bad"),
-    "a number without end": (changed(logic_addr_end="9" * 400), "static_memory_bad"),
-    "another id": (changed(id="7").replace(b'"7": {', b'"8": {'), "static_memory_bad"),
-    "an unknown operator": (changed(time_end="4"), "static_memory_operator"),
-    "a writer behind the end": (changed(time_begin="3", time_end="3"), "static_memory_operator"),
-    "a gap between operators": (changed().replace(b'"2"', b'"5"'), "static_memory_operator"),
+    "no address": (plan_with().replace(b'"logic_addr_end": "96", ', b""), "static_memory_missing"),
+    "a number that is none": (plan_with(time_end="3.0"), "static_memory_bad"),
+    "a number in words": (plan_with(logic_addr_end="many"), "static_memory_bad"),
+    "an exponent": (plan_with(logic_addr_end="1e3"), "static_memory_bad"),
+    "a negative number": (plan_with(logic_addr_begin="-64"), "static_memory_bad"),
+    "a negative time": (plan_with(time_begin="-1"), "static_memory_bad"),
+    "an empty number": (plan_with(time_begin=""), "static_memory_bad"),
+    "a comma": (plan_with(time_begin="1,1"), "static_memory_bad"),
+    "other digits": (plan_with(time_begin="١"), "static_memory_bad"),
+    "a number that is no text": (plan_with().replace(b'"96"', b"96"), "static_memory_bad"),
+    "another kind of memory": (plan_with(type="magic_mem"), "static_memory_bad"),
+    "an end before its begin": (plan_with(time_begin="2", time_end="1"), "static_memory_bad"),
+    "an address that ends first": (plan_with(logic_addr_end="63"), "static_memory_bad"),
+    "an exabyte": (plan_with(logic_addr_end=str(2**60)), "static_memory_bad"),
+    "a number without end": (plan_with(logic_addr_end="9" * 400), "static_memory_bad"),
+    "another id": (plan_with(id="7").replace(b'"7": {', b'"8": {'), "static_memory_bad"),
+    "an unknown operator": (plan_with(time_end="4"), "static_memory_operator"),
+    "a writer behind the end": (plan_with(time_begin="3", time_end="3"), "static_memory_operator"),
+    "a gap between operators": (plan_with().replace(b'"2"', b'"5"'), "static_memory_operator"),
     "a chunk twice": (
-        changed().replace(b'"chunk": {', b'"chunk": {"1": ' + ONCE_MORE),
+        plan_with().replace(b'"chunk": {', b'"chunk": {"1": ' + CHUNK_AGAIN),
         "static_memory_twice",
     ),
     "an operator twice": (
-        changed().replace(b'"opr": {', b'"opr": {"1": {"id": "1", "name": "x"},'),
+        plan_with().replace(b'"opr": {', b'"opr": {"1": {"id": "1", "name": "x"},'),
         "static_memory_twice",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", DAMAGED)
-def test_what_cannot_be_a_plan_is_named(case, tmp_path):
-    data, code = DAMAGED[case]
+@pytest.mark.parametrize(("data", "code"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_plan_is_refused_with_a_code(tmp_path, data, code):
     with pytest.raises(ProfileFormatError) as caught:
         read(tmp_path, data)
     assert caught.value.code == code
     assert len(caught.value.detail) < 300
 
 
-def test_more_bytes_together_than_any_memory_has_are_refused(tmp_path):
+def test_a_plan_of_more_than_8_pib_is_refused(tmp_path):
     chunks = [make_chunk(n, (0, 1), (0, 2**50)) for n in range(9)]
     with pytest.raises(ProfileFormatError, match="8 PiB"):
         read(tmp_path, make_plan(1, *chunks))
 
 
-def test_a_name_that_looks_like_a_key_is_a_name(tmp_path):
+def test_an_operator_name_may_look_like_a_key(tmp_path):
     plan = make_plan(2, make_chunk(0, (0, 1), (0, 8)))
     plan["opr"]["1"]["name"] = '"time_begin": "name": time_begin'
     assert read(tmp_path, plan).operators[1].name == '"time_begin": "name": time_begin'

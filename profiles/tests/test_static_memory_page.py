@@ -1,4 +1,4 @@
-"""Memory plans on pages and in the API: imported, and as artifacts of a task."""
+"""Memory plans on pages and in the API, from imports and from artifacts of a task."""
 
 import io
 import json
@@ -8,11 +8,10 @@ from django.core.management import call_command
 
 from profiles.ingest.loading import run_data
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import build_attempt_profile
 from profiles.tests import hostile
 from profiles.tests.imports import make_import
-from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement_json
-from profiles.tests.pages import LOG, ended_attempt
+from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement_json, process_attempt
+from profiles.tests.pages import LOG, ended_attempt, get_page
 from profiles.tests.response_checks import response_faults
 from profiles.tests.static_plans import (
     graph_of,
@@ -24,29 +23,21 @@ from profiles.tests.static_plans import (
     zip_json_files,
 )
 from testdata import good_profile
-from webprofile.tests.documented_api import caller
+from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 ZIP = "staticmeminfo.zip"
 
 
-def page_of(client, profile, query="", language="en"):
-    address = f"/profiles/{profile.pk}/{query}"
-    response = client.get(address, headers={"Accept-Language": language}, follow=True)
-    assert response.status_code == 200
-    assert response_faults(response) == []
-    return response.content.decode()
-
-
-def part(page: str, begin: str, end: str) -> str:
+def section(page: str, begin: str, end: str) -> str:
     return page.split(begin, 1)[1].split(end, 1)[0]
 
 
-def test_a_plan_opens_alone_and_the_page_tells_peak_reuse_and_tensors(client, alice):
+def test_the_page_of_a_plan_alone_shows_peak_reuse_and_tensors(client, alice):
     upload = make_import(alice, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     assert [file.kind for file in upload.files.all()] == ["static_memory", "graph"]
-    page = page_of(client, upload.profile)
+    page = get_page(client, upload.profile)
     assert 'id="part-operators"' not in page
     figures = {
         "static-memory-peak": "1.9 MiB",
@@ -56,102 +47,98 @@ def test_a_plan_opens_alone_and_the_page_tells_peak_reuse_and_tensors(client, al
         "static-memory-weights": "3.3 MiB",
     }
     for name, text in figures.items():
-        assert part(page, f'id="{name}">', "<") == text
-    at_peak = part(page, 'id="static-memory-at-peak">', "</table>")
+        assert section(page, f'id="{name}">', "<") == text
+    at_peak = section(page, 'id="static-memory-at-peak">', "</table>")
     assert at_peak.count("<tr>") == 3
     for text in ("RELU", "784.0 KiB", "56.0 %", "44.0 %"):
         assert text in at_peak
-    assert "1×16×112×112" in part(page, 'id="static-memory-chunks">', "</table>")
+    assert "1×16×112×112" in section(page, 'id="static-memory-chunks">', "</table>")
 
 
-def test_in_chinese_its_words_are_chinese(client, alice):
+def test_the_section_is_translated_to_chinese(client, alice):
     upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
-    page = page_of(client, upload.profile, "?chunk=layer", "zh-hans")
+    page = get_page(client, upload.profile, "?chunk=layer", "zh-hans")
     for word in ("静态内存", "碎片", "复用", "峰值", "最后使用"):
         assert word in page
     for word in ("Static memory", "Fragmentation", "Last used by", "tensors found"):
         assert word not in page
 
 
-def test_tensors_are_found_by_their_names_and_by_those_of_operators(client, alice):
+def test_tensors_are_found_by_tensor_and_operator_names(client, alice):
     upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
-    page = page_of(client, upload.profile, "?chunk=SoftMax&side=host")
-    rows = part(page, 'id="static-memory-chunks">', "</table>")
+    page = get_page(client, upload.profile, "?chunk=SoftMax&side=host")
+    rows = section(page, 'id="static-memory-chunks">', "</table>")
     assert "layers.0.attention.Softmax" in rows
     assert "layers.0.ln1" not in rows
     assert 'value="SoftMax"' in page
     assert '<input type="hidden" name="side" value="host">' in page
-    none = page_of(client, upload.profile, "?chunk=no+such+tensor")
-    assert "0 tensors found." in none
-    assert 'id="static-memory-chunks"' not in none
+    page = get_page(client, upload.profile, "?chunk=no+such+tensor")
+    assert "0 tensors found." in page
+    assert 'id="static-memory-chunks"' not in page
 
 
-def test_each_moment_of_the_most_bytes_can_be_asked_for(client, alice):
+def test_each_moment_of_the_peak_can_be_selected(client, alice):
     upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
     tables = [
-        part(page_of(client, upload.profile, f"?peak={number}"), 'at-peak">', "</table>")
+        section(get_page(client, upload.profile, f"?peak={number}"), 'at-peak">', "</table>")
         for number in ("1", "2", "3", "4", "no")
     ]
     assert len(set(tables[:3])) == 3
     assert tables[3] == tables[4] == tables[0]
 
 
-def test_with_a_profile_of_the_run_operators_are_linked_and_types_known(client, alice):
+def test_a_profile_of_the_run_adds_links_and_types(client, alice):
     files = [good_profile("resnet18_opt"), plan_of("resnet18_opt"), graph_of("resnet18_opt")]
     profile = make_import(alice, *files).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     assert 'id="part-operators"' in page
-    rows = part(page, 'id="static-memory-chunks">', "</table>")
+    rows = section(page, 'id="static-memory-chunks">', "</table>")
     assert rows.count("data-row=") > 100
     assert "Float32" in rows
     # the linked row is the operator whose name is shown
     columns = run_data(profile).columns
-    place = part(part(page, 'id="static-memory-at-peak">', "</table>"), 'data-row="', '"')
+    place = section(section(page, 'id="static-memory-at-peak">', "</table>"), 'data-row="', '"')
     assert columns.types[int(place)] == "ConvBiasForward"
 
 
-def test_the_picture_has_every_chunk_that_counts(client, alice):
+def test_the_picture_has_every_chunk(client, alice):
     profile = make_import(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     client = caller(alice)
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
     assert (picture["peak"], picture["steps"], len(picture["id"])) == (147_968, 23, 16)
-    assert (
-        max(low + size for low, size in zip(picture["low"], picture["size"], strict=True))
-        == 147_968
-    )
+    ends = [low + size for low, size in zip(picture["low"], picture["size"], strict=True)]
+    assert max(ends) == 147_968
     assert sum(picture["at_peak"]) == 2
     assert "147" not in picture["sentence"]
-    other = make_import(alice, good_profile("tiny")).profile
-    refused = client.get(f"/api/v1/profiles/{other.pk}/pictures/static-memory/")
-    assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
-def test_the_api_gives_all_that_is_kept_and_says_where_there_is_none(alice):
+def test_the_api_has_all_figures(alice):
     profile = make_import(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/static-memory/").json()
-    assert (body["peak_bytes"], body["weight_bytes"], len(body["chunks"])) == (
-        147_968,
-        35_200,
-        24,
-    )
+    assert (body["peak_bytes"], body["weight_bytes"]) == (147_968, 35_200)
+    assert len(body["chunks"]) == 24
     assert body["chunks"][1]["variable"] == "conv.Convolution"
     assert body["operators"][4]["type"] == "ConvolutionForward"
-    other = make_import(alice, good_profile("tiny")).profile
-    refused = caller(alice).get(f"/api/v1/profiles/{other.pk}/static-memory/")
-    assert (refused.status_code, refused.json()["code"]) == (409, "static_memory_none")
 
 
-def test_what_no_plan_may_have_is_said_above_its_figures(client, alice):
+@pytest.mark.parametrize("part", ["static-memory/", "pictures/static-memory/"])
+def test_the_api_returns_409_for_a_profile_without_a_plan(alice, part):
+    profile = make_import(alice, good_profile("tiny")).profile
+    response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
+    refused(response, 409, "static_memory_none")
+
+
+def test_defects_of_a_plan_are_shown_above_its_figures(client, alice):
     plan = make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (32, 96)))
-    page = page_of(client, make_import(alice, to_bytes(plan)).profile)
-    notes = part(page, 'id="static-memory-notes">', "</div>")
+    page = get_page(client, make_import(alice, to_bytes(plan)).profile)
+    notes = section(page, 'id="static-memory-notes">', "</div>")
     assert "At least 1 pair of pieces is taken at the same time" in notes
     assert "graph.json" in notes
     dynamic = make_import(alice, plan_of("dynamic_shape"), graph_of("dynamic_shape")).profile
-    assert "sizes of 4 tensors are not known" in page_of(client, dynamic)
+    assert "sizes of 4 tensors are not known" in get_page(client, dynamic)
 
 
-def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
+def test_a_graph_alone_or_a_damaged_plan_shows_a_reason(client, alice):
     for data, code in (
         (graph_of("tiny"), "graph_alone"),
         (plan_of("tiny")[:300], "not_json"),
@@ -161,28 +148,26 @@ def test_a_graph_alone_and_a_damaged_plan_say_what_to_do(client, alice):
         assert (upload.state, upload.problem) == ("failed", code)
         for language in ("en", "zh-hans"):
             headers = {"Accept-Language": language}
-            page = client.get(f"/profiles/opened/{upload.pk}/", headers=headers).content.decode()
+            page = client.get(f"/profiles/opened/{upload.pk}/", headers=headers).text
             assert "p0.json" in page
-    both = make_import(alice, plan_of("tiny"), graph_of("lstm"))
-    assert "It does not belong to the memory plan." in page_of(client, both.profile)
+    upload = make_import(alice, plan_of("tiny"), graph_of("lstm"))
+    assert "It does not belong to the memory plan." in get_page(client, upload.profile)
 
 
-def built(owner, files, **task_fields) -> Profile:
+def build_result(owner, files, **task_fields) -> Profile:
     attempt = ended_attempt({"log.txt": LOG, **files}, owner, **task_fields)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert attempt.task.status == "succeeded"
+    assert process_attempt(attempt).status == "succeeded"
     return Profile.objects.get(attempt=attempt)
 
 
-def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alice):
+def test_the_result_page_shows_the_plan_beside_the_operators(client, alice):
     files = {"profile.json": good_profile("resnet18_opt"), ZIP: packed_plan("resnet18_opt")}
-    profile = built(alice, files)
+    profile = build_result(alice, files)
     assert profile.operators == 76
-    page = page_of(client, profile)
-    assert part(page, 'id="static-memory-peak">', "<") == "1.9 MiB"
+    page = get_page(client, profile)
+    assert section(page, 'id="static-memory-peak">', "<") == "1.9 MiB"
     assert 'id="left-out"' not in page
-    assert part(page, 'id="static-memory-chunks">', "</table>").count("data-row=") > 100
+    assert section(page, 'id="static-memory-chunks">', "</table>").count("data-row=") > 100
 
 
 @pytest.mark.parametrize(
@@ -195,59 +180,56 @@ def test_a_task_with_the_option_shows_its_plan_beside_its_operators(client, alic
         (b"", "File is not a zip file"),
     ],
 )
-def test_a_damaged_plan_costs_no_result_and_is_told(client, alice, data, cause):
-    profile = built(alice, {"profile.json": good_profile("tiny"), ZIP: data})
-    page = page_of(client, profile)
+def test_a_damaged_plan_is_left_out_of_the_result(client, alice, data, cause):
+    profile = build_result(alice, {"profile.json": good_profile("tiny"), ZIP: data})
+    page = get_page(client, profile)
     assert 'id="static-memory"' not in page
-    left_out = part(page, 'id="left-out">', "</section>")
+    left_out = section(page, 'id="left-out">', "</section>")
     assert ZIP in left_out
     assert cause in left_out
 
 
-def test_a_plan_that_unpacks_to_more_than_is_read_costs_no_result(client, alice, settings):
+def test_a_zip_bomb_is_left_out_of_the_result(client, alice, settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 1 << 20
     bomb = zip_json_files(StaticMemoryInfo=b" " * (8 << 20))
     assert len(bomb) < 10_000
-    page = page_of(client, built(alice, {"profile.json": good_profile("tiny"), ZIP: bomb}))
-    assert ZIP in part(page, 'id="left-out">', "</section>")
+    page = get_page(client, build_result(alice, {"profile.json": good_profile("tiny"), ZIP: bomb}))
+    assert ZIP in section(page, 'id="left-out">', "</section>")
 
 
-def test_a_plan_makes_no_result_of_a_run_whose_profile_cannot_be_read(alice):
-    attempt = ended_attempt(
-        {"log.txt": LOG, "profile.json": b"{}", ZIP: packed_plan("tiny")}, alice
-    )
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_unreadable")
-    attempt = ended_attempt({"log.txt": LOG, ZIP: packed_plan("tiny")}, alice)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [({"profile.json": b"{}"}, "profile_unreadable"), ({}, "profile_missing")],
+)
+def test_a_plan_without_a_readable_profile_is_no_result(alice, files, reason):
+    attempt = ended_attempt({"log.txt": LOG, ZIP: packed_plan("tiny"), **files}, alice)
+    task = process_attempt(attempt)
+    assert (task.status, task.reason) == ("failed", reason)
 
 
-def test_without_profiled_passes_the_plan_stands_beside_the_measurement(client, alice):
+def test_the_plan_is_shown_beside_a_measurement_without_profiled_passes(client, alice):
     files = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY), ZIP: packed_plan("lstm")}
-    profile = built(alice, files, plan=CLEAN_ONLY)
+    profile = build_result(alice, files, plan=CLEAN_ONLY)
     assert (profile.operators, AttemptMeasurement.objects.count()) == (0, 1)
-    page = page_of(client, profile)
-    assert part(page, 'id="static-memory-peak">', "<") == "333.0 KiB"
+    page = get_page(client, profile)
+    assert section(page, 'id="static-memory-peak">', "<") == "333.0 KiB"
     assert 'id="measurement"' in page
     assert 'id="no-profile"' in page
 
 
-def test_reprofile_shows_the_plan_of_an_older_attempt(client, alice, monkeypatch):
+def test_reprofile_adds_the_plan_of_an_older_attempt(client, alice, monkeypatch):
     files = {"profile.json": good_profile("tiny"), ZIP: packed_plan("tiny")}
     with monkeypatch.context() as before:
         before.setattr("profiles.ingest.results._BESIDE", ())
-        profile = built(alice, files)
-    assert 'id="static-memory"' not in page_of(client, profile)
+        profile = build_result(alice, files)
+    assert 'id="static-memory"' not in get_page(client, profile)
     out = io.StringIO()
     call_command("reprofile", "--all", stdout=out)
     assert "0 failed" in out.getvalue()
-    assert 'id="static-memory"' in page_of(client, profile)
+    assert 'id="static-memory"' in get_page(client, profile)
 
 
-def test_hostile_names_stay_names(client, alice):
+def test_hostile_names_are_escaped(client, alice):
     plan, graph = json.loads(plan_of("two_inputs")), json.loads(graph_of("two_inputs"))
     for step, key in enumerate(graph["comp_seq"]):
         name = hostile.hostile_name(step)
@@ -258,6 +240,6 @@ def test_hostile_names_stay_names(client, alice):
     files = [to_bytes(plan), to_bytes(graph)]
     profile = make_import(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
-        page_of(client, profile, query)
+        get_page(client, profile, query)
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/")
     assert response_faults(picture) == []
