@@ -20,7 +20,7 @@ def trace(alice):
     return make_import(alice, MLP.read_bytes(), name="mlp").profile
 
 
-def test_its_scripts_are_its_own_and_run_no_text(client):
+def test_the_policy_allows_only_its_own_scripts_without_eval(client):
     response = client.get(FOLDER)
     policy = policy_of(response)
     origin = f"http://testserver{FOLDER}"
@@ -31,7 +31,7 @@ def test_its_scripts_are_its_own_and_run_no_text(client):
     assert response.text.index("bridge.js") < response.text.index("frontend_bundle.js")
 
 
-def test_fonts_lie_in_a_folder_and_are_packed_already(client):
+def test_fonts_are_not_compressed_again(client):
     response = client.get(f"{FOLDER}assets/Roboto-400.woff2", headers={"Accept-Encoding": "gzip"})
     assert response["Content-Type"] == "font/woff2"
     assert "Content-Encoding" not in response
@@ -39,7 +39,7 @@ def test_fonts_lie_in_a_folder_and_are_packed_already(client):
 
 @pytest.mark.django_db
 class TestPage:
-    def test_it_is_linked_from_the_result_and_frames_the_viewer(self, client, trace):
+    def test_the_result_links_to_the_page_and_the_page_frames_the_viewer(self, client, trace):
         result = client.get(f"/profiles/{trace.pk}/").text
         assert f'href="/profiles/{trace.pk}/trace/"' in result
         page = client.get(f"/profiles/{trace.pk}/trace/").text
@@ -47,7 +47,7 @@ class TestPage:
         assert f'href="/profiles/{trace.pk}/export/original/1/"' in page
         assert "<noscript>" in page
 
-    def test_in_chinese_its_words_are_chinese(self, client, trace):
+    def test_the_page_is_translated_to_chinese(self, client, trace):
         address = f"/profiles/{trace.pk}/trace/"
         page = client.get(address, headers={"Accept-Language": "zh-hans"}).text
         for word in ("正在加载跟踪文件", "下载跟踪文件", "时间线需要 JavaScript", "重试"):
@@ -55,7 +55,7 @@ class TestPage:
         for word in ("Loading", "Download", "needs JavaScript", "Try again"):
             assert word not in page
 
-    def test_the_page_says_where_the_file_is(self, client, trace, settings):
+    def test_the_page_has_the_url_and_the_size_of_the_file(self, client, trace, settings):
         page = client.get(f"/profiles/{trace.pk}/trace/")
         assert page.context["file"] == {"size_bytes": MLP.stat().st_size, "is_cut": False}
         address = f"/api/v1/profiles/{trace.pk}/raw/1/"
@@ -63,18 +63,18 @@ class TestPage:
         assert "data-is-cut" not in page.text
         assert client.get(address)["Location"].startswith(settings.S3_PUBLIC_ENDPOINT_URL)
 
-    def test_a_trace_that_was_cut_is_told_to_be(self, client, alice):
-        cut = make_import(alice, MLP.read_bytes()[:400_000]).profile
-        assert "data-is-cut" in client.get(f"/profiles/{cut.pk}/trace/").text
+    def test_the_page_marks_a_truncated_trace(self, client, alice):
+        truncated = make_import(alice, MLP.read_bytes()[:400_000]).profile
+        assert "data-is-cut" in client.get(f"/profiles/{truncated.pk}/trace/").text
 
-    def test_a_file_that_no_browser_can_draw_is_refused(self, client, trace, monkeypatch):
+    def test_a_file_that_is_too_large_for_a_browser_is_not_loaded(self, client, trace, monkeypatch):
         monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)
         page = client.get(f"/profiles/{trace.pk}/trace/").text
         assert "the most that a browser can draw" in page
         assert "data-file" not in page
 
-    def test_a_profile_that_is_no_trace_has_no_timeline(self, client, alice):
-        opened = make_import(alice, good_profile("tiny")).profile
+    def test_a_profile_without_a_trace_has_no_timeline(self, client, alice):
+        imported = make_import(alice, good_profile("tiny")).profile
         of_task = make_result(good_profile("tiny"), owner=alice)
-        for profile in (opened, of_task):
+        for profile in (imported, of_task):
             assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 404

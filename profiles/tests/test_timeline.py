@@ -1,4 +1,4 @@
-"""The timeline: every valid interval is in a bar, however few bars are drawn."""
+"""The timeline: every valid interval is part of a bar, also if bars are merged."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from profiles.analysis.timeline import timeline
 from profiles.tests.graphs import read_good, read_times
 
 
-def test_a_bar_waits_until_its_first_kernel_and_computes_until_its_last():
+def test_a_bar_waits_until_its_first_kernel_and_works_until_its_end():
     graph, columns = read_times({"1": (0.001, 0.003, 0.004)})
-    drawn = timeline(graph, columns.types)
-    assert drawn.bars.wait_us.tolist() == pytest.approx([2000])
-    assert drawn.bars.work_us.tolist() == pytest.approx([1000])
-    assert drawn.span_us == pytest.approx(3000)
-    assert (drawn.lanes[0].side, drawn.lanes[0].operators) == ("device", 1)
+    chart = timeline(graph, columns.types)
+    assert chart.bars.wait_us.tolist() == pytest.approx([2000])
+    assert chart.bars.work_us.tolist() == pytest.approx([1000])
+    assert chart.span_us == pytest.approx(3000)
+    assert (chart.lanes[0].side, chart.lanes[0].operators) == ("device", 1)
 
 
 def test_an_operator_without_kernel_does_not_wait():
@@ -23,7 +23,7 @@ def test_an_operator_without_kernel_does_not_wait():
     assert host.work_us[0] == pytest.approx(2000)
 
 
-def test_times_that_cannot_be_are_left_out_and_counted():
+def test_invalid_times_are_left_out_and_counted():
     graph, columns = read_times(
         {
             "1": (0.0, 0.0, 0.001),
@@ -33,18 +33,18 @@ def test_times_that_cannot_be_are_left_out_and_counted():
             "5": (0.0, 0.0, "inf"),
         }
     )
-    drawn = timeline(graph, columns.types)
-    assert drawn.odd == {"not_finite": 2, "negative": 1, "reversed": 1}
-    assert drawn.bars.rows.tolist() == [0]
+    chart = timeline(graph, columns.types)
+    assert chart.odd == {"not_finite": 2, "negative": 1, "reversed": 1}
+    assert chart.bars.rows.tolist() == [0]
 
 
-def test_no_operator_starts_on_the_device_before_the_host_issued_it():
+def test_device_times_are_shifted_behind_their_host_times():
     device = {"1": (0.001, 0.001, 0.002), "2": (0.002, 0.002, 0.003)}
     host = {"1": (0.005, 0.005, 0.006), "2": (0.007, 0.007, 0.008)}
     graph, columns = read_times(device, host)
-    drawn = timeline(graph, columns.types)
-    assert drawn.shift_us == pytest.approx(5000)
-    bars = drawn.bars
+    chart = timeline(graph, columns.types)
+    assert chart.shift_us == pytest.approx(5000)
+    bars = chart.bars
     start = {
         (lane, row): at for lane, row, at in zip(bars.lane, bars.rows, bars.start_us, strict=True)
     }
@@ -52,20 +52,20 @@ def test_no_operator_starts_on_the_device_before_the_host_issued_it():
     assert start[1, 1] - start[0, 1] == pytest.approx(0)
 
 
-def test_a_device_that_starts_long_after_the_host_is_not_moved_towards_it():
-    """The device's clock starts later, so the real gap is at least as long as that in the file."""
+def test_a_late_device_is_not_shifted():
+    """The clock of the device starts later, so the real gap is at least that of the file."""
     graph, columns = read_times({"1": (0.009, 0.009, 0.010)}, host={"1": (0.005, 0.005, 0.006)})
-    drawn = timeline(graph, columns.types)
-    assert drawn.shift_us == 0
-    assert np.diff(drawn.bars.start_us) == pytest.approx([4000])
+    chart = timeline(graph, columns.types)
+    assert chart.shift_us == 0
+    assert np.diff(chart.bars.start_us) == pytest.approx([4000])
 
 
-def test_without_host_times_nothing_is_moved():
+def test_without_host_times_there_is_no_shift():
     graph, columns = read_times({"1": (0.5, 0.5, 0.6)})
     assert timeline(graph, columns.types).shift_us is None
 
 
-def test_copies_are_told_from_other_operators_and_never_merged_with_them():
+def test_copies_are_not_merged_with_other_operators():
     times = {str(n): (n * 1e-6, n * 1e-6, n * 1e-6 + 1e-6) for n in range(100)}
     types = {str(n): "Host2DeviceCopy" for n in range(0, 100, 2)}
     graph, columns = read_times(times, types=types)
@@ -78,15 +78,15 @@ def test_copies_are_told_from_other_operators_and_never_merged_with_them():
         }
 
 
-def test_merging_keeps_every_operator_and_all_its_time():
+def test_merged_bars_keep_every_operator_and_its_time():
     graph, columns = read_good("deep_loop")
     fine = timeline(graph, columns.types, limit=100_000).bars
-    few = timeline(graph, columns.types, limit=500).bars
+    merged = timeline(graph, columns.types, limit=500).bars
     assert (fine.counts == 1).all()
-    assert len(few) <= 500
-    assert sorted(few.rows.tolist()) == sorted(fine.rows.tolist())
-    assert few.wait_us.sum() == pytest.approx(fine.wait_us.sum())
-    assert few.work_us.sum() == pytest.approx(fine.work_us.sum())
+    assert len(merged) <= 500
+    assert sorted(merged.rows.tolist()) == sorted(fine.rows.tolist())
+    assert merged.wait_us.sum() == pytest.approx(fine.wait_us.sum())
+    assert merged.work_us.sum() == pytest.approx(fine.work_us.sum())
 
 
 def test_a_narrow_window_shows_bars_of_single_operators():
@@ -99,7 +99,7 @@ def test_a_narrow_window_shows_bars_of_single_operators():
     assert part.end_us.max() >= window[0]
 
 
-def test_bars_stay_few_when_all_operators_run_at_once():
+def test_simultaneous_operators_are_merged_into_one_bar():
     times = {str(n): (0.001, 0.001, 0.001) for n in range(500)}
     graph, columns = read_times(times)
     bars = timeline(graph, columns.types, limit=100).bars
@@ -109,5 +109,5 @@ def test_bars_stay_few_when_all_operators_run_at_once():
 
 def test_a_profile_without_times_has_no_lanes():
     graph, columns = read_times({})
-    drawn = timeline(graph, columns.types)
-    assert (drawn.lanes, len(drawn.bars), drawn.span_us) == ((), 0, 0.0)
+    chart = timeline(graph, columns.types)
+    assert (chart.lanes, len(chart.bars), chart.span_us) == ((), 0, 0.0)

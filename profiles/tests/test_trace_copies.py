@@ -22,7 +22,7 @@ OTHER = 3
 LANES = thread_names({**NAMES, OTHER: "cpu1:0"})
 
 
-def copy(number, *on_devices):
+def copy_events(number, *on_devices):
     """Return the events of a copy as MegEngine 1.13 writes it, with a span on each device."""
     arguments = {"__id__": number, "__name__": "Copy", "__device__": "invalid"}
     return [
@@ -36,22 +36,22 @@ def copy(number, *on_devices):
     ]
 
 
-#: the second device waits from 20 us; the first one starts the copy at 900 us, which takes 4 us
+#: the second device waits from 20 us; the first device starts the copy at 900 us; it takes 4 us
 LATE = [
     *operator(10, "Convolution", 0, 890, "y:0"),
-    *copy(20, (OTHER, 20, 904), (DEVICE, 900, 904)),
+    *copy_events(20, (OTHER, 20, 904), (DEVICE, 900, 904)),
 ]
 
 
-def took_us(profile):
+def device_times_us(profile):
     columns = profile.columns
     pairs = zip(columns.ids, columns.device.end_s.tolist(), strict=True)
     return {number: round(time_s * 1e6, 3) for number, time_s in pairs}
 
 
-def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
+def test_a_copy_takes_the_time_in_which_its_devices_overlap(tmp_path):
     profile = read(tmp_path, to_trace(*enclose(span(HOST, "net", 0, 30), *LATE), *LANES))
-    assert took_us(profile) == {"10": 890, "20": 4}
+    assert device_times_us(profile) == {"10": 890, "20": 4}
     assert profile.columns.device.total_s() == pytest.approx(894e-6)
     (phase,), (scope,) = profile.summary.phases, profile.summary.scopes
     assert phase.device_s == scope.device_s == pytest.approx(894e-6)
@@ -73,14 +73,12 @@ def test_a_copy_takes_the_time_in_which_both_devices_were_in_it(tmp_path):
     ],
     ids=["twice", "apart", "one device"],
 )
-def test_kernels_on_one_device_add_up_and_on_several_they_overlap(
-    tmp_path, on_devices, expected_us
-):
-    profile = read(tmp_path, to_trace(*copy(20, *on_devices), *LANES))
-    assert took_us(profile) == {"20": expected_us}
+def test_kernels_add_up_on_one_device_and_overlap_on_several(tmp_path, on_devices, expected_us):
+    profile = read(tmp_path, to_trace(*copy_events(20, *on_devices), *LANES))
+    assert device_times_us(profile) == {"20": expected_us}
 
 
-def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
+def test_equal_operator_ids_of_two_processes_are_no_copy(tmp_path):
     """merge_trace_events() of MegEngine joins traces of several processes in a file."""
     events = [*operator(10, "ADD", 0, 5, "a:0")]
     others = [event | {"pid": 2} for event in operator(10, "ADD", 50, 7, "a:0")]
@@ -92,12 +90,12 @@ def test_operators_of_one_number_in_two_processes_are_no_copy(tmp_path):
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("storage")
-def test_the_page_and_the_report_say_what_does_not_count(client, alice):
+def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     profile = make_import(alice, to_trace(*LATE, *LANES)).profile
     sentence = "What one of them waited for another, 880.0 µs, counts for no operator"
     for address in ("", "export/report/"):
-        assert sentence in client.get(f"/profiles/{profile.pk}/{address}").content.decode()
+        assert sentence in client.get(f"/profiles/{profile.pk}/{address}").text
     picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/timeline/").json()
     assert "with what that one waited for the other" in picture["notes"][0]
-    alone = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
-    assert "waited for another" not in client.get(f"/profiles/{alone.pk}/").content.decode()
+    without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
+    assert "waited for another" not in client.get(f"/profiles/{without_copies.pk}/").text

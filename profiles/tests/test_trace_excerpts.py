@@ -1,4 +1,4 @@
-"""Cuts of traces have exactly the spans that touch the range, compared with the text."""
+"""Excerpts of traces have exactly the spans that touch the range, compared with the file."""
 
 import json
 import math
@@ -38,7 +38,7 @@ from profiles.tests.traces import (
     to_trace,
 )
 
-ANYHOW = settings(
+RANDOM_TRACES = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 THREADS = (HOST, WORKER, DEVICE)
@@ -82,38 +82,44 @@ def _counter(at, value=1.0):
     return {"ph": "C", "name": "memory", "pid": 1, "tid": 0, "ts": at, "args": {"value": value}}
 
 
-class TestAgainstTheText:
-    @ANYHOW
+class TestSpans:
+    @RANDOM_TRACES
     @given(events=traces(), ends=RANGES, piece_bytes=st.sampled_from([50, 400, 1 << 18]))
-    def test_a_cut_has_the_spans_that_touch_the_range(self, path, events, ends, piece_bytes):
+    def test_an_excerpt_has_the_spans_and_counters_of_the_range(
+        self, path, events, ends, piece_bytes
+    ):
         begin, end = (time_ns / 1000 for time_ns in ends)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(events_of_traces, "PIECE_BYTES", piece_bytes)
             patch.setattr(events_of_traces, "_START_WITHIN_BYTES", 40)
             patch.setattr(span_index, "BLOCK_ROWS", 4)
             path.write_bytes(to_trace(*events))
-            cut = excerpt_of(path, ExcerptRange(begin, end))
-        assert spans_of_events(cut) == spans_in_range(spans_of_text(path.read_bytes()), begin, end)
-        counted = [event["ts"] for event in events if event["ph"] == "C"]
-        kept = [event["ts"] for event in cut if event["ph"] == "C"]
-        assert sorted(kept) == sorted(time_us for time_us in counted if begin <= time_us <= end)
-        assert [event for event in cut if event["ph"] == "M"] == thread_names()
+            excerpt = excerpt_of(path, ExcerptRange(begin, end))
+        assert spans_of_events(excerpt) == spans_in_range(
+            spans_of_text(path.read_bytes()), begin, end
+        )
+        counter_times = [event["ts"] for event in events if event["ph"] == "C"]
+        kept = [event["ts"] for event in excerpt if event["ph"] == "C"]
+        assert sorted(kept) == sorted(
+            time_us for time_us in counter_times if begin <= time_us <= end
+        )
+        assert [event for event in excerpt if event["ph"] == "M"] == thread_names()
 
-    @ANYHOW
+    @RANDOM_TRACES
     @given(events=traces(), ends=RANGES, data=st.data())
-    def test_a_cut_of_chosen_threads_has_only_their_spans(self, path, events, ends, data):
+    def test_an_excerpt_of_selected_threads_has_only_their_spans(self, path, events, ends, data):
         begin, end = (time_ns / 1000 for time_ns in ends)
         path.write_bytes(to_trace(*events))
         order = list(dict.fromkeys(event["tid"] for event in events))
         chosen = data.draw(st.sets(st.sampled_from(range(len(order)))))
-        cut = excerpt_of(path, ExcerptRange(begin, end, frozenset(chosen)))
+        excerpt = excerpt_of(path, ExcerptRange(begin, end, frozenset(chosen)))
         expected = spans_in_range(spans_of_text(path.read_bytes()), begin, end)
         threads = {order[number] for number in chosen}
-        assert spans_of_events(cut) == [row for row in expected if row[0] in threads]
+        assert spans_of_events(excerpt) == [row for row in expected if row[0] in threads]
 
     @pytest.mark.parametrize("trace", [MLP, RESNET], ids=["mlp", "resnet"])
     @pytest.mark.parametrize("part", [(0.0, 1.0), (0.3, 0.35), (0.9, 2.0)])
-    def test_a_cut_of_a_real_trace_has_its_spans_in_the_range(self, trace, part):
+    def test_an_excerpt_of_a_real_trace_has_its_spans_in_the_range(self, trace, part):
         spans = spans_of_text(trace.read_bytes())
         begins = sorted(begin_ns / 1000 for _, _, begin_ns, _ in spans)
         begin, end = (
@@ -123,49 +129,49 @@ class TestAgainstTheText:
         assert len(expected) > 50
         assert spans_of_events(excerpt_of(trace, ExcerptRange(begin, end))) == expected
 
-    def test_a_cut_without_bounds_has_the_whole_trace(self):
-        cut = excerpt_of(RESNET, ExcerptRange())
+    def test_an_excerpt_without_bounds_has_the_whole_trace(self):
+        excerpt = excerpt_of(RESNET, ExcerptRange())
         text = json.loads(RESNET.read_bytes())["traceEvents"]
-        assert spans_of_events(cut) == spans_of_text(RESNET.read_bytes())
+        assert spans_of_events(excerpt) == spans_of_text(RESNET.read_bytes())
         for phase in "CM":
             expected, kept = (
                 sorted(
                     json.dumps(event, sort_keys=True) for event in events if event["ph"] == phase
                 )
-                for events in (text, cut)
+                for events in (text, excerpt)
             )
             assert kept == expected
 
 
-def of_phase(kind, events):
+def events_of_phase(kind, events):
     return [event for event in events if event["ph"] == kind]
 
 
-class TestBorders:
-    def test_what_is_open_at_both_ends_is_drawn_whole(self, path):
+class TestRange:
+    def test_spans_that_cross_the_range_are_complete(self, path):
         outer = enclose(span(HOST, "outer", 0, 100, note=1), *span(HOST, "inner", 40, 60))
         path.write_bytes(to_trace(*outer, *span(HOST, "later", 200, 210)))
-        slices = of_phase("X", excerpt_of(path, ExcerptRange(45, 50)))
+        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(45, 50)))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("outer", 0, 100),
             ("inner", 40, 20),
         ]
         assert slices[0]["args"] == {"note": 1}
 
-    def test_begin_and_end_may_stand_in_far_pieces(self, path, monkeypatch):
+    def test_begin_and_end_may_be_in_distant_pieces(self, path, monkeypatch):
         monkeypatch.setattr(events_of_traces, "PIECE_BYTES", 300)
         many = [event for at in range(1, 400) for event in span(HOST, "x", at, at + 0.5)]
         path.write_bytes(to_trace(*enclose(span(HOST, "all", 0, 500), *many)))
-        slices = of_phase("X", excerpt_of(path, ExcerptRange(200.1, 200.2)))
+        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(200.1, 200.2)))
         assert [event["name"] for event in slices] == ["all", "x"]
 
     @pytest.mark.parametrize("ends", [(-50, -10), (1e9, 1e12)])
-    def test_a_range_outside_has_nothing(self, path, ends):
+    def test_a_range_outside_of_the_trace_is_empty(self, path, ends):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 1), _counter(0.5)))
-        cut = excerpt_of(path, ExcerptRange(*ends))
-        assert {event["ph"] for event in cut} == {"M"}
+        excerpt = excerpt_of(path, ExcerptRange(*ends))
+        assert {event["ph"] for event in excerpt} == {"M"}
 
-    def test_kernels_that_touch_are_not_within_each_other(self, path):
+    def test_adjacent_kernels_do_not_overlap(self, path):
         ends = np.cumsum([random.Random(7).uniform(0.001, 5) for _ in range(2_000)]).round(3)
         kernels = [
             event for low, high in pairwise(ends.tolist()) for event in span(DEVICE, "k", low, high)
@@ -174,7 +180,7 @@ class TestBorders:
         spans = spans_of_events(excerpt_of(path, ExcerptRange()))
         assert all(before[3] == after[2] for before, after in pairwise(spans))
 
-    def test_arrows_stay_if_both_ends_are_inside(self, path):
+    def test_arrows_with_both_ends_in_the_range_stay(self, path):
         def arrow(kind, number, at):
             where = {"cat": "Link", "name": "l", "id": number, "pid": 1, "tid": HOST}
             return {"ph": kind, "ts": at, **where}
@@ -184,8 +190,8 @@ class TestBorders:
             *[arrow("s", 2, 15), arrow("t", 2, 16), arrow("f", 2, 90), arrow("f", 3, 12)],
         ]
         path.write_bytes(to_trace(*events))
-        cut = excerpt_of(path, ExcerptRange(5, 50))
-        arrows = [(event["ph"], event["id"]) for event in cut if event["ph"] in "stf"]
+        excerpt = excerpt_of(path, ExcerptRange(5, 50))
+        arrows = [(event["ph"], event["id"]) for event in excerpt if event["ph"] in "stf"]
         assert sorted(arrows) == [("f", 1), ("s", 1), ("s", 2), ("t", 2)]
         assert not [
             event
@@ -194,8 +200,8 @@ class TestBorders:
         ]
 
 
-class TestBadFiles:
-    def test_events_out_of_order(self, path):
+class TestDamagedFiles:
+    def test_events_may_be_out_of_order(self, path):
         events = [
             event
             for at in range(0, 3_000, 10)
@@ -207,7 +213,7 @@ class TestBadFiles:
         assert spans_of_events(excerpt_of(path, ExcerptRange(1_000, 1_100))) == expected
 
     @pytest.mark.parametrize("part", [0.2, 0.5, 0.99])
-    def test_a_file_that_ends_early(self, path, part):
+    def test_a_truncated_file_has_the_spans_before_its_end(self, path, part):
         text = RESNET.read_bytes()
         path.write_bytes(text[: int(len(text) * part)])
         whole = set(spans_of_text(text))
@@ -217,34 +223,31 @@ class TestBadFiles:
     def test_a_span_without_an_end_lasts_as_long_as_its_thread(self, path):
         events = [*span(HOST, "open", 10, 20)[:1], *span(HOST, "b", 30, 40)]
         path.write_bytes(to_trace(*events))
-        slices = of_phase("X", excerpt_of(path, ExcerptRange(35, 36)))
+        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(35, 36)))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("open", 10, 30),
             ("b", 30, 10),
         ]
 
-    def test_names_and_what_events_tell_are_kept_as_they_are(self, path):
+    def test_names_and_arguments_are_kept(self, path):
         name = '</script>"},{"ph":"B"]}\u0000\U0001f600'
         args = {"deep": [[{"a": name}]], "number": 12345678901234567890, "__id__": 1e3}
         (begin, end) = span(HOST, name, 0, 5, **args)
         begin |= {"args": {"first": 1}, "cat": "c", "cname": "good"}
         path.write_bytes(to_trace(begin, end))
-        (event,) = of_phase("X", excerpt_of(path, ExcerptRange()))
+        (event,) = events_of_phase("X", excerpt_of(path, ExcerptRange()))
         assert event["name"] == name
         assert event["args"] == {"first": 1, **args}
         assert (event["cat"], event["cname"]) == ("c", "good")
 
-    @pytest.mark.parametrize("args", [[1], "text", None])
-    def test_what_is_told_may_be_anything(self, path, args):
+    def test_an_end_with_null_arguments_is_read(self, path):
         begin, end = span(HOST, "a", 0, 5)
         begin["args"], end["args"] = {"x": 1}, {}
-        text = to_trace(begin, end).replace(b'"args":{}', b'"args":' + json.dumps(args).encode())
-        if args is None:
-            path.write_bytes(text)
-            (event,) = of_phase("X", excerpt_of(path, ExcerptRange()))
-            assert event["dur"] == 5
+        path.write_bytes(to_trace(begin, end).replace(b'"args":{}', b'"args":null'))
+        (event,) = events_of_phase("X", excerpt_of(path, ExcerptRange()))
+        assert event["dur"] == 5
 
-    def test_a_file_that_changed_since_is_noticed(self, path):
+    def test_a_changed_file_is_detected(self, path):
         path.write_bytes(to_trace(*span(HOST, "a", 0, 5), *span(HOST, "b", 6, 7)))
         index = index_of(path)
         path.write_bytes(path.read_bytes().replace(b'"ph"', b'"hp"'))
@@ -268,12 +271,12 @@ class TestBadFiles:
         {"name": "n" * 100_000},
     ],
 )
-def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
-    strange = {"ph": "X", "name": "strange", "ts": 2, "dur": 1, "pid": 1, "tid": 9} | change
-    named = {"ph": "M", "name": "thread_name", "args": {"name": "x"}} | {
-        key: strange[key] for key in ("pid", "tid")
+def test_an_extreme_event_does_not_affect_the_others(path, change):
+    extreme = {"ph": "X", "name": "strange", "ts": 2, "dur": 1, "pid": 1, "tid": 9} | change
+    thread_name = {"ph": "M", "name": "thread_name", "args": {"name": "x"}} | {
+        key: extreme[key] for key in ("pid", "tid")
     }
-    path.write_bytes(to_trace(*operator(10, "ADD", 0, 5, "a:0"), strange, named))
+    path.write_bytes(to_trace(*operator(10, "ADD", 0, 5, "a:0"), extreme, thread_name))
     try:
         profile = read_dynamic(path)
     except ProfileFormatError as error:
@@ -283,10 +286,11 @@ def test_whatever_stands_in_an_event_the_others_are_cut(path, change):
     assert msgspec.json.decode(kept, type=TraceSummary) == profile.summary
     assert len(kept) < 50_000
     assert len(index_of(path)) < 5_000
-    drawn = {
-        event["name"] for event in of_phase("X", excerpt_of(path, ExcerptRange(-math.inf, 100)))
+    drawn_names = {
+        event["name"]
+        for event in events_of_phase("X", excerpt_of(path, ExcerptRange(-math.inf, 100)))
     }
-    assert {"ADD", "OpDispatch"} <= drawn
+    assert {"ADD", "OpDispatch"} <= drawn_names
 
 
 class TestLimits:
@@ -303,12 +307,13 @@ class TestLimits:
             excerpt_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
         assert caught.value.events > 1_000
         assert (
-            len(of_phase("X", excerpt_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20))) == 501
+            len(events_of_phase("X", excerpt_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20)))
+            == 501
         )
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=50))
-def test_times_are_whole_ns_whether_rounded_or_cut_off(spans):
+def test_excerpt_times_are_whole_nanoseconds(spans):
     begin = np.array([begin_us for begin_us, _ in spans])
     end = begin + np.array([length_us for _, length_us in spans])
     starts, lengths = exact_us(begin, end)

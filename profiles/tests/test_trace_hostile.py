@@ -1,4 +1,4 @@
-"""Hostile traces: other files, endless texts and numbers, missing begins and ends."""
+"""Hostile traces: foreign files, long texts, large numbers, missing begins and ends."""
 
 import re
 from itertools import chain
@@ -39,16 +39,16 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("data", "code", "says"), BAD.values(), ids=BAD)
-def test_what_is_no_trace_says_why(tmp_path, data, code, says):
+@pytest.mark.parametrize(("data", "code", "message"), BAD.values(), ids=BAD)
+def test_an_unreadable_trace_is_refused_with_a_reason(tmp_path, data, code, message):
     with pytest.raises(ProfileFormatError) as raised:
         read(tmp_path, data)
     if code is not None:
         assert raised.value.code == code
-        assert re.search(says, raised.value.detail)
+        assert re.search(message, raised.value.detail)
 
 
-def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
+def test_names_beyond_the_limit_are_merged(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "TEXTS_LIMIT", 10)
     scopes = [event for n in range(50) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
     summary = read(tmp_path, to_trace(*TWO_OPERATORS, *scopes)).summary
@@ -56,13 +56,13 @@ def test_texts_without_end_are_folded_into_one(tmp_path, monkeypatch):
     assert sum(row.count for row in summary.scopes) == 50
 
 
-def test_an_endless_name_is_cut(tmp_path):
+def test_a_long_name_is_truncated(tmp_path):
     summary = read(tmp_path, to_trace(*TWO_OPERATORS, *span(HOST, "x" * 100_000, 60, 70))).summary
     assert max(len(name) for row in summary.scopes for name in row.path) == reader.LONGEST_TEXT
 
 
 @pytest.mark.parametrize("largest", [2**7, 2**15, 2**31, 2**63 - 2])
-def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
+def test_large_operator_ids_are_kept(tmp_path, largest):
     numbers = [3, largest - 3, largest]
     steps = [
         operator(number, f"K{number}", 100 * at, 5, "a:0") for at, number in enumerate(numbers)
@@ -74,13 +74,13 @@ def test_numbers_of_operators_are_kept_however_large(tmp_path, largest):
     assert set(profile.graph.variables.ids) == tensors
 
 
-def test_names_are_told_apart_however_many_they_are(tmp_path):
+def test_many_names_stay_distinct(tmp_path):
     scopes = [event for n in range(300) for event in span(HOST, f"scope{n}", 100 + n, 100.5 + n)]
     summary = read(tmp_path, to_trace(*TWO_OPERATORS, *scopes)).summary
     assert {row.path for row in summary.scopes} >= {(f"scope{n}",) for n in range(300)}
 
 
-def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
+def test_a_tensor_without_an_end_links_no_operators(tmp_path):
     """The end of the surrounding operator is taken for the end of the tensor."""
 
     def broken(number, name, at, tensor):
@@ -93,7 +93,7 @@ def test_a_tensor_whose_end_is_missing_links_no_operators(tmp_path):
     assert profile.graph.variables.ids == ()
 
 
-def test_a_counter_beyond_all_numbers_counts_nothing(tmp_path):
+def test_counters_beyond_float_range_are_ignored(tmp_path):
     counts = [
         {"ph": "C", "name": "memory", "pid": 1, "tid": WORKER, "ts": at, "args": {"value": value}}
         for at, value in enumerate([10**400, 5, -(10**400), 7])

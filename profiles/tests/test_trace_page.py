@@ -8,6 +8,7 @@ import pytest
 from profiles.ingest.loading import run_data
 from profiles.models import ProfileUpload
 from profiles.tests.imports import make_import
+from profiles.tests.pages import get_page
 from profiles.tests.traces import (
     CUT_OFF,
     HOST,
@@ -21,19 +22,13 @@ from profiles.tests.traces import (
     to_trace,
 )
 from testdata import good_profile
-from webprofile.tests.documented_api import caller
+from webprofile.tests.documented_api import caller, refused
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 
-def page_of(client, profile, language="en"):
-    response = client.get(f"/profiles/{profile.pk}/", headers={"Accept-Language": language})
-    assert response.status_code == 200
-    return response.content.decode()
-
-
-def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
-    page = page_of(client, make_import(alice, RESNET.read_bytes()).profile)
+def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice):
+    page = get_page(client, make_import(alice, RESNET.read_bytes()).profile)
     assert "13,053 events" in page or "13053 events" in page
     for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
         assert name in page
@@ -43,7 +38,7 @@ def test_the_page_tells_where_the_time_of_a_step_went(client, alice):
     assert "One sample: each time is that" not in page
 
 
-def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
+def test_waits_at_the_same_place_are_summed_in_one_row(client, alice):
     def wait(name, begin, end):
         tensor = {"id": 5, "name": name, "dtype": "Float32", "shape": "{1}"}
         return span(HOST, "TensorWaitProp", begin, end, **tensor)
@@ -51,7 +46,7 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
     events = (*wait("a:0", 40, 50), *wait("b:0", 60, 85), *wait("a:0", 90, 110))
     trace = to_trace(*operator(10, "ADD", 15, 10, "x:0"), *events)
     profile = make_import(alice, trace).profile
-    page = page_of(client, profile)
+    page = get_page(client, profile)
     table = page.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
     assert [row[:4] for row in rows] == [
@@ -59,34 +54,34 @@ def test_waits_at_one_place_are_one_row_with_their_sum(client, alice):
         ["b:0", "1", "25.00 µs", "25.00 µs"],
     ]
     assert "3 waits of 55.00 µs in all" in page
-    report = client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    report = client.get(f"/profiles/{profile.pk}/export/report/").text
     table = report.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     assert table.count("outside of modules") == 2
     assert ">30.00 µs</td>" in table
 
 
-def test_in_chinese_its_words_are_chinese(client, alice):
-    page = page_of(client, make_import(alice, MLP.read_bytes()).profile, "zh-hans")
+def test_the_page_is_translated_to_chinese(client, alice):
+    page = get_page(client, make_import(alice, MLP.read_bytes()).profile, language="zh-hans")
     for word in ("训练步", "Python 等待设备", "模块与函数", "占设备时间", "工作线程"):
         assert word in page
     for word in ("Training step", "Busy", "waits for", "Called from"):
         assert word not in page
 
 
-def test_what_trains_nothing_is_called_a_trace(client, alice):
+def test_a_trace_without_training_is_called_trace(client, alice):
     trace = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
-    page = page_of(client, trace)
+    page = get_page(client, trace)
     assert '<a class="parts__link" href="#trace">Trace</a>' in page
     assert "Training step" not in page
     step = make_import(alice, MLP.read_bytes()).profile
-    assert '<a class="parts__link" href="#trace">Training step</a>' in page_of(client, step)
+    assert '<a class="parts__link" href="#trace">Training step</a>' in get_page(client, step)
 
 
-def test_other_profiles_have_no_such_part(client, alice):
-    assert 'id="trace"' not in page_of(client, make_import(alice, good_profile("tiny")).profile)
+def test_other_profiles_have_no_trace(client, alice):
+    assert 'id="trace"' not in get_page(client, make_import(alice, good_profile("tiny")).profile)
 
 
-def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
+def test_api_and_export_filter_operators_of_a_trace(client, alice):
     profile = make_import(alice, RESNET.read_bytes()).profile
     body = (
         caller(alice)
@@ -95,11 +90,11 @@ def test_operators_are_in_the_same_table_with_the_same_options(client, alice):
     )
     assert [row["type"] for row in body["operators"]] == ["Convolution"] * 3
     assert body["operators"][0]["name"] == "conv1.Convolution"
-    exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").content.decode()
+    exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").text
     assert "maxpool.Pooling" in exported
 
 
-def test_the_api_answers_all_that_the_page_shows(alice):
+def test_the_api_has_all_figures_of_the_page(alice):
     profile = make_import(alice, RESNET.read_bytes()).profile
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
     assert body["events"] == 13_053
@@ -108,42 +103,41 @@ def test_the_api_answers_all_that_the_page_shows(alice):
     assert device_s == pytest.approx(profile.device_total_s)
 
 
-def test_the_api_says_that_another_profile_is_no_trace(alice):
+def test_the_api_returns_409_for_a_profile_without_a_trace(alice):
     profile = make_import(alice, good_profile("tiny")).profile
-    response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/")
-    assert (response.status_code, response.json()["code"]) == (409, "trace_none")
+    refused(caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/"), 409, "trace_none")
 
 
-def test_two_steps_compare_by_the_names_of_their_operators(client, alice):
+def test_two_traces_are_compared_by_operator_names(client, alice):
     before = to_trace(*operator(10, "MatrixMul", 0, 5, "fc.linear.MatrixMul:0"))
     after = to_trace(*operator(77, "MatrixMul", 0, 15, "fc.linear.MatrixMul:0"))
     profiles = [make_import(alice, data).profile.pk for data in (before, after)]
-    page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).content.decode()
+    page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).text
     assert "fc.linear.MatrixMul" in page
     assert "10 µs" in page or "10.00 µs" in page
 
 
-def test_what_is_wrong_with_the_file_stands_above_its_figures(client, alice):
+def test_defects_of_the_file_are_shown_above_its_figures(client, alice):
     events = enclose(span(HOST, "fc", 0, 50), *operator(10, "ADD", 5, 3, "a:0"))
-    cut = to_trace(*events, *span(HOST, "late", 60, 70)[:1]).split(b',{"ph":"M"')[0]
-    page = page_of(client, make_import(alice, cut).profile)
+    truncated = to_trace(*events, *span(HOST, "late", 60, 70)[:1]).split(b',{"ph":"M"')[0]
+    page = get_page(client, make_import(alice, truncated).profile)
     assert "what came later is missing" in page
     assert "1 event has no other half" in page
 
 
-def test_a_trace_in_which_nothing_was_called_is_not_called_another_programs(client, alice):
+def test_a_trace_without_calls_has_its_own_reason(client, alice):
     empty = to_trace(*span(WORKER, "StartProfile", 0, 1), *span(WORKER, "StopProfile", 5, 6))
     upload = make_import(alice, empty, name="nothing.json")
-    page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    page = client.get(f"/profiles/opened/{upload.pk}/").text
     assert "Nothing was called while the Profiler of" in page
     assert "JSON of something else" not in page
 
 
-def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
+def test_page_and_report_explain_the_time_of_python(client, alice):
     """MegEngine 1.13 records no length of calls outside of modules, so Python seems idle there."""
     profile = make_import(alice, to_trace(*operator(10, "ADD", 5, 3, "a:0"))).profile
     for address in ("", "export/report/"):
-        text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
+        text = client.get(f"/profiles/{profile.pk}/{address}").text
         for table, sentence in (
             ("phases", "Python’s thread within modules and functions of the phase"),
             ("lanes", "it seems idle while it works outside of them"),
@@ -151,10 +145,10 @@ def test_page_and_report_say_which_time_of_python_a_trace_has(client, alice):
             assert sentence in text.partition(f'id="trace-{table}"')[0]
 
 
-def test_names_are_text_wherever_they_stand(client, alice):
+def test_names_are_escaped(client, alice):
     name = "<script>alert(1)</script>"
     step = enclose(span(HOST, name, 0, 50), *operator(10, name, 5, 3, f"{name}:0"))
-    page = page_of(client, make_import(alice, to_trace(*step)).profile)
+    page = get_page(client, make_import(alice, to_trace(*step)).profile)
     assert name not in page
     assert json.dumps(name)[1:-1].replace("<", "&lt;").replace(">", "&gt;") in page
 
@@ -162,9 +156,7 @@ def test_names_are_text_wherever_they_stand(client, alice):
 FIGURES = ("flo", "flops", "mem", "bw")
 
 
-def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_said_why(
-    client, alice
-):
+def test_columns_presets_and_pictures_without_figures_are_left_out(client, alice):
     profile = make_import(alice, MLP.read_bytes()).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
@@ -181,11 +173,11 @@ def test_columns_views_and_pictures_without_any_figure_are_left_out_and_it_is_sa
     # all available columns are the default table, whose address names no columns
     query = "&".join(f"col={key}" for key in ("cum", "in", "out"))
     assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{query}").text
-    header = client.get(f"/profiles/{profile.pk}/export/csv/").content.decode().splitlines()[0]
+    header = client.get(f"/profiles/{profile.pk}/export/csv/").text.splitlines()[0]
     assert "flo" in header
 
 
-def test_a_profile_with_figures_has_all_of_them(client, alice):
+def test_a_profile_with_figures_has_all_columns_and_pictures(client, alice):
     profile = make_import(alice, good_profile("tiny")).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
@@ -195,13 +187,13 @@ def test_a_profile_with_figures_has_all_of_them(client, alice):
     assert 'id="no-figures"' not in text
 
 
-class TestOfAFunctionThatWasCompiled:
+class TestWithoutOperators:
     @pytest.fixture
     def profile(self, alice):
         return make_import(alice, to_trace(*ON_THE_HOST)).profile
 
-    def test_its_page_has_modules_and_waits_and_says_what_it_lacks(self, client, profile):
-        page = page_of(client, profile)
+    def test_the_page_has_modules_and_waits_and_explains_what_is_missing(self, client, profile):
+        page = get_page(client, profile)
         assert "No operator in it was sent to a device" in page
         assert "Python may have waited longer" in page
         assert 'id="operators"' not in page
@@ -212,39 +204,42 @@ class TestOfAFunctionThatWasCompiled:
         assert row == ["1", "0", "–", "–", "7.000 µs", "7.000 µs"]
         assert "1 wait of 3.000 µs" in page
 
-    def test_its_timeline_and_api_have_what_there_is(self, client, alice, profile):
+    def test_timeline_and_api_have_scopes(self, client, alice, profile):
         address = f"/profiles/{profile.pk}/"
         assert client.get(f"{address}trace/").status_code == 200
         body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
         assert body["scopes"][0]["path"] == ["fc"]
         assert body["operators"] == 0
 
-    def test_beside_a_profile_it_changes_no_operator(self, alice):
+    def test_the_operators_of_a_profile_beside_it_do_not_change(self, alice):
         alone = make_import(alice, good_profile()).profile
-        both = make_import(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
-        assert (both.operators, both.device_total_s) == (alone.operators, alone.device_total_s)
-        assert "trace" in run_data(both).beside
+        combined = make_import(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
+        assert (combined.operators, combined.device_total_s) == (
+            alone.operators,
+            alone.device_total_s,
+        )
+        assert "trace" in run_data(combined).beside
 
-    def test_a_second_trace_is_left_out_whichever_has_operators(self, client, alice):
+    def test_a_second_trace_is_left_out_regardless_of_operators(self, client, alice):
         traces = [to_trace(*ON_THE_HOST), to_trace(*operator(10, "ADD", 0, 5, "a:0"))]
         for number, contents in enumerate((traces, reversed(traces))):
             profile = make_import(alice, *contents).profile
             assert [entry.code for entry in run_data(profile).left_out] == ["second_of_kind"]
             assert profile.operators == number
-            assert "which is of the same kind" in page_of(client, profile)
+            assert "which is of the same kind" in get_page(client, profile)
 
-    def test_cut_off_it_opens_too_and_costs_no_other_file(self, client, alice):
-        page = page_of(client, make_import(alice, CUT_OFF).profile)
+    def test_a_truncated_trace_is_imported_alone_and_beside_a_profile(self, client, alice):
+        page = get_page(client, make_import(alice, CUT_OFF).profile)
         assert "The file ends in the middle of its list" in page
-        both = make_import(alice, CUT_OFF, good_profile()).profile
-        assert both.operators
-        assert "trace" in run_data(both).beside
+        combined = make_import(alice, CUT_OFF, good_profile()).profile
+        assert combined.operators
+        assert "trace" in run_data(combined).beside
 
-    def test_what_an_earlier_version_refused_can_be_read_once_more(self, client, alice):
+    def test_an_import_that_an_earlier_version_refused_can_be_retried(self, client, alice):
         upload = make_import(alice, to_trace(*ON_THE_HOST))
         ProfileUpload.objects.filter(pk=upload.pk).update(
             state=ProfileUpload.State.FAILED, problem="trace_without_operators"
         )
-        page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+        page = client.get(f"/profiles/opened/{upload.pk}/").text
         assert "opens now: read it once more" in page
         assert f"/profiles/opened/{upload.pk}/retry/" in page

@@ -1,11 +1,11 @@
-"""Phases of a training step, with MegEngine's spans inside and outside of the user's scopes."""
+"""Phases of a training step, with MegEngine's spans within and outside of user scopes."""
 
 import pytest
 
 from profiles.tests.traces import HOST, enclose, operator, read, span, to_trace
 
 
-def backward(at, number):
+def make_backward(at, number):
     """Return a backward pass of 30 us as MegEngine 1.13 writes it; its kernel takes 7 us."""
     inner = enclose(
         span(HOST, "ConvolutionBackward", at + 1, at + 20),
@@ -14,7 +14,7 @@ def backward(at, number):
     return enclose(span(HOST, "backward", at, at + 30), *inner)
 
 
-def training_step(at, number):
+def make_training_step(at, number):
     """Return a step with the phases forward, backward, step and clear_grad.
 
     They take 20, 30, 10 and 1 us; the kernels of the first three take 5, 7 and 3 us.
@@ -23,7 +23,7 @@ def training_step(at, number):
         *enclose(
             span(HOST, "conv", at, at + 20), *operator(number, "Convolution", at + 1, 5, "y:0")
         ),
-        *backward(at + 20, number + 10),
+        *make_backward(at + 20, number + 10),
         *enclose(
             span(HOST, "step", at + 50, at + 60), *operator(number + 20, "SUB", at + 51, 3, "w:0")
         ),
@@ -39,11 +39,11 @@ def phases_of(folder, *events):
     }
 
 
-def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_path):
+def test_a_user_scope_around_steps_does_not_hide_their_phases(tmp_path):
     """The scope "train_step" is entered twice for 100 us, of which 59 us are the forward pass."""
     events = [
-        *enclose(span(HOST, "train_step", 0, 100), *training_step(0, 100)),
-        *enclose(span(HOST, "train_step", 200, 300), *training_step(200, 200)),
+        *enclose(span(HOST, "train_step", 0, 100), *make_training_step(0, 100)),
+        *enclose(span(HOST, "train_step", 200, 300), *make_training_step(200, 200)),
     ]
     assert phases_of(tmp_path, *events) == {
         "forward": (2, 118, 10),
@@ -53,8 +53,8 @@ def test_a_scope_of_the_user_around_the_steps_hides_none_of_their_phases(tmp_pat
     }
 
 
-def test_a_scope_for_each_part_hides_none_either(tmp_path):
-    step = training_step(0, 100)
+def test_nested_user_scopes_do_not_hide_phases(tmp_path):
+    step = make_training_step(0, 100)
     backward_at = next(n for n, event in enumerate(step) if event["name"] == "backward")
     step_at = next(n for n, event in enumerate(step) if event["name"] == "step")
     parts = [
@@ -66,13 +66,13 @@ def test_a_scope_for_each_part_hides_none_either(tmp_path):
     assert phases == {"forward": (1, 30, 5), "backward": (1, 30, 7), "step": (1, 10, 3)}
 
 
-def test_steps_after_an_exception_that_was_caught_count(tmp_path):
+def test_steps_after_a_caught_exception_count(tmp_path):
     """With with_scopes=True, MegEngine 1.13 never ends the scope of a function that raised."""
     events = [
-        *training_step(0, 100),
+        *make_training_step(0, 100),
         *span(HOST, "concat", 100, 101)[:1],
-        *training_step(200, 200),
-        *training_step(400, 300),
+        *make_training_step(200, 200),
+        *make_training_step(400, 300),
     ]
     phases = phases_of(tmp_path, *events)
     assert [phases[name][0] for name in ("backward", "step", "clear_grad")] == [3, 3, 3]
@@ -83,7 +83,7 @@ def test_steps_after_an_exception_that_was_caught_count(tmp_path):
 
 @pytest.mark.parametrize("name", ["step", "backward"])
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path, name, wrapped):
+def test_a_module_named_like_a_phase_belongs_to_the_forward_pass(tmp_path, name, wrapped):
     """Such names occur: the cell of a recurrent network, a direction of a bidirectional one."""
     cells = [
         event
@@ -94,7 +94,7 @@ def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path
         )
     ]
     network = enclose(span(HOST, "rnn", 0, 40), *cells, *operator(60, "ADD", 35, 2, "y:0"))
-    events = [*network, *training_step(100, 100)]
+    events = [*network, *make_training_step(100, 100)]
     phases = phases_of(
         tmp_path, *(enclose(span(HOST, "work", 0, 200), *events) if wrapped else events)
     )
@@ -102,6 +102,6 @@ def test_a_module_that_is_called_as_a_phase_belongs_to_the_forward_pass(tmp_path
     assert [phases[phase][2] for phase in ("forward", "backward", "step")] == [19, 7, 3]
 
 
-def test_a_network_of_nothing_but_a_module_called_step_trains_nothing(tmp_path):
+def test_a_network_with_only_a_module_named_step_is_no_training(tmp_path):
     cell = enclose(span(HOST, "step", 1, 8), *operator(10, "MatrixMul", 2, 4, "h:0"))
     assert phases_of(tmp_path, *enclose(span(HOST, "rnn", 0, 10), *cell)) == {"forward": (1, 10, 4)}

@@ -1,4 +1,4 @@
-"""Operators of a trace that were computed repeatedly because DTR had freed their outputs."""
+"""Operators of a trace that were recomputed because DTR had freed their outputs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from profiles.tests.imports import make_import
 from profiles.tests.traces import DEVICE, HOST, WORKER, enclose, operator, read, span, to_trace
 
 
-def executed(number, name, at, took, *, reads, makes):
+def execution_events(number, name, at, duration_us, *, reads, makes):
     """Return the events of worker and device for an execution, as MegEngine 1.13 writes them.
 
     The worker sends it at `at`, and the device computes it 10 us later for `took` us.
@@ -24,35 +24,35 @@ def executed(number, name, at, took, *, reads, makes):
             **{"id": tensor, "name": f"t{tensor}:0", "dtype": "Float32", "shape": f"{{{tensor}}}"},
         )
     ]
-    sent = enclose(span(WORKER, name, at, at + 3, **arguments), *inner)
-    return sent, span(DEVICE, name, at + 10, at + 10 + took, **arguments)
+    worker_events = enclose(span(WORKER, name, at, at + 3, **arguments), *inner)
+    return worker_events, span(DEVICE, name, at + 10, at + 10 + duration_us, **arguments)
 
 
-def again(at, tensor, sent):
-    """Put the events of a repeated execution into the worker's span that regenerates `tensor`."""
-    return enclose(span(WORKER, f"ReGen {tensor}", at, at + 4), *sent)
+def regenerate(at, tensor, worker_events):
+    """Put the events of a recomputation into the span of the worker that regenerates `tensor`."""
+    return enclose(span(WORKER, f"ReGen {tensor}", at, at + 4), *worker_events)
 
 
-def trace_of_dtr():
+def make_dtr_trace():
     """Return a trace with a convolution that is computed three times, and its two readers."""
     arguments = {"__id__": 10, "__name__": "Convolution", "__device__": "invalid"}
     runs = [
-        executed(10, "Convolution", at, took, reads=(1, 2), makes=3)
-        for at, took in ((0, 40), (100, 30), (200, 20))
+        execution_events(10, "Convolution", at, duration_us, reads=(1, 2), makes=3)
+        for at, duration_us in ((0, 40), (100, 30), (200, 20))
     ]
-    first, *more = runs
-    readers = [executed(20, "RELU", 150, 5, reads=(3,), makes=4)]
-    readers += [executed(30, "ADD", 250, 7, reads=(3, 4), makes=5)]
+    first, *repetitions = runs
+    readers = [execution_events(20, "RELU", 150, 5, reads=(3,), makes=4)]
+    readers += [execution_events(30, "ADD", 250, 7, reads=(3, 4), makes=5)]
     events = [*span(HOST, "OpDispatch", 0, 0, **arguments), *first[0]]
-    for (sent, _), (reader, _), at in zip(more, readers, (100, 200), strict=True):
-        events += [*again(at, 3, sent), *reader]
-    for _, computed in sorted([*runs, *readers], key=lambda run: run[1][0]["ts"]):
-        events += computed
+    for (worker_events, _), (reader, _), at in zip(repetitions, readers, (100, 200), strict=True):
+        events += [*regenerate(at, 3, worker_events), *reader]
+    for _, device_events in sorted([*runs, *readers], key=lambda run: run[1][0]["ts"]):
+        events += device_events
     return to_trace(*events)
 
 
-def test_what_is_computed_again_has_its_own_inputs_and_outputs_and_all_its_time(tmp_path):
-    profile = read(tmp_path, trace_of_dtr())
+def test_recomputed_operators_keep_their_wiring_and_sum_their_times(tmp_path):
+    profile = read(tmp_path, make_dtr_trace())
     columns, graph = profile.columns, profile.graph
     rows = [
         (columns.names[row], columns.in_shapes[row], columns.out_shapes[row])
@@ -78,12 +78,12 @@ def test_what_is_computed_again_has_its_own_inputs_and_outputs_and_all_its_time(
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("storage")
-def test_the_page_and_the_report_say_how_often(client, alice):
-    profile = make_import(alice, trace_of_dtr()).profile
+def test_page_and_report_count_recomputations(client, alice):
+    profile = make_import(alice, make_dtr_trace()).profile
     for address in ("", "export/report/"):
-        text = client.get(f"/profiles/{profile.pk}/{address}").content.decode()
+        text = client.get(f"/profiles/{profile.pk}/{address}").text
         assert "1 operator was computed more than once, 2 times more in all" in text
-    page = client.get(f"/profiles/{profile.pk}/").content.decode()
+    page = client.get(f"/profiles/{profile.pk}/").text
     assert "Each row is one operator of the trace with all of its executions" in page
     once = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
-    assert "more than once" not in client.get(f"/profiles/{once.pk}/").content.decode()
+    assert "more than once" not in client.get(f"/profiles/{once.pk}/").text

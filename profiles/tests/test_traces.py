@@ -1,4 +1,4 @@
-"""Traces of dynamic graphs: times compared with plain sums over the file, and odd files."""
+"""Traces of dynamic graphs: times compared with sums over the file, and unusual files."""
 
 import json
 from collections import defaultdict
@@ -27,8 +27,8 @@ from profiles.tests.traces import (
 )
 
 
-def added_up(path):
-    """Return device and host times, us, types and waits of operators, read from the JSON alone."""
+def sum_times(path):
+    """Return device and host times, us, types and waits of operators, read from the JSON."""
     document = json.loads(path.read_text())
     lanes = {e["tid"]: e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"}
     open_spans = defaultdict(list)
@@ -37,9 +37,9 @@ def added_up(path):
         if event["ph"] == "B":
             open_spans[event["tid"]].append(event)
         elif event["ph"] == "E":
-            begun = open_spans[event["tid"]].pop()
-            assert begun["name"] == event["name"]
-            took, lane = event["ts"] - begun["ts"], lanes[event["tid"]]
+            begin_event = open_spans[event["tid"]].pop()
+            assert begin_event["name"] == event["name"]
+            took, lane = event["ts"] - begin_event["ts"], lanes[event["tid"]]
             number = event.get("args", {}).get("__id__")
             if number is not None and lane != "interpreter":
                 (host if lane == "worker" else device)[number] += took
@@ -50,8 +50,8 @@ def added_up(path):
 
 
 @pytest.mark.parametrize("path", [MLP, RESNET], ids=["mlp", "resnet"])
-def test_each_operator_has_the_times_that_its_events_add_up_to(path):
-    device, host, types, waits = added_up(path)
+def test_times_of_operators_equal_sums_over_the_file(path):
+    device, host, types, waits = sum_times(path)
     profile = read_dynamic(path)
     columns = profile.columns
     assert columns.ids == tuple(str(number) for number in sorted(types))
@@ -70,7 +70,7 @@ def test_each_operator_has_the_times_that_its_events_add_up_to(path):
     assert profile.summary.waits_count == len(waits) == 1
 
 
-def test_operators_are_called_as_what_they_make_and_have_its_shape():
+def test_operators_have_the_name_and_the_shape_of_their_output():
     columns = read_dynamic(MLP).columns
     first = (columns.names[0], columns.in_shapes[0], columns.out_shapes[0], columns.in_dtypes[0])
     assert first == (
@@ -78,7 +78,7 @@ def test_operators_are_called_as_what_they_make_and_have_its_shape():
     )  # fmt: skip
 
 
-def test_what_makes_a_tensor_is_linked_to_what_reads_it():
+def test_operators_are_linked_by_their_tensors():
     graph = read_dynamic(MLP).graph
     operators, producer = graph.operators, graph.variables.producer
     relu = operators.names.index("relu.RELU")
@@ -86,7 +86,7 @@ def test_what_makes_a_tensor_is_linked_to_what_reads_it():
     assert made_by == ["fc1.linear[1].tensor.__iadd__.ADD"]
 
 
-def test_phases_share_the_time_of_all_kernels(tmp_path):
+def test_phases_divide_the_time_of_all_kernels(tmp_path):
     events = [
         *enclose(span(HOST, "conv1", 0, 20), *operator(10, "Convolution", 1, 5, "conv1.out:0")),
         *enclose(span(HOST, "backward", 20, 50), *operator(20, "MUL", 21, 7, "g:0")),
@@ -104,7 +104,7 @@ def test_phases_share_the_time_of_all_kernels(tmp_path):
     ]
 
 
-def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
+def test_a_scope_has_self_and_total_times(tmp_path):
     inner = enclose(span(HOST, "conv", 10, 40), *operator(10, "Convolution", 15, 100, "a.conv:0"))
     events = enclose(span(HOST, "a", 0, 100), *inner, *operator(20, "ADD", 50, 7, "a.ADD:0"))
     scopes = {row.path: row for row in read(tmp_path, to_trace(*events)).summary.scopes}
@@ -115,7 +115,7 @@ def test_a_scope_has_its_own_time_and_that_of_what_it_calls(tmp_path):
     assert (outer.operators, nested.operators) == (1, 1)
 
 
-def test_a_wait_says_where_and_for_what(tmp_path):
+def test_a_wait_has_its_scope_and_tensor(tmp_path):
     tensor = {"id": 5, "name": "loss:0", "dtype": "Float32", "shape": "{1}"}
     wait = span(HOST, "TensorWaitProp", 40, 90, **tensor)
     summary = read(
@@ -131,7 +131,7 @@ def test_a_wait_says_where_and_for_what(tmp_path):
     [(125, 50), (105, 0), (None, 0)],
     ids=["when the device is idle", "before", "never"],
 )
-def test_python_waits_behind_the_event_until_the_device_is_idle(tmp_path, goes_on, after):
+def test_a_wait_is_extended_until_the_device_is_idle(tmp_path, goes_on, after):
     events = [
         *operator(10, "ADD", 0, 40, "a:0"),  # on the device from 10 to 50 us
         *operator(20, "MUL", 50, 60, "b:0"),  # on the device from 60 to 120 us
@@ -210,7 +210,7 @@ def test_a_curve_keeps_the_pauses_between_busy_times(tmp_path):
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 100, 5_000])
-def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatch, piece_bytes):
+def test_the_result_does_not_depend_on_the_piece_size(tmp_path, monkeypatch, piece_bytes):
     name = 'hostile},{"ph":"B"]},\\"traceEvents\\":[{'
     data = to_trace(*TWO_OPERATORS, *span(HOST, name, 70, 80), metadata={"list": ["]", "},{"]})
     whole = read(tmp_path, data)
@@ -222,28 +222,28 @@ def test_however_it_is_cut_into_pieces_it_is_the_same_trace(tmp_path, monkeypatc
     assert np.array_equal(parts.columns.device.end_s, whole.columns.device.end_s)
 
 
-def test_spaces_and_lines_between_events_and_the_bare_list_are_read_too(tmp_path):
+def test_indented_and_bare_lists_of_events_are_read(tmp_path):
     events = [*TWO_OPERATORS, *thread_names()]
     whole = read(tmp_path, to_trace(*TWO_OPERATORS)).columns
     for data in (json.dumps(events, indent=2), json.dumps(events)[:-1]):
         assert read(tmp_path, data.encode()).columns.ids == whole.ids
 
 
-def test_a_file_that_ends_early_gives_what_came_before(tmp_path):
+def test_a_truncated_file_has_the_operators_before_its_end(tmp_path):
     data = RESNET.read_bytes()
-    half = read(tmp_path, data[: len(data) // 2])
-    assert half.summary.is_cut
+    truncated = read(tmp_path, data[: len(data) // 2])
+    assert truncated.summary.is_cut
     assert not read(tmp_path, data).summary.is_cut
     whole = read_dynamic(RESNET).columns
-    assert 0 < len(half.columns) < len(whole)
-    assert set(half.columns.ids) <= set(whole.ids)
+    assert 0 < len(truncated.columns) < len(whole)
+    assert set(truncated.columns.ids) <= set(whole.ids)
 
 
 @pytest.mark.parametrize("lost", ["B", "E"])
-def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
+def test_an_unpaired_event_does_not_affect_others(tmp_path, lost):
     inner = span(HOST, "inner", 10, 20)
-    left = inner[1:] if lost == "B" else inner[:1]
-    outer = enclose(span(HOST, "outer", 0, 50), *left, *operator(10, "ADD", 30, 3, "a:0"))
+    remaining = inner[1:] if lost == "B" else inner[:1]
+    outer = enclose(span(HOST, "outer", 0, 50), *remaining, *operator(10, "ADD", 30, 3, "a:0"))
     summary = read(tmp_path, to_trace(*outer)).summary
     assert summary.unpaired == 1
     row = next(row for row in summary.scopes if row.path == ("outer",))
@@ -251,14 +251,14 @@ def test_an_event_without_its_other_half_costs_no_other_one(tmp_path, lost):
     assert round(row.device_s * 1e6) == 3
 
 
-def test_events_out_of_order_are_sorted_and_that_is_told(tmp_path):
+def test_events_out_of_order_are_sorted_and_counted(tmp_path):
     events = TWO_OPERATORS[::-1]
     profile = read(tmp_path, to_trace(*events))
     assert profile.summary.out_of_order == 3
     assert profile.columns.device.total_s() == pytest.approx(7e-6)
 
 
-def test_an_end_that_rounding_puts_before_its_begin_is_still_its_end(tmp_path):
+def test_an_end_that_is_rounded_before_its_begin_is_paired(tmp_path):
     short = operator(10, "COPY", 0, 0, "a:0")
     short[-1]["ts"] -= 0.001
     profile = read(tmp_path, to_trace(*short, *operator(20, "ADD", 50, 7, "b:0")))
@@ -269,14 +269,14 @@ def test_an_end_that_rounding_puts_before_its_begin_is_still_its_end(tmp_path):
     ] == [7]
 
 
-def test_without_names_of_threads_their_events_tell_whose_they_are(tmp_path):
+def test_threads_without_names_are_identified_by_their_events(tmp_path):
     data = json.dumps({"traceEvents": TWO_OPERATORS}).encode()
     kinds = [lane.kind for lane in read(tmp_path, data).summary.lanes]
     assert kinds == ["host", "worker", "device"]
 
 
-def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
-    odd = [
+def test_unknown_phases_and_invalid_times_are_ignored(tmp_path):
+    unusual = [
         {"ph": "Q", "name": "?", "ts": 1},
         {"ph": "s", "name": "flow", "ts": 1, "id": 3, "cat": "x"},
         {"ph": "B", "name": "no time", "pid": 1, "tid": HOST},
@@ -287,23 +287,23 @@ def test_unknown_phases_and_wrong_times_cost_nothing_else(tmp_path):
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": -4}},
         {"ph": "E", "name": "x", "pid": 1, "tid": DEVICE, "ts": 9, "args": {"__id__": 1 << 70}},
     ]
-    profile = read(tmp_path, to_trace(*TWO_OPERATORS, *odd))
+    profile = read(tmp_path, to_trace(*TWO_OPERATORS, *unusual))
     assert profile.columns.ids == ("10", "20")
     assert profile.summary.broken == 2  # an event without a time, and one beyond any clock
 
 
-def test_no_index_is_left_of_a_trace_that_could_not_be_read(tmp_path, monkeypatch):
-    def no_memory(*_):
+def test_an_unreadable_trace_leaves_no_index(tmp_path, monkeypatch):
+    def raise_memory_error(*_):
         raise MemoryError
 
-    monkeypatch.setattr(dynamic_profile, "summarize", no_memory)
+    monkeypatch.setattr(dynamic_profile, "summarize", raise_memory_error)
     index = tmp_path / "spans.bin"
     with pytest.raises(MemoryError):
         read_dynamic(MLP, index=index)
     assert not index.exists()
 
 
-def test_a_trace_opens_though_its_index_cannot_be_written(tmp_path):
+def test_a_trace_is_read_though_its_index_cannot_be_written(tmp_path):
     index = tmp_path / "nowhere/spans.bin"
     assert len(read_dynamic(MLP, index=index).columns) == len(read_dynamic(MLP).columns)
     assert not index.exists()
@@ -327,13 +327,13 @@ def test_a_trace_without_operators_has_modules_and_waits(tmp_path):
 
 
 @pytest.mark.parametrize("data", [CUT_OFF, CUT_OFF + b"]}"], ids=["cut", "whole"])
-def test_without_operators_and_names_of_threads_there_are_modules_all_the_same(tmp_path, data):
+def test_a_trace_without_operators_and_thread_names_has_modules(tmp_path, data):
     summary = read(tmp_path, data).summary
     assert [(lane.kind, lane.name) for lane in summary.lanes] == [("host", "1")]
     assert [row.path for row in summary.scopes] == [("fc",)]
 
 
-def test_what_the_host_computed_outside_of_modules_is_no_idle_trace(tmp_path):
+def test_a_trace_of_host_computations_without_modules_is_valid(tmp_path):
     """`a + a` of a single number, as MegEngine 1.13 writes it."""
     dispatched = span(HOST, "OpDispatch", 2, 2, __id__=11, __name__="ADD")
     events = [*span(WORKER, "StartProfile", 0, 1), *dispatched, *span(WORKER, "Put", 3, 3)]

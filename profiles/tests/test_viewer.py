@@ -23,7 +23,7 @@ def second_origin(settings):
     settings.ALLOWED_HOSTS = ["profile.example.org", "viewer.example.net"]
 
 
-def test_the_page_has_lost_what_calls_out_asks_and_expires(client):
+def test_the_served_page_has_no_version_date_or_policy_of_netron(client):
     page = client.get(viewer_address()).text
     for tag in ('name="version"', 'name="date"', 'http-equiv="Content-Security-Policy"'):
         assert tag in (viewer_files()["index.js"].parent / "index.html").read_text()
@@ -34,16 +34,16 @@ def test_the_page_has_lost_what_calls_out_asks_and_expires(client):
     assert style.index(".node-item-type path") < style.index(".node-item-type-heat9 path")
 
 
-def test_an_operator_of_an_uploaded_model_is_drawn_once(client):
+def test_the_patch_of_megengine_js_changes_one_line(client):
     original = viewer_files()["megengine.js"].read_text()
     served = client.get(f"{viewer_address()}megengine.js").text
     lines = zip(original.splitlines(), served.splitlines(), strict=True)
-    changed = [new for old, new in lines if new != old]
-    assert len(changed) == 1
-    assert "allOprAndTensor.get(op.outputs[0]) === op" in changed[0]
+    changed_lines = [new for old, new in lines if new != old]
+    assert len(changed_lines) == 1
+    assert "allOprAndTensor.get(op.outputs[0]) === op" in changed_lines[0]
 
 
-def test_colours_of_both_themes_reach_the_page_as_values_that_a_saved_picture_keeps(client):
+def test_colours_of_both_themes_are_literal_values(client):
     style = client.get(f"{viewer_address()}grapher.css").text
     light, dark = style.rsplit("@media (prefers-color-scheme: dark)", 1)
     assert ".node-item-type-heat9 path { fill: #861515; }" in light
@@ -53,7 +53,7 @@ def test_colours_of_both_themes_reach_the_page_as_values_that_a_saved_picture_ke
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client, folder):
+def test_the_policy_isolates_the_viewer_in_its_own_folder(client, folder):
     response = client.get(folder)
     policy = policy_of(response)
     assert policy["sandbox"] == "allow-scripts"
@@ -64,13 +64,13 @@ def test_the_page_has_an_origin_of_its_own_and_loads_its_own_folder_only(client,
     assert response.cookies == {}
 
 
-def test_its_scripts_are_its_own_and_styles_are_allowed_one_by_one(client):
+def test_the_policy_of_netron_allows_only_its_own_scripts(client):
     response = client.get(viewer_address())
     assert policy_of(response)["script-src"] == f"http://testserver{viewer_address()}"
     assert "unsafe-inline" not in response["Content-Security-Policy"]
 
 
-def test_every_style_of_the_page_is_allowed_by_its_hash():
+def test_the_policy_has_a_hash_for_every_style():
     page = viewer_page()
     assert page.styles.count("sha256-") == 1
     assert page.style_attributes.count("sha256-") == len(
@@ -88,7 +88,7 @@ def test_every_style_of_the_page_is_allowed_by_its_hash():
         (PERFETTO, perfetto_files, "bridge.js", "text/javascript"),
     ],
 )
-def test_files_are_kept_by_browsers_for_good_and_come_compressed(client, folder, files, name, kind):
+def test_files_are_immutable_and_compressed(client, folder, files, name, kind):
     address = folder + name
     response = client.get(address, headers={"Accept-Encoding": "gzip, br"})
     assert response["Content-Encoding"] == "gzip"
@@ -110,18 +110,18 @@ def test_files_are_kept_by_browsers_for_good_and_come_compressed(client, folder,
         f"{PERFETTO}nothing.js",
     ],
 )
-def test_nothing_but_the_site_of_the_package_is_served(client, address):
+def test_other_files_return_404(client, address):
     assert client.get(address).status_code == 404
 
 
 @pytest.mark.parametrize("tag", ["x", "a;connect-src%20*", "9.3.3", "1.1.1"])
 @pytest.mark.parametrize("viewer", ["netron", "perfetto"])
-def test_an_address_writes_nothing_into_the_policy(client, viewer, tag):
+def test_an_unknown_version_returns_404(client, viewer, tag):
     assert client.get(f"/{viewer}/{tag}/").status_code == 404
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_second_origin_has_the_viewers_and_nothing_else(client, second_origin, folder):
+def test_a_second_origin_serves_only_the_viewers(client, second_origin, folder):
     environ = {"HTTP_HOST": "viewer.example.net", "wsgi.url_scheme": "https"}
     response = client.get(folder, **environ)
     assert f"frame-ancestors {MAIN}" in response["Content-Security-Policy"]
@@ -132,7 +132,7 @@ def test_a_second_origin_has_the_viewers_and_nothing_else(client, second_origin,
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origin, folder):
+def test_with_a_second_origin_the_main_origin_serves_no_viewer(client, second_origin, folder):
     assert (viewer_address(), perfetto_address().partition("#")) == (
         f"{SECOND}{NETRON}",
         (f"{SECOND}{PERFETTO}", "#", "!/viewer?mode=embedded"),
@@ -154,36 +154,36 @@ def test_with_a_second_origin_the_main_one_serves_no_viewer(client, second_origi
         ("http://viewer.example.net", ["webprofile.E005"]),
     ],
 )
-def test_a_wrong_second_origin_is_named(settings, origin, ids):
+def test_an_invalid_second_origin_is_reported(settings, origin, ids):
     settings.SITE_URL, settings.NETRON_ORIGIN = MAIN, origin
     assert [message.id for message in check_settings()] == ids
 
 
 @pytest.mark.parametrize(("theme", "media"), [("light", "not all"), ("dark", "all")])
-def test_a_theme_that_the_reader_chose_holds_in_the_frame_too(client, theme, media):
+def test_a_chosen_theme_applies_in_the_frame(client, theme, media):
     address = viewer_address(theme)
     page, style = client.get(address), client.get(f"{address}grapher.css").text
     for text in (page.text, style):
         assert "prefers-color-scheme" not in text
         assert f"@media {media} {{" in text
     assert viewer_page(theme).styles in page["Content-Security-Policy"]
-    packed = client.get(f"{address}grapher.css", headers={"Accept-Encoding": "gzip"})
-    assert gzip.decompress(packed.content).decode() == style
+    compressed = client.get(f"{address}grapher.css", headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(compressed.content).decode() == style
     # Netron saves pictures with rules outside of media queries, which are the light ones
     assert ".node-item-type-heat9 path { fill: #861515; }" in style.rpartition("@media")[0]
 
 
 @pytest.mark.django_db
-def test_a_graph_is_framed_in_the_readers_theme(client, storage):
+def test_the_graph_page_frames_the_theme_of_its_user(client, storage):
     alice = make_user("alice", theme="dark")
     client.force_login(alice)
-    opened = make_import(alice, good_profile("lstm"))
-    page = client.get(f"/profiles/{opened.profile.pk}/graph/").text
+    upload = make_import(alice, good_profile("lstm"))
+    page = client.get(f"/profiles/{upload.profile.pk}/graph/").text
     assert f'data-viewer="{viewer_address("dark")}"' in page
 
 
 @pytest.mark.parametrize("name", ["tokens", "heat"])
-def test_a_colour_of_the_palette_is_written_once_for_both_themes(settings, name):
+def test_each_colour_of_the_palette_is_defined_once_for_both_themes(settings, name):
     text = (settings.BASE_DIR / "static" / "css" / f"{name}.css").read_text()
     palette = re.findall(r"(--[\w-]+):[^;]*light-dark\(", text)
     colours = re.findall(r"(--[\w-]+):[^;]*(?:#|rgb\()", text)
