@@ -42,41 +42,41 @@ def form_files(*contents: bytes, names: tuple[str, ...] = ()) -> list[SimpleUplo
     return [SimpleUploadedFile(n, c) for n, c in zip(names, contents, strict=True)]
 
 
-def test_a_script_announces_sends_and_confirms_and_the_profile_has_a_page(client, alice):
+def test_an_import_over_the_api_has_a_page(client, alice):
     data = good_profile("resnet18")
     body = {"name": "my net", "files": [file_request(data, "resnet18.json")]}
     response = post_json(client, OPENED, body)
     assert response.status_code == 201
     created = response.json()
-    own, page = f"{OPENED}{created['id']}/", f"/profiles/opened/{created['id']}/"
+    api_url, page = f"{OPENED}{created['id']}/", f"/profiles/opened/{created['id']}/"
     target = created["uploads"][0]
     assert httpx2.put(target["url"], content=data, headers=target["headers"]).is_success
-    assert post_json(client, f"{own}submit/").json()["state"] == "processing"
-    assert client.get(own).json()["progress"] is None
+    assert post_json(client, f"{api_url}submit/").json()["state"] == "processing"
+    assert client.get(api_url).json()["progress"] is None
 
     build_opened(created["id"])
-    assert client.get(own).json()["state"] == "ready"
+    assert client.get(api_url).json()["state"] == "ready"
     profile = Profile.objects.get(upload=created["id"])
     assert profile.operators == 173
     assert client.get(page)["Location"] == f"/profiles/{profile.pk}/"
-    listed = client.get("/profiles/").content.decode()
-    assert "my net" in listed
-    assert ">173<" in listed
+    profiles_page = client.get("/profiles/").text
+    assert "my net" in profiles_page
+    assert ">173<" in profiles_page
 
 
-def test_without_javascript_the_form_alone_opens_a_profile(client, storage):
+def test_the_form_imports_a_profile_without_javascript(client, storage):
     client.force_login(make_user())
     response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
     upload = ProfileUpload.objects.get()
     assert response["Location"] == f"/profiles/opened/{upload.pk}/"
     assert (upload.state, upload.name) == (State.PROCESSING, "profile-1")
-    page = client.get(response["Location"]).content.decode()
+    page = client.get(response["Location"]).text
     assert 'http-equiv="refresh"' in page
     build_opened(upload.pk)
     assert Profile.objects.get(upload=upload).device_total_s > 0
 
 
-def test_several_files_are_passes_of_one_profile_in_their_order(client, storage):
+def test_several_files_become_ordered_passes_of_one_profile(client, storage):
     client.force_login(make_user())
     data = good_profile("tiny")
     passes = form_files(data + b"  ", data, data + b" ", names=("p-10.json", "p.json", "p-2.json"))
@@ -103,10 +103,11 @@ def test_several_files_are_passes_of_one_profile_in_their_order(client, storage)
         ([], []),
     ],
 )
-def test_passes_are_ordered_by_the_numbers_in_their_names(names, order):
+def test_passes_are_ordered_by_numbers_in_their_names(names, order):
     assert in_order_of_passes(names) == order
 
 
+#: content or path in `testdata/`, and a part of the message
 FOREIGN = [
     ("models/tiny.mge", "is a model"),
     ("models/tiny_fbs1.mge", "is a model"),
@@ -115,30 +116,26 @@ FOREIGN = [
     ("bad/inputs/pickle_dict.pkl", "pickle"),
     ("bad/profiles/list.json", "but a list"),
     ("bad/profiles/not_json.json", "is not JSON"),
-]
+    (b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
+     "memory_flow.svg can be opened"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "says"), FOREIGN)
-def test_another_file_is_named_for_what_it_is_before_it_is_sent(client, testdata, path, says):
+@pytest.mark.parametrize(("data", "message"), FOREIGN)
+def test_a_foreign_file_is_refused_by_its_kind_before_the_upload(client, data, message):
     client.force_login(make_user())
-    data = (DATA / path).read_bytes()
-    refused = post_json(client, OPENED, {"files": [file_request(data, "x.json")]})
-    assert refused.status_code == 422
-    assert says in refused.json()["detail"]
-    assert "“x.json”" in refused.json()["detail"]
+    if isinstance(data, str):
+        data = (DATA / data).read_bytes()
+    response = post_json(client, OPENED, {"files": [file_request(data, "x.json")]})
+    assert response.status_code == 422
+    assert message in response.json()["detail"]
+    assert "“x.json”" in response.json()["detail"]
     page = client.post("/profiles/opened/", {"files": form_files(data)})
-    assert says in page.content.decode()
+    assert message in page.text
     assert not ProfileUpload.objects.exists()
 
 
-def test_a_picture_of_another_program_is_refused_and_memory_flow_named(client):
-    client.force_login(make_user())
-    data = b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>'
-    page = client.post("/profiles/opened/", {"files": form_files(data)})
-    assert "memory_flow.svg can be opened" in page.content.decode()
-
-
-def test_no_real_profile_is_taken_for_another_file(testdata):
+def test_every_real_profile_is_accepted():
     for path in (DATA / "profiles").glob("*.json"):
         alice = make_user(path.stem)
         assert create_import(owner=alice, files=[file_to_open(path.read_bytes())])
@@ -159,10 +156,10 @@ def test_no_real_profile_is_taken_for_another_file(testdata):
         ("deep_inside", "too_deep"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, problem):
+def test_an_unreadable_file_has_a_reason_and_can_be_downloaded(client, alice, name, problem):
     upload = make_import(alice, bad_profile(name), name="broken <b>one</b>")
     assert (upload.state, upload.problem) == (State.FAILED, problem)
-    page = client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    page = client.get(f"/profiles/opened/{upload.pk}/").text
     message = str(WORDINGS[f"opened_{problem}"]) % {
         "name": "\u2068broken &lt;b&gt;one&lt;/b&gt;\u2069"
     }
@@ -171,35 +168,35 @@ def test_a_file_that_cannot_be_read_says_why_and_stays(client, alice, name, prob
     assert httpx2.get(download["Location"]).content == bad_profile(name)
 
 
-def test_what_was_announced_must_have_arrived(client, alice):
+def test_a_missing_or_damaged_upload_can_be_repeated(client, alice):
     data = good_profile("tiny")
     created = post_json(client, OPENED, {"files": [file_request(data)]}).json()
-    own = f"{OPENED}{created['id']}/"
-    missing = post_json(client, f"{own}submit/")
-    assert (missing.status_code, missing.json()["code"]) == (409, "upload_missing")
+    api_url = f"{OPENED}{created['id']}/"
+    response = post_json(client, f"{api_url}submit/")
+    assert (response.status_code, response.json()["code"]) == (409, "upload_missing")
     object_store.write(f"opened/{created['id']}/profile.json", data[:-1] + b" ")
-    assert post_json(client, f"{own}submit/").json()["code"] == "upload_damaged"
+    assert post_json(client, f"{api_url}submit/").json()["code"] == "upload_damaged"
     assert ProfileUpload.objects.get().state == State.INITIATED
-    fresh = post_json(client, f"{own}uploads/").json()["uploads"][0]
-    assert httpx2.put(fresh["url"], content=data, headers=fresh["headers"]).is_success
-    assert post_json(client, f"{own}submit/").json()["state"] == "processing"
+    target = post_json(client, f"{api_url}uploads/").json()["uploads"][0]
+    assert httpx2.put(target["url"], content=data, headers=target["headers"]).is_success
+    assert post_json(client, f"{api_url}submit/").json()["state"] == "processing"
 
 
-def test_others_profiles_do_not_exist_for_a_stranger_and_do_for_administrators(client, storage):
+def test_strangers_get_404_and_administrators_see_an_import(client, storage):
     upload = make_import(make_user(), good_profile("tiny"), name="hidden one")
     pages = [f"/profiles/opened/{upload.pk}/{end}" for end in ("", "status/", "files/1/")]
-    acts = [f"/profiles/opened/{upload.pk}/{end}/" for end in ("retry", "rename", "delete")]
+    actions = [f"/profiles/opened/{upload.pk}/{end}/" for end in ("retry", "rename", "delete")]
     client.force_login(make_user("carol"))
     assert [client.get(page).status_code for page in pages] == [404] * 3
-    assert [client.post(act).status_code for act in acts] == [404] * 3
+    assert [client.post(action).status_code for action in actions] == [404] * 3
     assert client.get(f"/profiles/{upload.profile.pk}/").status_code == 404
-    assert "hidden one" not in client.get("/profiles/").content.decode()
+    assert "hidden one" not in client.get("/profiles/").text
     client.force_login(make_user("root", is_staff=True))
     assert client.get(pages[0]).status_code == 302
-    assert "hidden one" in client.get("/profiles/").content.decode()
+    assert "hidden one" in client.get("/profiles/").text
 
 
-#: a possible beginning of a profile
+#: a valid beginning of a profile
 PART = b'{"profiler": {'
 
 
@@ -220,23 +217,23 @@ PART = b'{"profiler": {'
         ([file_to_open(b'{"a": 1}')], "opened_not_a_profile"),
     ],
 )
-def test_files_that_cannot_be_a_profile_are_refused(files, code):
+def test_invalid_announcements_are_refused(files, code):
     with pytest.raises(DomainError, match=code):
         create_import(owner=make_user(), files=files)
 
 
 @pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
-def test_json_of_something_else_is_refused_at_once_with_all_that_can_be_opened(client, data):
+def test_other_json_is_refused_with_a_list_of_accepted_files(client, data):
     client.force_login(make_user())
     response = post_json(client, OPENED, {"files": [file_request(data)]})
     assert response.status_code == 422
     detail = response.json()["detail"]
-    for what in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
-        assert what in detail
+    for file in ("get_profile()", "chrome_timeline.json", "StaticMemoryInfo.json"):
+        assert file in detail
     assert not ProfileUpload.objects.exists()
 
 
-def test_a_user_keeps_a_limited_number_and_size(settings):
+def test_number_and_size_of_imports_are_limited_per_user(settings):
     alice = make_user()
     settings.OPENED_PROFILES_LIMIT, settings.OPENED_BYTES_LIMIT = 2, 100
     first = create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
@@ -250,15 +247,15 @@ def test_a_user_keeps_a_limited_number_and_size(settings):
     create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
 
 
-def test_a_form_over_the_limit_is_refused_before_it_is_read(client, settings):
+def test_a_form_over_the_size_limit_returns_413(client, settings):
     client.force_login(make_user())
     settings.OPENED_FORM_LIMIT_BYTES = 2 << 20
     response = client.post("/profiles/opened/", {"files": form_files(bytes(3 << 20))})
     assert response.status_code == 413
-    assert "at most 2 MiB" in response.content.decode()
+    assert "at most 2 MiB" in response.text
 
 
-def test_a_form_from_another_site_is_refused(storage):
+def test_requests_without_csrf_token_are_refused(storage):
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user())
     response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
@@ -268,7 +265,7 @@ def test_a_form_from_another_site_is_refused(storage):
 
 
 @pytest.mark.parametrize("body", ["[]", '{"files": 1}', '{"files": [], "x": 1}', "{" * 50_000])
-def test_a_body_of_another_form_is_refused(client, body):
+def test_a_malformed_body_is_refused(client, body):
     client.force_login(make_user())
     response = client.post(OPENED, body, content_type="application/json")
     refusal = (response.status_code, response.json()["code"])
@@ -276,32 +273,32 @@ def test_a_body_of_another_form_is_refused(client, body):
     assert not ProfileUpload.objects.exists()
 
 
-def test_every_reason_has_words():
+def test_every_problem_code_has_a_message():
     codes = {*get_args(FormatCode), *get_args(Kind), *RETRIED, "device_total_zero"}
     assert {code for code in codes if f"opened_{code}" not in WORDINGS} == set()
 
 
-def test_a_file_of_another_model_is_named_at_the_top_as_its_owner_calls_it(client, alice):
-    opened = make_import(alice, good_profile("resnet18"), good_profile("tiny"))
-    page = client.get(f"/profiles/{opened.profile.pk}/").content.decode()
+def test_a_pass_of_another_model_is_named_at_the_top_of_the_page(client, alice):
+    upload = make_import(alice, good_profile("resnet18"), good_profile("tiny"))
+    page = client.get(f"/profiles/{upload.profile.pk}/").text
     top = page.split('id="summary"')[0]
     assert 'href="#left-out">1 file could not be used</a>' in top
-    reasons = page.split('id="left-out"')[1].split("</section>")[0]
-    assert "p1.json" in reasons
-    assert "It executed other operators than “" in reasons
-    assert "profile-2.json" not in reasons
+    left_out = page.split('id="left-out"')[1].split("</section>")[0]
+    assert "p1.json" in left_out
+    assert "It executed other operators than “" in left_out
+    assert "profile-2.json" not in left_out
 
 
-def test_the_list_shows_profiles_that_are_not_read_yet_or_cannot_be_beside_others(client, alice):
-    make_import(alice, good_profile("tiny"), name="one that is read")
-    make_import(alice, b"{}", name="one that is none")
-    make_upload(alice, good_profile("tiny"), name="one on its way")
+def test_the_list_shows_unread_and_unreadable_imports(client, alice):
+    make_import(alice, good_profile("tiny"), name="ready import")
+    make_import(alice, b"{}", name="failed import")
+    make_upload(alice, good_profile("tiny"), name="incomplete import")
     page = client.get("/profiles/").text
-    for name in ("one that is read", "one that is none", "one on its way"):
+    for name in ("ready import", "failed import", "incomplete import"):
         assert name in page
 
 
-def test_each_profile_of_the_list_has_a_unit_that_can_be_read(client, alice):
+def test_each_row_of_the_list_has_its_own_time_unit(client, alice):
     make_import(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
     make_import(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
     page = client.get("/profiles/").text

@@ -1,4 +1,4 @@
-"""Lifecycle of imports: reading, renaming, deleting, deadlines, lost messages and files."""
+"""Lifecycle of imports: processing, rename, deletion, deadlines, lost messages and files."""
 
 import datetime
 
@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 State = ProfileUpload.State
 
 
-def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, alice):
+def test_deletion_hides_an_import_and_the_sweep_removes_its_files(client, alice):
     upload = make_import(alice, good_profile("tiny"))
     profile = upload.profile.pk
     response = client.post(f"/profiles/opened/{upload.pk}/delete/", follow=True)
-    assert "was deleted" in response.content.decode()
+    assert "was deleted" in response.text
     assert client.get(f"/profiles/opened/{upload.pk}/").status_code == 404
     assert client.get(f"/profiles/{profile}/").status_code == 404
     assert len(stored_keys(upload.pk)) == 2
@@ -41,7 +41,7 @@ def test_deleting_hides_it_at_once_and_the_sweep_removes_every_file(client, alic
     assert stored_keys(upload.pk) == []
 
 
-def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
+def test_the_sweep_removes_a_file_that_arrives_after_deletion(storage, settings):
     alice = make_user()
     upload = make_upload(alice, good_profile("tiny"))
     key, size = upload.files.get().object_key, upload.size_bytes
@@ -53,22 +53,22 @@ def test_a_file_that_arrives_after_deleting_does_not_stay(storage, settings):
     assert stored_keys(upload.pk) == []
     assert httpx2.put(url, content=good_profile("tiny"), headers=headers).status_code == 200
     sweep_imports()
-    assert stored_keys(upload.pk) == [key]  # its address has not expired: another file may arrive
-    after_presigned(upload, settings)
+    assert stored_keys(upload.pk) == [key]  # its URL has not expired: another file may arrive
+    sweep_after_presigned_urls_expire(upload, settings)
     assert stored_keys(upload.pk) == []
     assert not ProfileUpload.objects.exists()
 
 
-def after_presigned(upload, settings) -> None:
-    """Sweep as if all presigned addresses of the upload had expired."""
-    ages = datetime.timedelta(seconds=2 * settings.PRESIGN_EXPIRY_S + 1)
+def sweep_after_presigned_urls_expire(upload, settings) -> None:
+    """Sweep as if all presigned URLs of the upload had expired."""
+    elapsed = datetime.timedelta(seconds=2 * settings.PRESIGN_EXPIRY_S + 1)
     row = ProfileUpload.objects.filter(pk=upload.pk)
-    assert row.get().deadline_at > timezone.now() + ages / 2
-    row.update(deadline_at=row.get().deadline_at - ages)
+    assert row.get().deadline_at > timezone.now() + elapsed / 2
+    row.update(deadline_at=row.get().deadline_at - elapsed)
     sweep_imports()
 
 
-def test_only_what_lies_below_is_removed_from_storage(storage):
+def test_delete_below_removes_only_keys_under_the_prefix(storage):
     for key in ("opened/1/a", "opened/1/b/c", "opened/10/a"):
         object_store.write(key, b"x")
     assert object_store.delete_below("opened/1/") == 2
@@ -78,7 +78,7 @@ def test_only_what_lies_below_is_removed_from_storage(storage):
             object_store.delete_below(prefix)
 
 
-def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
+def test_deletion_works_while_storage_is_unreachable(storage, settings):
     upload = make_import(make_user(), good_profile("tiny"))
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
@@ -90,20 +90,20 @@ def test_storage_that_is_away_keeps_nobody_from_deleting(storage, settings):
     assert stored_keys(upload.pk) == []
 
 
-def test_administrators_see_and_delete_opened_profiles_in_their_pages(client, storage):
+def test_administrators_list_and_delete_imports(client, storage):
     upload = make_import(make_user(), bad_profile("not_json"), name="of alice")
     client.force_login(make_user("root", is_staff=True, is_superuser=True))
     pages = ("/admin/profiles/profileupload/", f"/admin/profiles/profileupload/{upload.pk}/change/")
     for page in pages:
-        assert "of alice" in client.get(page).content.decode()
+        assert "of alice" in client.get(page).text
     client.post(f"/admin/profiles/profileupload/{upload.pk}/delete/", {"post": "yes"})
     upload.refresh_from_db()
     assert upload.state == State.DELETED
     client.get(pages[0])  # shows the message that it was deleted
-    assert "of alice" not in client.get(pages[0]).content.decode()
+    assert "of alice" not in client.get(pages[0]).text
 
 
-def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, monkeypatch):
+def test_an_import_deleted_during_processing_leaves_no_files(storage, settings, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
     write = object_store.write
@@ -116,11 +116,11 @@ def test_a_profile_deleted_while_it_is_read_leaves_nothing(storage, settings, mo
     monkeypatch.setattr(ObjectStorage, "write", staticmethod(write_late))
     build_opened(upload.pk)
     assert not Profile.objects.exists()
-    after_presigned(upload, settings)
+    sweep_after_presigned_urls_expire(upload, settings)
     assert stored_keys(upload.pk) == []
 
 
-def test_renaming_needs_a_name(client, alice):
+def test_rename_requires_a_name(client, alice):
     upload = make_import(alice, bad_profile("not_json"))
     url = f"/profiles/opened/{upload.pk}/rename/"
     assert client.post(url, {"name": " \n"}).status_code == 422
@@ -129,30 +129,30 @@ def test_renaming_needs_a_name(client, alice):
     assert upload.name == "two lines"
 
 
-def test_an_upload_never_completed_is_removed_after_its_time(storage, settings):
+def test_an_incomplete_upload_is_removed_after_its_deadline(storage, settings):
     upload = make_upload(make_user(), good_profile("tiny"))
     sweep_imports()
     assert ProfileUpload.objects.get().state == State.INITIATED
     ProfileUpload.objects.update(deadline_at=timezone.now())
     sweep_imports()
     assert stored_keys(upload.pk) == []
-    after_presigned(upload, settings)
+    sweep_after_presigned_urls_expire(upload, settings)
     assert not ProfileUpload.objects.exists()
 
 
-def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
+def test_the_sweep_stops_at_an_unreachable_broker(storage, monkeypatch):
     alice = make_user()
     for _ in range(2):
         confirm_upload(make_upload(alice, good_profile("tiny")))
     attempts = []
 
-    def away(actor, upload, queue):
+    def raise_connection_error(actor, upload, queue):
         attempts.append(upload)
         raise ConnectionError("no broker")
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
-    monkeypatch.setattr(sweep, "enqueue", away)
+    monkeypatch.setattr(sweep, "enqueue", raise_connection_error)
     sweep_imports()
     assert len(attempts) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
@@ -161,39 +161,39 @@ def test_a_broker_that_is_away_is_asked_once_a_round(storage, monkeypatch):
     assert len(attempts) == 3
 
 
-def test_a_lost_message_is_sent_again_until_somebody_reads(storage, monkeypatch):
+def test_the_sweep_sends_a_lost_message_again(storage, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
-    sent = []
-    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: sent.append(upload))
+    messages = []
+    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: messages.append(upload))
 
     sweep_imports()
-    assert sent == []
+    assert messages == []
     ProfileUpload.objects.update(hinted_at=timezone.now() - datetime.timedelta(seconds=21))
     sweep_imports()
     sweep_imports()
-    assert sent == [upload.pk]
+    assert messages == [upload.pk]
     build_opened(upload.pk)
     build_opened(upload.pk)
     upload.refresh_from_db()
     assert (upload.state, Profile.objects.count()) == (State.READY, 1)
 
 
-def test_one_that_is_not_read_in_time_fails_and_may_be_tried_again(client, alice):
+def test_an_import_that_times_out_can_be_retried(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
     confirm_upload(upload)
     ProfileUpload.objects.update(deadline_at=timezone.now())
     sweep_imports()
     upload.refresh_from_db()
     assert (upload.state, upload.problem) == (State.FAILED, "timed_out")
-    assert "Read it once more" in client.get(f"/profiles/opened/{upload.pk}/").content.decode()
+    assert "Read it once more" in client.get(f"/profiles/opened/{upload.pk}/").text
     client.post(f"/profiles/opened/{upload.pk}/retry/")
     build_opened(upload.pk)
     upload.refresh_from_db()
     assert upload.state == State.READY
 
 
-def test_storage_that_is_away_is_waited_for(storage, settings):
+def test_processing_is_retried_while_storage_is_unreachable(storage, settings):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
     address = settings.S3_ENDPOINT_URL
@@ -206,13 +206,13 @@ def test_storage_that_is_away_is_waited_for(storage, settings):
     assert upload.state == State.READY
 
 
-def test_a_file_that_breaks_our_own_code_is_called_our_fault(storage, monkeypatch):
+def test_an_internal_error_fails_the_import(storage, monkeypatch):
     monkeypatch.setattr("profiles.imports.processing.derive", lambda files: 1 / 0)
     upload = make_import(make_user(), good_profile("tiny"))
     assert (upload.state, upload.problem) == (State.FAILED, "broke")
 
 
-def test_a_file_that_left_storage_is_told(storage):
+def test_a_file_missing_from_storage_fails_the_import(storage):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
     object_store.delete(upload.files.get().object_key)

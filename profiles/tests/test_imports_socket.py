@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 CHANGED = [{"type": "changed"}]
 
 
-async def test_it_is_told_of_the_reading_and_of_its_end():
+async def test_the_socket_sends_changes_of_state_and_progress():
     alice = await in_thread(make_user)()
     upload = await in_thread(make_upload)(alice, good_profile("tiny"))
     socket = await open_socket(f"/ws/profiles/opened/{upload.pk}/", alice)
@@ -29,14 +29,14 @@ async def test_it_is_told_of_the_reading_and_of_its_end():
     await socket.disconnect()
 
 
-async def test_strangers_and_visitors_without_login_are_turned_away():
+async def test_strangers_and_anonymous_visitors_are_refused():
     upload = await in_thread(make_upload)(await in_thread(make_user)(), good_profile("tiny"))
     path = f"/ws/profiles/opened/{upload.pk}/"
     assert await close_code(await open_socket(path, await in_thread(make_user)("carol"))) == 4404
     assert await close_code(await open_socket(path)) == 4401
 
 
-def test_the_page_fetches_state_and_progress(client, alice):
+def test_the_status_fragment_shows_state_and_progress(client, alice):
     upload = make_upload(alice, good_profile("tiny"))
     confirm_upload(upload)
     address = f"/profiles/opened/{upload.pk}/status/"

@@ -1,4 +1,4 @@
-"""Uploads in parts: checksums, resuming, limits, and the cleanup of unfinished uploads."""
+"""Multipart uploads: checksums, resumption, limits, and cleanup of unfinished uploads."""
 
 import hashlib
 import os
@@ -48,8 +48,8 @@ def client(alice, storage):
     return caller(alice)
 
 
-def announce(client, **changes):
-    """Create a task whose model is uploaded in parts; return (its address, the model's target)."""
+def create_task(client, **changes):
+    """Create a task whose model is uploaded in parts; return (its URL, the model's target)."""
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]} | changes
     response = client.post(TASKS, body)
@@ -58,7 +58,7 @@ def announce(client, **changes):
     return f"{TASKS}{created['id']}/", created["uploads"][0]
 
 
-def addresses(client, task, target, numbers, *, signed=True):
+def part_urls(client, task, target, numbers, *, signed=True):
     parts = [{"number": n, "md5": SUMS[n - 1] if signed else None} for n in numbers]
     body = {"upload": target["parts"]["upload"], "parts": parts}
     response = client.post(f"{task}files/{target['file']}/parts/", body)
@@ -71,7 +71,7 @@ def put(part, content):
 
 
 def send(client, task, target, numbers, *, signed=True):
-    for part in addresses(client, task, target, numbers, signed=signed):
+    for part in part_urls(client, task, target, numbers, signed=signed):
         assert put(part, PIECES[part["number"] - 1]) == 200
 
 
@@ -79,89 +79,93 @@ def join(client, task, target, sums=SUMS):
     return client.post(f"{task}files/{target['file']}/join/", {"md5s": sums})
 
 
-def renewed(client, task):
+def renew_uploads(client, task):
     return client.post(f"{task}uploads/").json()["uploads"]
 
 
-def upload(client, **changes):
+def upload_again(client, task):
+    """Assert that the upload starts again without parts, and complete it."""
+    (target,) = renew_uploads(client, task)
+    assert target["parts"]["done"] == {}
+    send(client, task, target, [1, 2, 3])
+    assert join(client, task, target).status_code == 200
+
+
+def upload_task(client, **changes):
     """Return a task in the queue whose model was uploaded in parts."""
-    task, target = announce(client, **changes)
+    task, target = create_task(client, **changes)
     send(client, task, target, [1, 2, 3])
     assert join(client, task, target).status_code == 200
     assert client.post(f"{task}submit/").json()["status"] == "waiting"
     return Task.objects.get(pk=task.split("/")[-2])
 
 
-def test_a_large_model_arrives_in_parts_and_none_of_its_bytes_passes_the_site(client, monkeypatch):
-    through_the_site = []
+def test_a_multipart_upload_bypasses_the_web_server(client, monkeypatch):
+    request_sizes = []
     generic = RequestFactory.generic
 
-    def counted(self, method, path, data="", *args, **kwargs):
-        through_the_site.append(len(data))
+    def record_size(self, method, path, data="", *args, **kwargs):
+        request_sizes.append(len(data))
         return generic(self, method, path, data, *args, **kwargs)
 
-    monkeypatch.setattr(RequestFactory, "generic", counted)
-    task, target = announce(client)
+    monkeypatch.setattr(RequestFactory, "generic", record_size)
+    task, target = create_task(client)
     assert (target["url"], target["parts"]["count"]) == ("", 3)
     assert target["parts"]["part_bytes"] == PART
     send(client, task, target, [2, 1, 3])
     response = join(client, task, target)
     assert response.json() == {"md5": md5_of_parts(SUMS)}
     assert join(client, task, target).json() == response.json()
-    assert renewed(client, task) == []
+    assert renew_uploads(client, task) == []
     assert client.post(f"{task}submit/").json()["status"] == "waiting"
     file = TaskFile.objects.get()
     assert object_store.read(file.object_key, limit_bytes=1 << 30) == CONTENT
     assert client.get(task).json()["files"][0]["md5"] == file.md5 == md5_of_parts(SUMS)
     assert not PartedUpload.objects.exists()
-    assert sum(through_the_site) < 2_000
+    assert sum(request_sizes) < 2_000
     assert verify() == []
 
 
-def test_the_first_addresses_come_with_the_answer_and_later_those_of_what_is_missing(client):
-    task, target = announce(client)
+def test_renewed_uploads_have_urls_of_missing_parts(client):
+    task, target = create_task(client)
     first = target["parts"]["addresses"]
     assert [part["number"] for part in first] == [1, 2, 3]
     assert put(first[1], PIECES[1]) == 200
-    (target,) = renewed(client, task)
+    (target,) = renew_uploads(client, task)
     assert [part["number"] for part in target["parts"]["addresses"]] == [1, 3]
     for part in target["parts"]["addresses"]:
         assert put(part, PIECES[part["number"] - 1]) == 200
-    (target,) = renewed(client, task)
+    (target,) = renew_uploads(client, task)
     assert target["parts"]["addresses"] == []
     assert join(client, task, target).status_code == 200
 
 
-def test_a_longer_file_gets_only_its_first_addresses(client):
+def test_a_long_file_starts_with_urls_of_eight_parts(client):
     model = {"kind": "model", "name": "big.mge", "size_bytes": 20 * PART}
-    _, target = announce(client, files=[model])
+    _, target = create_task(client, files=[model])
     assert [part["number"] for part in target["parts"]["addresses"]] == [*range(1, 9)]
 
 
-def test_an_address_is_good_for_one_part_of_one_object_of_one_size_and_content(client):
-    task, target = announce(client)
-    first, second = addresses(client, task, target, [1, 2])
-    other_task, other = announce(client)
-    foreign = addresses(client, other_task, other, [1])[0]
-    assert (
-        put({**first, "url": first["url"].replace("partNumber=1", "partNumber=2")}, PIECES[0])
-        == 403
-    )
+def test_a_part_url_accepts_only_its_own_part_object_size_and_content(client):
+    task, target = create_task(client)
+    first, second = part_urls(client, task, target, [1, 2])
+    other_task, other = create_task(client)
+    other_object = part_urls(client, other_task, other, [1])[0]
+    other_part = first["url"].replace("partNumber=1", "partNumber=2")
+    assert put({**first, "url": other_part}, PIECES[0]) == 403
     assert put(first, PIECES[0][:-1]) == 403
     assert put({**first, "headers": {}}, PIECES[0]) == 403
-    assert (
-        put({**first, "headers": {"Content-MD5": second["headers"]["Content-MD5"]}}, PIECES[1])
-        == 403
-    )
-    path, query = foreign["url"].split("?")
+    other_md5 = {"Content-MD5": second["headers"]["Content-MD5"]}
+    assert put({**first, "headers": other_md5}, PIECES[1]) == 403
+    path, query = other_object["url"].split("?")
     own_path, own_query = first["url"].split("?")
     assert put({**first, "url": f"{path}?{own_query}"}, PIECES[0]) == 403
     assert put({**first, "url": f"{own_path}?{query}"}, PIECES[0]) == 403
     assert put(first, PIECES[1]) == 400
 
 
-def test_parts_beyond_the_announced_size_have_no_address(client):
-    task, target = announce(client)
+def test_invalid_part_numbers_and_checksums_are_refused(client):
+    task, target = create_task(client)
     place = f"{task}files/{target['file']}/parts/"
     upload_id = target["parts"]["upload"]
     for parts in ([4], [10_001], [1] * 64 + [4]):
@@ -174,7 +178,7 @@ def test_parts_beyond_the_announced_size_have_no_address(client):
     refused(join(client, task, target, ["0" * 31] * 3), 422, "checksum_bad")
 
 
-def test_only_a_large_file_may_come_without_its_checksum(client):
+def test_a_small_file_requires_a_checksum(client):
     small = {"kind": "model", "name": "net.mge", "size_bytes": PART}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [small]}
     refused(client.post(TASKS, body), 422, "checksum_bad")
@@ -182,54 +186,50 @@ def test_only_a_large_file_may_come_without_its_checksum(client):
     refused(client.post(TASKS, body), 422, "checksum_bad")
 
 
-def test_after_a_break_only_the_missing_parts_are_asked_for(client):
-    task, target = announce(client)
+def test_an_interrupted_upload_resumes_with_missing_parts(client):
+    task, target = create_task(client)
     send(client, task, target, [1])
     refused(join(client, task, target), 409, "upload_missing")
-    again = renewed(client, task)[0]
-    assert again["parts"]["done"] == {"1": SUMS[0]}
-    assert again["parts"]["upload"] == target["parts"]["upload"]
-    send(client, task, again, [2, 3], signed=False)
-    assert join(client, task, again).status_code == 200
+    renewed = renew_uploads(client, task)[0]
+    assert renewed["parts"]["done"] == {"1": SUMS[0]}
+    assert renewed["parts"]["upload"] == target["parts"]["upload"]
+    send(client, task, renewed, [2, 3], signed=False)
+    assert join(client, task, renewed).status_code == 200
 
 
-def test_parts_that_are_not_what_was_read_are_dropped_and_sent_again(client):
-    task, target = announce(client)
+def test_damaged_parts_restart_the_upload(client):
+    task, target = create_task(client)
     send(client, task, target, [1, 2, 3], signed=False)
     refused(join(client, task, target, [SUMS[0], SUMS[0], SUMS[2]]), 409, "upload_damaged")
     refused(client.post(f"{task}submit/"), 409, "upload_missing")
-    again = renewed(client, task)[0]
-    assert again["parts"]["done"] == {}
+    renewed = renew_uploads(client, task)[0]
+    assert renewed["parts"]["done"] == {}
     body = {"upload": target["parts"]["upload"], "parts": [{"number": 1}]}
     place = f"{task}files/{target['file']}/parts/"
     refused(client.post(place, body), 409, "parts_restarted")
-    send(client, task, again, [1, 2, 3])
-    assert join(client, task, again).status_code == 200
+    send(client, task, renewed, [1, 2, 3])
+    assert join(client, task, renewed).status_code == 200
 
 
-def test_an_upload_whose_parts_storage_refuses_to_join_begins_anew(client, monkeypatch):
-    task, target = announce(client)
+def test_an_upload_restarts_after_storage_refuses_to_join_it(client, monkeypatch):
+    task, target = create_task(client)
     send(client, task, target, [1, 2, 3])
-    stored_parts = object_store.stored_parts
     # storage lists parts that it does not have
-    other = [SUMS[0], SUMS[0], SUMS[2]]
-    listing = {number: (len(piece), other[number - 1]) for number, piece in enumerate(PIECES, 1)}
-    monkeypatch.setattr(ObjectStorage, "stored_parts", staticmethod(lambda key, upload_id: listing))
-    refused(join(client, task, target, other), 409, "upload_damaged")
-    monkeypatch.setattr(ObjectStorage, "stored_parts", staticmethod(stored_parts))
-    again = renewed(client, task)[0]
-    assert again["parts"]["done"] == {}
-    send(client, task, again, [1, 2, 3])
-    assert join(client, task, again).status_code == 200
+    wrong_sums = [SUMS[0], SUMS[0], SUMS[2]]
+    listing = {n: (len(piece), wrong_sums[n - 1]) for n, piece in enumerate(PIECES, 1)}
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStorage, "stored_parts", staticmethod(lambda key, upload_id: listing))
+        refused(join(client, task, target, wrong_sums), 409, "upload_damaged")
+    upload_again(client, task)
 
 
-def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatch):
-    """rclone removes such parts by itself, AWS does not."""
+def test_refused_parts_are_removed_from_storage(client, monkeypatch):
+    """AWS does not remove such parts by itself, rclone does."""
 
     def refuse(key, upload_id, md5s):
         raise PartsRefusedError
 
-    task, target = announce(client)
+    task, target = create_task(client)
     send(client, task, target, [1, 2, 3])
     monkeypatch.setattr(ObjectStorage, "join_upload_parts", staticmethod(refuse))
     refused(join(client, task, target), 409, "upload_damaged")
@@ -237,39 +237,36 @@ def test_parts_that_storage_refuses_to_join_do_not_stay_there(client, monkeypatc
     assert not PartedUpload.objects.exists()
 
 
-def test_an_upload_that_storage_has_lost_begins_anew(client):
-    task, target = announce(client)
+def test_an_upload_that_storage_lost_restarts(client):
+    task, target = create_task(client)
     send(client, task, target, [1])
     row = PartedUpload.objects.get()
     object_store.abort_parts(row.object_key, row.upload_id)
     refused(join(client, task, target), 409, "upload_missing")
-    again = renewed(client, task)[0]
-    assert again["parts"]["done"] == {}
-    send(client, task, again, [1, 2, 3])
-    assert join(client, task, again).status_code == 200
+    upload_again(client, task)
 
 
-def test_a_file_whose_joining_nobody_noted_is_found_whole(client):
-    task, target = announce(client)
+def test_a_join_without_commit_is_detected(client):
+    task, target = create_task(client)
     send(client, task, target, [1, 2, 3])
     row = PartedUpload.objects.get()
     # the process died between the response of storage and the commit
     PartedUpload.objects.filter(pk=row.pk).update(md5=md5_of_parts(SUMS))
     object_store.join_upload_parts(row.object_key, row.upload_id, SUMS)
-    assert renewed(client, task) == []
+    assert renew_uploads(client, task) == []
     assert client.post(f"{task}submit/").json()["status"] == "waiting"
 
 
-def test_two_that_ask_at_once_send_to_one_upload(client, monkeypatch):
-    announce(client)
+def test_concurrent_requests_share_one_upload(client, monkeypatch):
+    create_task(client)
     file = TaskFile.objects.get()
     PartedUpload.objects.all().delete()
-    began = object_store.begin_parts
+    begin_parts = object_store.begin_parts
 
     def begin_after_another(key):
-        monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(began))
+        monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(begin_parts))
         assert parts_of(file) is not None
-        return began(key)
+        return begin_parts(key)
 
     monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(begin_after_another))
     assert parts_of(file).upload == PartedUpload.objects.get().pk
@@ -277,43 +274,43 @@ def test_two_that_ask_at_once_send_to_one_upload(client, monkeypatch):
     assert len(list(object_store.unfinished())) == 2
 
 
-def test_what_nobody_sends_to_the_end_leaves_storage(client, alice):
-    cancelled, target = announce(client)
+def test_parts_of_cancelled_and_deleted_tasks_are_removed(client, alice):
+    cancelled, target = create_task(client)
     send(client, cancelled, target, [1])
-    going, _ = announce(client)
-    deleted, _ = announce(client)
+    active, _ = create_task(client)
+    deleted, _ = create_task(client)
     cancel_task(Task.objects.get(pk=cancelled.split("/")[-2]))
-    gone = Task.objects.get(pk=deleted.split("/")[-2])
-    cancel_task(gone)
-    gone.refresh_from_db()
-    delete_task(gone, by=alice)
+    deleted_task = Task.objects.get(pk=deleted.split("/")[-2])
+    cancel_task(deleted_task)
+    deleted_task.refresh_from_db()
+    delete_task(deleted_task, by=alice)
     sweep_parts()
     row = PartedUpload.objects.get()
     assert [unfinished.upload_id for unfinished in object_store.unfinished()] == [row.upload_id]
-    assert row.task_file.task_id == int(going.split("/")[-2])
+    assert row.task_file.task_id == int(active.split("/")[-2])
     sweep_removed_files()
     assert verify() == []
 
 
-def test_the_sweep_gives_up_an_upload_whose_time_is_over(client):
-    announce(client)
+def test_the_sweep_aborts_an_upload_after_its_deadline(client):
+    create_task(client)
     Task.objects.update(upload_deadline_at="2020-01-01T00:00Z")
     call_command("sweep", "--once")
     assert list(object_store.unfinished()) == []
 
 
-def test_verify_names_parts_without_a_row_and_an_object_that_is_another(client, alice):
-    task = upload(client)
+def test_verify_reports_orphaned_parts_and_changed_objects(client, alice):
+    task = upload_task(client)
     object_store.begin_parts("tasks/77/7")
-    [(promise, what)] = verify()
-    assert (promise, what.split()[0]) == ("orphan", "tasks/77/7")
+    [(promise, detail)] = verify()
+    assert (promise, detail.split()[0]) == ("orphan", "tasks/77/7")
     file = task.files.get()
     object_store.write(file.object_key, CONTENT[:-1] + b"x")
-    assert ("artifact", file.object_key) in [(p, what.split()[0]) for p, what in verify()]
+    assert ("artifact", file.object_key) in [(p, detail.split()[0]) for p, detail in verify()]
 
 
-def test_after_a_restore_what_came_in_parts_is_whole_in_one_piece(client):
-    task = upload(client)
+def test_verify_and_retry_accept_a_restored_object_in_one_piece(client):
+    task = upload_task(client)
     file = task.files.get()
     TaskFile.objects.filter(pk=file.pk).update(etag=md5_of_parts(SUMS))
     object_store.write(file.object_key, CONTENT)
@@ -324,8 +321,8 @@ def test_after_a_restore_what_came_in_parts_is_whole_in_one_piece(client):
     assert response.status_code == 201, response.content
 
 
-def test_a_task_whose_model_came_in_parts_can_be_repeated(client):
-    task = upload(client)
+def test_a_task_with_a_multipart_model_can_be_retried(client):
+    task = upload_task(client)
     cancel_task(task)
     response = client.post(f"{TASKS}{task.pk}/retry/")
     assert response.status_code == 201, response.content
@@ -334,15 +331,15 @@ def test_a_task_whose_model_came_in_parts_can_be_repeated(client):
     assert verify() == []
 
 
-def test_a_device_whose_agent_cannot_check_parts_gets_no_such_file(client):
+def test_an_agent_without_multipart_support_is_refused(client):
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     old = make_worker(facts={"features": ["plans"]})
     body = {"worker": old.pk, "runtime_version": "1.13.0", "files": [model]}
     refused(client.post(TASKS, body), 422, "agent_old_parts")
 
 
-def test_where_the_sums_of_parts_are_unknown_no_file_comes_in_parts(client, settings):
-    """An ETag is not an MD5 where a KMS key encrypts objects."""
+def test_multipart_uploads_are_refused_without_usable_etags(client, settings):
+    """An ETag is not an MD5 if a KMS key encrypts objects."""
     settings.S3_TAKES_PARTS = False
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]}
@@ -352,23 +349,23 @@ def test_where_the_sums_of_parts_are_unknown_no_file_comes_in_parts(client, sett
     assert b'data-parts-from="0"' in client.get("/profiles/").content
 
 
-def test_an_opened_profile_may_come_in_parts(client):
-    opened = "/api/v1/profiles/opened/"
+def test_an_import_accepts_a_multipart_upload(client):
+    imports_url = "/api/v1/profiles/opened/"
     files = [{"name": "profile.json", "size_bytes": len(CONTENT)}]
-    created = client.post(opened, {"name": "night", "files": files}).json()
-    place, target = f"{opened}{created['id']}/", created["uploads"][0]
+    created = client.post(imports_url, {"name": "night", "files": files}).json()
+    place, target = f"{imports_url}{created['id']}/", created["uploads"][0]
     send(client, place, target, [1, 2, 3])
     assert join(client, place, target).status_code == 200
-    assert renewed(client, place) == []
+    assert renew_uploads(client, place) == []
     assert client.post(f"{place}submit/").json()["state"] == "processing"
-    again = client.post(opened, {"name": "night", "files": files}).json()
-    client.delete(f"{opened}{again['id']}/")
+    second = client.post(imports_url, {"name": "night", "files": files}).json()
+    client.delete(f"{imports_url}{second['id']}/")
     sweep_parts()
     assert list(object_store.unfinished()) == []
 
 
 @pytest.mark.parametrize("size", [1, PART - 1, PART, PART + 1, 2 * PART, len(CONTENT)])
-def test_a_checksum_fed_in_pieces_is_that_of_the_parts(size):
+def test_an_incremental_checksum_equals_that_of_the_parts(size):
     data = CONTENT[:size]
     parts = [data[at : at + PART] for at in range(0, size, PART)]
     assert [len(part) for part in parts] == part_sizes(size, PART)
@@ -379,16 +376,16 @@ def test_a_checksum_fed_in_pieces_is_that_of_the_parts(size):
         assert sum_.hexdigest() == md5_of_parts(map(md5, parts))
 
 
-def test_no_file_has_more_parts_than_storage_takes():
+def test_the_number_of_parts_is_limited():
     for size in (PART, 10_000 * PART, 10_000 * PART + 1, 5 << 40):
         part = part_bytes_of(size)
         assert part >= PART
         assert len(part_sizes(size, part)) <= 10_000
 
 
-def test_joining_asks_storage_for_no_sum_of_the_whole_file(client, monkeypatch):
+def test_a_join_does_not_request_the_checksum_of_the_whole_file(client, monkeypatch):
     """To compute it, some storage reads all bytes again, which takes seconds for a gigabyte."""
     heads = []
     monkeypatch.setattr(ObjectStorage, "head", staticmethod(lambda key: heads.append(key)))
-    upload(client)
+    upload_task(client)
     assert heads == []

@@ -1,4 +1,4 @@
-"""`manage.py purge`: what is removed, what stays, and the dry run."""
+"""`manage.py purge`: which rows and objects are removed, and the dry run."""
 
 import datetime
 import io
@@ -35,7 +35,7 @@ def purge(*arguments: str) -> str:
     return out.getvalue()
 
 
-def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
+def make_ended_task(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     """Return a task with files, an artifact, a profile and a log that ended `ago`."""
     task = make_waiting_task(**changes)
     attempt = task.attempts.first() or assign_attempt(task, slot=0)
@@ -50,17 +50,17 @@ def make_ended(*, ago: datetime.timedelta = LONG_AGO, **changes) -> Task:
     return task
 
 
-def what_is_left() -> tuple[int, ...]:
-    kept = TaskFile.objects.filter(purged_at=None).count()
+def count_rows() -> tuple[int, ...]:
+    stored = TaskFile.objects.filter(purged_at=None).count()
     rows = (Task, Artifact, Profile, LogChunk, RemovedObjects, AuditEntry)
-    return (kept, *(model.objects.count() for model in rows))
+    return (stored, *(model.objects.count() for model in rows))
 
 
-def test_without_yes_it_says_how_much_and_removes_nothing():
-    make_ended()
-    before = what_is_left()
+def test_without_yes_nothing_is_removed():
+    make_ended_task()
+    before = count_rows()
     output = purge()
-    assert what_is_left() == before
+    assert count_rows() == before
     assert "Nothing was removed" in output
     files = next(line for line in output.splitlines() if line.startswith("files"))
     assert files.split()[-3:] == ["2", "22", "bytes"]
@@ -69,25 +69,25 @@ def test_without_yes_it_says_how_much_and_removes_nothing():
     assert "4.9" in next(line for line in output.splitlines() if line.startswith("profiles"))
 
 
-def test_old_files_profiles_and_logs_go_and_the_task_itself_stays():
-    old, young = make_ended(), make_ended(ago=datetime.timedelta(days=29))
+def test_old_files_profiles_and_logs_are_removed_and_tasks_stay():
+    old, recent = make_ended_task(), make_ended_task(ago=datetime.timedelta(days=29))
     purge("--yes")
-    assert set(Task.objects.all()) == {old, young}
-    assert set(TaskFile.objects.filter(purged_at=None)) == set(young.files.all())
-    assert Profile.objects.get().attempt.task == young
-    assert LogChunk.objects.get().attempt.task == young
-    assert Artifact.objects.get().attempt.task == young
+    assert set(Task.objects.all()) == {old, recent}
+    assert set(TaskFile.objects.filter(purged_at=None)) == set(recent.files.all())
+    assert Profile.objects.get().attempt.task == recent
+    assert LogChunk.objects.get().attempt.task == recent
+    assert Artifact.objects.get().attempt.task == recent
     attempt = old.attempts.get()
     keys = {file.object_key for file in old.files.all()} | {f"attempts/{attempt.pk}/"}
     assert set(RemovedObjects.objects.values_list("prefix", flat=True)) == keys
     # a second purge removes nothing
-    before = what_is_left()
+    before = count_rows()
     purge("--yes")
-    assert what_is_left() == before
+    assert count_rows() == before
 
 
-def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storage, settings):
-    task = make_ended()
+def test_objects_are_removed_once_storage_is_reachable_again(storage, settings):
+    task = make_ended_task()
     keys = [file.object_key for file in task.files.all()]
     keys += [artifact_key(str(task.attempts.get().pk), name) for name in ("profile.json", "x.npz")]
     for key in keys:
@@ -96,14 +96,14 @@ def test_while_storage_is_away_rows_go_and_objects_follow_once_it_is_back(storag
     assert "3 files and folders of storage are left" in purge("--yes")
     remove_expired_objects()
     assert not TaskFile.objects.filter(purged_at=None).exists()
-    assert RemovedObjects.objects.filter(is_last=False).count() == 3  # nothing is lost
+    assert RemovedObjects.objects.filter(is_last=False).count() == 3
     settings.S3_ENDPOINT_URL = address
     assert all(object_store.head(key) for key in keys)
     remove_expired_objects()
     assert not any(object_store.head(key) for key in keys)
 
 
-def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
+def test_expired_sessions_and_refresh_tokens_are_removed(client):
     alice = make_user()
     for _ in range(2):
         client.logout()
@@ -116,42 +116,41 @@ def test_sessions_and_refresh_tokens_that_expired_go_and_others_stay(client):
     UserSession.objects.create(user=alice, session_key="old", ip="127.0.0.1", user_agent="x")
     before = Session.objects.count(), OutstandingToken.objects.count()
     purge("--yes")
-    assert (Session.objects.count(), OutstandingToken.objects.count()) == (
-        before[0] - 1, before[1] - 1
-    )  # fmt: skip
+    assert Session.objects.count() == before[0] - 1
+    assert OutstandingToken.objects.count() == before[1] - 1
     assert not UserSession.objects.filter(session_key="old").exists()
 
 
-def test_what_waits_or_runs_is_never_touched():
+def test_waiting_and_running_tasks_are_never_purged():
     waiting, running = make_waiting_task(), make_waiting_task()
     assign_attempt(running, slot=0)
     Task.objects.update(created_at=timezone.now() - LONG_AGO, finished_at=timezone.now() - LONG_AGO)
-    before = what_is_left()
+    before = count_rows()
     purge("--yes", "--only", *policy.POLICIES)
-    assert what_is_left() == before
+    assert count_rows() == before
     assert set(Task.objects.all()) == {waiting, running}
 
 
-def test_a_purge_that_was_stopped_goes_on_where_it_was(monkeypatch):
+def test_an_interrupted_purge_can_be_continued(monkeypatch):
     monkeypatch.setattr(policy, "PIECE", 2)
     owner, worker = make_user(), make_worker()
     for _ in range(3):
-        make_ended(owner=owner, worker=worker)
+        make_ended_task(owner=owner, worker=worker)
     pieces = []
 
-    def stop(rows: int) -> None:
+    def interrupt(rows: int) -> None:
         pieces.append(rows)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        policy.purge(policy.POLICIES["logs"], 30, stop)
+        policy.purge(policy.POLICIES["logs"], 30, interrupt)
     assert (pieces, LogChunk.objects.count()) == ([2], 1)
     assert AuditEntry.objects.get().after["rows"] == 2
     assert policy.purge(policy.POLICIES["logs"], 30) == 1
 
 
-def test_health_checks_and_keys_go_but_each_devices_last_check_stays():
-    task = make_ended()
+def test_the_last_health_check_of_a_device_stays():
+    task = make_ended_task()
     Task.objects.update(purpose=Purpose.HEALTH)
     old = timezone.now() - LONG_AGO
     for result in ("passed", "failed"):
@@ -166,33 +165,32 @@ def test_health_checks_and_keys_go_but_each_devices_last_check_stays():
     assert HealthCheck.objects.get().result == "failed"
 
 
-def test_whole_tasks_and_opened_profiles_go_only_if_they_are_named(storage):
-    make_ended()
-    opened = make_import(make_user("bob"), to_json(make_profile({"1": 1.0})))
+def test_tasks_and_imports_are_removed_only_with_only(storage):
+    make_ended_task()
+    upload = make_import(make_user("bob"), to_json(make_profile({"1": 1.0})))
     ProfileUpload.objects.update(created_at=timezone.now() - LONG_AGO)
     purge("--yes")
-    opened.refresh_from_db()
-    assert (Task.objects.count(), opened.state) == (1, "ready")
+    upload.refresh_from_db()
+    assert (Task.objects.count(), upload.state) == (1, "ready")
     purge("--yes", "--only", "tasks", "opened")
-    opened.refresh_from_db()
-    assert (Task.objects.count(), opened.state) == (0, "deleted")
+    upload.refresh_from_db()
+    assert (Task.objects.count(), upload.state) == (0, "deleted")
 
 
-def test_one_entry_of_the_audit_log_tells_what_went():
-    make_ended()
+def test_the_audit_log_records_removed_rows_and_bytes():
+    make_ended_task()
     AuditEntry.objects.create(action="old", target_type="x")
     AuditEntry.objects.update(at=timezone.now() - LONG_AGO)
     purge("--yes")
-    entries = {
-        entry.target_name: entry.after for entry in AuditEntry.objects.filter(action="purge")
-    }
+    purges = AuditEntry.objects.filter(action="purge")
+    entries = {entry.target_name: entry.after for entry in purges}
     assert entries["profiles"]["size_bytes"] == 5000
     assert entries["files"]["rows"] == 2
     assert AuditEntry.objects.filter(action="old").exists()
 
 
-def test_a_task_that_its_owner_keeps_is_purged_only_as_a_whole():
-    task = make_ended()
+def test_kept_files_are_removed_only_with_their_task():
+    task = make_ended_task()
     keep_task_files(task, keep=True)
     purge("--yes")
     assert (Profile.objects.count(), LogChunk.objects.count()) == (1, 1)
@@ -201,15 +199,15 @@ def test_a_task_that_its_owner_keeps_is_purged_only_as_a_whole():
     assert not Task.objects.exists()
 
 
-def test_a_task_whose_files_are_on_their_way_out_can_still_be_deleted():
-    task = make_ended()
+def test_a_purged_task_can_be_deleted():
+    task = make_ended_task()
     purge("--yes")
     delete_task(task, by=task.owner)
     assert not Task.objects.exists()
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "99999999999"])
-def test_days_that_would_reach_what_is_in_use_are_refused(days):
+def test_an_invalid_number_of_days_is_refused(days):
     with pytest.raises(CommandError) as caught:
         call_command("purge", f"--older-than={days}")
     assert caught.value.returncode == 2

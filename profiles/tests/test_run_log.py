@@ -16,7 +16,7 @@ def test_the_summary_of_a_recorded_run_is_read() -> None:
     assert summary.min_ms <= summary.mean_ms <= summary.max_ms
 
 
-def test_the_summary_of_1_6_is_read() -> None:
+def test_the_summary_of_megengine_1_6_is_read() -> None:
     text = (
         "iter 0/1: 1.250ms (exec=0.100,device=1.200)\n"
         "=== finished test #0: time=1.250ms avg_time=1.250ms sd=-nanms minmax=1.250,1.250\n"
@@ -34,11 +34,11 @@ def test_the_summary_of_1_6_is_read() -> None:
         "=== finished test #0: time=1 ms avg_time=1 ms standard_deviation=1 ms min=1 ms max=1 ms",
     ],
 )
-def test_a_run_that_did_not_come_to_its_end_has_no_summary(text: str) -> None:
+def test_an_incomplete_log_has_no_summary(text: str) -> None:
     assert parse_run_log(text) is None
 
 
-def test_warnings_are_given_once_and_cut() -> None:
+def test_warnings_are_unique_and_truncated() -> None:
     text = "[20 22:51:35 f@a.cpp:1][WARN] beware\n[20 22:51:36 @:1] [WARN] beware\n"
     assert parse_warnings(text + "[20 @:1][WARN] " + "x" * 999) == ["beware", "x" * 300]
     assert parse_warnings("[20 @:1][ERR] no warning\nnothing [WARN] here\n") == []

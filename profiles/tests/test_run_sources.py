@@ -1,4 +1,4 @@
-"""Files imported together: which file each section is from, and warnings about mismatches."""
+"""Files imported together: the source of each section, and warnings about mismatches."""
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def traces(testdata):
+def read_file(testdata):
     """Return a function that reads a file in the folder of a program."""
 
     def of(program: str, name: str) -> bytes:
@@ -25,7 +25,7 @@ def traces(testdata):
     return of
 
 
-def page_of(client, owner, *files: tuple[str, bytes]) -> str:
+def import_page(client, owner, *files: tuple[str, bytes]) -> str:
     """Import the files together and return their result page."""
     upload = create_import(owner=owner, files=[file_to_open(data, name) for name, data in files])
     for row, (_name, data) in zip(upload.files.all(), files, strict=True):
@@ -33,56 +33,65 @@ def page_of(client, owner, *files: tuple[str, bytes]) -> str:
     confirm_upload(upload)
     build_opened(upload.pk)
     upload.refresh_from_db()
-    return client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+    return client.get(f"/profiles/{upload.profile.pk}/").text
 
 
-def part(page: str, place: str) -> str:
+def section(page: str, place: str) -> str:
     return page.split(f'id="{place}"')[1].split("</section>")[0] if f'id="{place}"' in page else ""
 
 
 MLP, RESNET = "dynamic_train_mlp_scopes", "dynamic_train_resnet"
 
 
-def test_the_page_says_what_comes_from_which_file(client, alice, traces):
-    files = [("mine.json", traces(MLP, TIMELINE)), ("mine.svg", traces(MLP, MEMORY))]
-    page = page_of(client, alice, *files)
-    sources = part(page, "sources")
+def test_the_page_lists_the_sections_of_each_file(client, alice, read_file):
+    files = [
+        ("mine.json", read_file(MLP, TIMELINE)),
+        ("mine.svg", read_file(MLP, MEMORY)),
+    ]
+    page = import_page(client, alice, *files)
+    sources = section(page, "sources")
     trace, memory = sources.split("<li>")[1:]
     assert "mine.json" in trace
     assert "training step, totals, operators and pictures" in trace
     assert "mine.svg" in memory
     assert "memory over time" in memory
-    assert part(page, "mismatches") == ""
+    assert section(page, "mismatches") == ""
 
 
-def test_files_of_one_kind_need_no_such_words(client, alice, traces):
-    page = page_of(client, alice, ("a.json", traces(MLP, TIMELINE)))
+def test_a_single_file_has_no_list_of_sources(client, alice, read_file):
+    page = import_page(client, alice, ("a.json", read_file(MLP, TIMELINE)))
     assert 'id="sources"' not in page
     assert 'id="mismatches"' not in page
 
 
-def test_a_training_trace_beside_an_inference_is_warned_of(client, alice, traces):
-    files = [("resnet18.json", good_profile("resnet18")), ("step.json", traces(RESNET, TIMELINE))]
-    page = page_of(client, alice, *files)
-    mismatches = part(page, "mismatches")
+def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice, read_file):
+    files = [
+        ("resnet18.json", good_profile("resnet18")),
+        ("step.json", read_file(RESNET, TIMELINE)),
+    ]
+    page = import_page(client, alice, *files)
+    mismatches = section(page, "mismatches")
     assert "step.json\u2069” has a backward pass" in mismatches
     assert "resnet18.json\u2069” has no operator of one" in mismatches
-    sources = part(page, "sources")
+    sources = section(page, "sources")
     assert "totals, operators, pictures and graph" in sources
     assert "training step: phases" in sources
 
 
-def test_a_training_step_beside_its_own_trace_causes_no_warning(client, alice, traces):
-    files = [("p.json", good_profile("train_mlp")), ("step.json", traces(MLP, TIMELINE))]
-    assert part(page_of(client, alice, *files), "mismatches") == ""
+def test_a_training_step_beside_its_own_trace_causes_no_warning(client, alice, read_file):
+    files = [("p.json", good_profile("train_mlp")), ("step.json", read_file(MLP, TIMELINE))]
+    assert section(import_page(client, alice, *files), "mismatches") == ""
 
 
 @pytest.mark.parametrize(("trace", "flow"), [(MLP, RESNET), (RESNET, MLP)])
-def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, trace, flow):
-    page = page_of(
-        client, alice, (TIMELINE, traces(trace, TIMELINE)), (MEMORY, traces(flow, MEMORY))
+def test_a_memory_flow_of_another_program_causes_a_warning(client, alice, read_file, trace, flow):
+    page = import_page(
+        client,
+        alice,
+        (TIMELINE, read_file(trace, TIMELINE)),
+        (MEMORY, read_file(flow, MEMORY)),
     )
-    assert "few names of tensors in common" in part(page, "mismatches")
+    assert "few names of tensors in common" in section(page, "mismatches")
     profile = ProfileUpload.objects.get().profile
     (mismatch,) = client.get(f"/api/v1/profiles/{profile.pk}/statistics/").json()["mismatches"]
     assert "few names of tensors in common" in mismatch
@@ -91,34 +100,34 @@ def test_a_memory_flow_of_another_program_is_warned_of(client, alice, traces, tr
 @pytest.mark.parametrize("model", NAMES)
 def test_a_memory_plan_beside_a_profile_of_its_own_model_causes_no_warning(client, alice, model):
     files = [("p.json", good_profile(model)), ("plan.json", plan_of(model))]
-    page = page_of(client, alice, *files, ("graph.json", graph_of(model)))
-    assert part(page, "mismatches") == ""
+    page = import_page(client, alice, *files, ("graph.json", graph_of(model)))
+    assert section(page, "mismatches") == ""
 
 
 @pytest.mark.parametrize(("model", "is_warned"), [("bert_tiny", True), ("resnet18", False)])
-def test_a_memory_plan_of_another_model_is_warned_of(client, alice, model, is_warned):
+def test_a_memory_plan_of_another_model_causes_a_warning(client, alice, model, is_warned):
     plan, graph = plan_of("resnet18_opt"), graph_of("resnet18_opt")
     files = [("p.json", good_profile(model)), ("plan.json", plan), ("graph.json", graph)]
-    mismatches = part(page_of(client, alice, *files), "mismatches")
+    mismatches = section(import_page(client, alice, *files), "mismatches")
     assert ("No operator of the memory plan" in mismatches) is is_warned
 
 
-def test_two_memory_flows_of_one_name_are_told_apart_by_numbers(client, alice, traces):
-    files = [(MEMORY, traces(RESNET, MEMORY)), (MEMORY, traces(MLP, MEMORY))]
-    left_out = part(page_of(client, alice, *files), "left-out")
+def test_two_files_with_the_same_name_are_numbered(client, alice, read_file):
+    files = [(MEMORY, read_file(RESNET, MEMORY)), (MEMORY, read_file(MLP, MEMORY))]
+    left_out = section(import_page(client, alice, *files), "left-out")
     assert f"{MEMORY} (2)</bdi>" in left_out
     assert f"“\u2068{MEMORY} (1)\u2069” is shown, which is of the same kind" in left_out
     assert "Another file" not in left_out
 
 
-def test_the_profile_that_was_chosen_first_is_the_one_that_is_shown(client, alice):
+def test_the_first_of_several_profiles_is_shown(client, alice):
     names = ("resnet18", "bert_tiny")
     files = [SimpleUploadedFile(f"{name}.json", good_profile(name)) for name in names]
     client.post("/profiles/opened/", {"files": files})
     upload = ProfileUpload.objects.get()
     build_opened(upload.pk)
-    page = client.get(f"/profiles/opened/{upload.pk}/", follow=True).content.decode()
+    page = client.get(f"/profiles/opened/{upload.pk}/", follow=True).text
     assert upload.name == "resnet18"
-    left_out = part(page, "left-out")
+    left_out = section(page, "left-out")
     assert "bert_tiny.json</bdi>" in left_out
     assert "It executed other operators than “\u2068resnet18.json\u2069”" in left_out

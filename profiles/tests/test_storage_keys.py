@@ -1,4 +1,4 @@
-"""Rotation of storage keys while one process signs with the old keys, another with the new."""
+"""Rotation of storage keys: one process signs with the old keys, another with the new ones."""
 
 import os
 import socket
@@ -25,18 +25,20 @@ print(storage.presign_put("tasks/1/2", size_bytes=3, md5=md5, is_browser=True)[0
 
 
 @contextmanager
-def storage_with(folder, port, *pairs):
+def serve_storage(folder, port, *pairs):
     command = [Path(sys.executable).with_name("rclone"), "serve", "s3", "--config", "/dev/null"]
     command += ["--addr", f"127.0.0.1:{port}"]
     for access, secret in pairs:
         command += ["--auth-key", f"{access},{secret}"]
     server = subprocess.Popen([*command, folder], stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
+        deadline = time.monotonic() + 60
+        while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
             except OSError:
+                assert time.monotonic() < deadline
                 time.sleep(0.05)
         yield
     finally:
@@ -44,8 +46,8 @@ def storage_with(folder, port, *pairs):
         server.wait(10)
 
 
-def signed_with(port, pair, folder):
-    """Return the addresses that a process signs with a pair of keys, which it reads from files."""
+def sign_urls(port, pair, folder):
+    """Return the URLs that a process signs with a pair of keys, which it reads from files."""
     names = ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     for name, value in zip(names, pair, strict=True):
@@ -67,13 +69,13 @@ def signed_with(port, pair, folder):
     return completed.stdout.split()
 
 
-def test_addresses_of_both_pairs_are_good_until_the_old_pair_is_removed(tmp_path):
+def test_urls_of_both_key_pairs_work_until_the_old_pair_is_removed(tmp_path):
     folder = tmp_path / "s3"
     folder.mkdir()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with storage_with(folder, port, OLD, NEW):
+    with serve_storage(folder, port, OLD, NEW):
         client = boto3.client(
             "s3",
             endpoint_url=f"http://127.0.0.1:{port}",
@@ -83,10 +85,10 @@ def test_addresses_of_both_pairs_are_good_until_the_old_pair_is_removed(tmp_path
         )
         client.create_bucket(Bucket="site")
         client.put_object(Bucket="site", Key="tasks/1/1", Body=b"old")
-        old, new = (signed_with(port, pair, tmp_path) for pair in (OLD, NEW))
+        old, new = (sign_urls(port, pair, tmp_path) for pair in (OLD, NEW))
         for get, put in (old, new):
             assert httpx2.get(get).content == b"old"
             assert httpx2.put(put, content=b"abc").status_code == 200
-    with storage_with(folder, port, NEW):
+    with serve_storage(folder, port, NEW):
         assert httpx2.get(old[0]).status_code == 403
         assert httpx2.get(new[0]).content == b"old"

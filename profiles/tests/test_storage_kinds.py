@@ -1,4 +1,4 @@
-"""MinIO and AWS as object storage: signed addresses, checksums from ETags, storage_prepare."""
+"""MinIO and AWS as object storage: presigned URLs, checksums from ETags, storage_prepare."""
 
 import base64
 import hashlib
@@ -18,15 +18,11 @@ from webprofile.storage.s3 import md5_of
 
 BODY = b"a model"
 MD5 = hashlib.md5(BODY).hexdigest()
+KMS_KEY = "arn:aws:kms:eu-west-1:1:key/abc"
 BASE64 = base64.b64encode(bytes.fromhex(MD5)).decode()
 
 
-@pytest.fixture
-def kms(settings):
-    settings.S3_ENCRYPTION, settings.S3_KMS_KEY_ID = "aws:kms", "arn:aws:kms:eu-west-1:1:key/abc"
-
-
-def signed(url):
+def signed_headers(url):
     return set(parse_qs(urlsplit(url).query)["X-Amz-SignedHeaders"][0].split(";"))
 
 
@@ -38,43 +34,41 @@ def signed(url):
         ("virtual", "", "https://models.s3.eu-west-1.amazonaws.com/tasks/1/net.mge?"),
     ],
 )
-def test_an_address_of_a_file_has_the_form_that_the_storage_wants(
-    settings, addressing, endpoint, start
-):
+def test_presigned_urls_follow_the_addressing_style(settings, addressing, endpoint, start):
     settings.S3_ADDRESSING, settings.S3_PUBLIC_ENDPOINT_URL = addressing, endpoint
     settings.S3_BUCKET, settings.S3_REGION = "models", "eu-west-1"
     url, _ = objects.presign_put("tasks/1/net.mge", size_bytes=7, md5=MD5)
     assert url.startswith(start)
 
 
-def test_whoever_uploads_must_send_how_the_file_is_encrypted_and_its_checksum(kms):
-    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
-    assert headers == {
-        "Content-MD5": BASE64,
-        "x-amz-server-side-encryption": "aws:kms",
-        "x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:eu-west-1:1:key/abc",
-        "x-amz-meta-md5": MD5,
-    }
-    assert signed(url) == {"content-length", "host", *(name.lower() for name in headers)}
-
-
-def test_without_kms_a_browser_sends_no_header_that_storage_must_allow_first():
-    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
-    assert headers == {}
-    assert signed(url) == {"content-length", "host"}
-
-
-def test_an_agent_always_sends_the_checksum():
-    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5)
-    assert headers == {"Content-MD5": BASE64}
-    assert signed(url) == {"content-length", "content-md5", "host"}
-
-
-def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
-    settings.S3_ENCRYPTION = "AES256"
-    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=True)
-    assert headers == {"x-amz-server-side-encryption": "AES256"}
-    assert signed(url) == {"content-length", "host", "x-amz-server-side-encryption"}
+@pytest.mark.parametrize(
+    ("encryption", "is_browser", "expected"),
+    [
+        # an unencrypted upload needs no header that storage must allow for browsers first
+        ("", True, {}),
+        ("", False, {"Content-MD5": BASE64}),
+        # the ETag stays a checksum
+        ("AES256", True, {"x-amz-server-side-encryption": "AES256"}),
+        (
+            "aws:kms",
+            True,
+            {
+                "Content-MD5": BASE64,
+                "x-amz-server-side-encryption": "aws:kms",
+                "x-amz-server-side-encryption-aws-kms-key-id": KMS_KEY,
+                "x-amz-meta-md5": MD5,
+            },
+        ),
+    ],
+)
+def test_uploads_sign_headers_of_encryption_and_checksum(
+    settings, encryption, is_browser, expected
+):
+    settings.S3_ENCRYPTION = encryption
+    settings.S3_KMS_KEY_ID = KMS_KEY if encryption == "aws:kms" else ""
+    url, headers = objects.presign_put("a", size_bytes=7, md5=MD5, is_browser=is_browser)
+    assert headers == expected
+    assert signed_headers(url) == {"content-length", "host", *(name.lower() for name in headers)}
 
 
 @pytest.mark.parametrize(
@@ -82,14 +76,14 @@ def test_encryption_by_the_storage_itself_leaves_the_etag_a_checksum(settings):
     [
         ({"ETag": f'"{MD5}"'}, MD5),
         ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, MD5),
-        # has the form of an MD5 but is none
+        # looks like an MD5 but is none
         ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms"}, ""),
         ({"ETag": '"x"', "ServerSideEncryption": "aws:kms:dsse", "Metadata": {"md5": MD5}}, MD5),
-        # metadata of an uploader is used only where storage had to check it
+        # metadata of an uploader is used only if storage had to check it
         ({"ETag": f'"{MD5}"', "Metadata": {"md5": "0" * 32}}, MD5),
     ],
 )
-def test_an_etag_counts_as_checksum_only_where_it_is_one(response, md5):
+def test_the_md5_comes_from_the_etag_or_from_signed_metadata(response, md5):
     assert md5_of(response) == md5
 
 
@@ -105,23 +99,21 @@ def test_without_keys_the_role_of_the_machine_signs(settings, monkeypatch):
     assert parameters["X-Amz-Security-Token"] == ["for-an-hour"]
 
 
-def test_the_sites_own_keys_sign_without_what_the_environment_has_for_other_programs(
-    settings, monkeypatch
-):
-    settings.S3_REGION = "asked-for-by-this-test-alone"
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-others")
-    monkeypatch.setenv("AWS_S3_SESSION_PROFILE", "of-others")
+def test_configured_keys_ignore_aws_variables_of_the_environment(settings, monkeypatch):
+    settings.S3_REGION = "region-of-this-test"
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "another-program")
+    monkeypatch.setenv("AWS_S3_SESSION_PROFILE", "another-program")
     parameters = parse_qs(urlsplit(objects.presign_get("a")).query)
     assert parameters["X-Amz-Credential"][0].startswith(f"{settings.S3_ACCESS_KEY_ID}/")
     assert "X-Amz-Security-Token" not in parameters
 
 
-def test_certificates_of_ones_own_are_trusted(settings):
+def test_a_configured_ca_bundle_is_used(settings):
     settings.S3_CA_BUNDLE = ssl.get_default_verify_paths().openssl_cafile
     assert objects.client._endpoint.http_session._verify == settings.S3_CA_BUNDLE
 
 
-def test_what_the_site_stores_itself_comes_back_with_its_checksum(storage):
+def test_stored_objects_have_size_and_checksum(storage):
     objects.write("a", BODY)
     objects.write_from("b", io.BytesIO(BODY))
     objects.copy("a", "c")
@@ -129,7 +121,7 @@ def test_what_the_site_stores_itself_comes_back_with_its_checksum(storage):
     assert {stored.md5 for page in objects.pages() for stored in page} == {MD5}
 
 
-def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
+def test_a_missing_checksum_in_a_listing_is_read_from_the_object(storage, settings):
     objects.write("a", BODY)
     settings.S3_ENCRYPTION = "aws:kms"
     ((stored,),) = objects.pages()
@@ -138,15 +130,15 @@ def test_where_lists_tell_no_checksum_each_object_is_asked(storage, settings):
     assert _head_md5(stored) == "-"
 
 
-def test_threads_that_need_storage_first_share_one_client(settings):
+def test_concurrent_threads_share_one_client(settings):
     """Creating a client takes 0.2 s of a core, and a starting server has many requests at once."""
-    settings.S3_ENDPOINT_URL = "https://asked-for-by-this-test-alone.example.org"
+    settings.S3_ENDPOINT_URL = "https://endpoint-of-this-test.example.org"
     with ThreadPoolExecutor(8) as pool:
         clients = list(pool.map(lambda _: objects.client, range(8)))
     assert len({id(client) for client in clients}) == 1
 
 
-def test_files_of_django_lie_in_the_same_bucket(storage):
+def test_default_storage_uses_the_same_bucket(storage):
     assert default_storage.save("a", ContentFile(BODY)) == "a"
     assert objects.read("a", limit_bytes=100) == BODY
     with default_storage.open("a") as file:
@@ -156,28 +148,28 @@ def test_files_of_django_lie_in_the_same_bucket(storage):
 # -- `manage.py storage_prepare`, which a new installation runs before the first upload ------------
 
 
-def prepare(capsys) -> str:
+def prepare_storage(capsys) -> str:
     call_command("storage_prepare")
     return capsys.readouterr().out
 
 
-def test_the_bucket_is_made_once_and_can_be_used(storage, settings, capsys):
+def test_storage_prepare_creates_the_bucket_once(storage, settings, capsys):
     settings.S3_BUCKET = f"{settings.S3_BUCKET}-fresh"
-    assert "made." in prepare(capsys)
+    assert "made." in prepare_storage(capsys)
     objects.write("a/b", b"some bytes")
-    assert "there already." in prepare(capsys)
+    assert "there already." in prepare_storage(capsys)
     assert objects.read("a/b", limit_bytes=100) == b"some bytes"
 
 
-def test_a_storage_that_takes_no_rules_is_named_with_what_to_do(storage, settings, capsys):
+def test_storage_prepare_prints_origins_that_storage_must_allow(storage, settings, capsys):
     settings.SITE_URL = "https://profile.example.org/"
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
-    output = prepare(capsys)
+    output = prepare_storage(capsys)
     # rclone has one global CORS rule, and so has MinIO
     assert "allow https://other.example.org, https://profile.example.org in its own" in output
 
 
-def test_wrong_keys_are_told_as_such(storage, settings):
+def test_storage_prepare_reports_wrong_keys(storage, settings):
     settings.S3_SECRET_ACCESS_KEY = "wrong"
     with pytest.raises(CommandError, match="Check address and keys"):
         call_command("storage_prepare")

@@ -1,4 +1,4 @@
-"""`manage.py verify`: it finds nothing on a consistent site and names each kind of violation."""
+"""`manage.py verify`: it reports each kind of violation, and nothing on a consistent site."""
 
 import datetime
 import io
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LONG_AGO = datetime.timedelta(days=2)
 
 
-def make_held(device: str) -> Attempt:
+def make_live_attempt(device: str) -> Attempt:
     """Return a live attempt on a device of its own."""
     attempt = make_attempt(make_waiting_task(worker=make_worker(device)))
     put_files(attempt.task)
@@ -40,12 +40,12 @@ def profile(storage) -> Profile:
     return profile
 
 
-def test_a_site_at_work_holds_its_promises(profile):
+def test_a_consistent_site_has_no_violations(profile):
     make_import(make_user("bob"), to_json(make_profile({"1": 0.5})))
     make_task()
     put_files(make_waiting_task())
-    make_held("a")
-    lose_attempt(make_held("b"), reason="lease_expired")
+    make_live_attempt("a")
+    lose_attempt(make_live_attempt("b"), reason="lease_expired")
     assert verify() == []
     out = io.StringIO()
     call_command("verify", stdout=out)
@@ -60,26 +60,26 @@ def test_a_site_at_work_holds_its_promises(profile):
         ("processing", "processing_deadline_at"),
     ],
 )
-def test_a_task_that_outlived_its_deadline_is_named(storage, state, deadline):
+def test_a_task_past_its_deadline_is_reported(storage, state, deadline):
     task = make_task()
-    late = {"state": state, deadline: timezone.now() - LONG_AGO}
-    Task.objects.filter(pk=task.pk).update(**late)
-    assert [promise for promise, what in verify() if f"task {task.pk} is {state}" in what] == [
+    changes = {"state": state, deadline: timezone.now() - LONG_AGO}
+    Task.objects.filter(pk=task.pk).update(**changes)
+    assert [promise for promise, detail in verify() if f"task {task.pk} is {state}" in detail] == [
         "ends"
     ]
     Task.objects.filter(pk=task.pk).update(**{deadline: timezone.now()})
     assert verify() == []
 
 
-def test_a_task_without_any_deadline_is_named(storage):
+def test_a_task_without_a_deadline_is_reported(storage):
     task = make_task()
     ago = timezone.now() - LONG_AGO
     Task.objects.filter(pk=task.pk).update(upload_deadline_at=None, updated_at=ago)
     assert [promise for promise, _ in verify()] == ["ends"]
 
 
-def test_attempts_and_states_that_do_not_fit_are_named(storage):
-    idle, twice = make_held("a"), make_held("b")
+def test_attempts_that_contradict_task_states_are_reported(storage):
+    idle, twice = make_live_attempt("a"), make_live_attempt("b")
     Attempt.objects.filter(pk=idle.pk).update(ended_at=timezone.now())
     Task.objects.filter(pk=twice.task_id).update(state="waiting")
     assert verify() == [
@@ -88,22 +88,22 @@ def test_attempts_and_states_that_do_not_fit_are_named(storage):
     ]
 
 
-def test_a_lease_that_nobody_ended_is_named(storage):
-    attempt = make_held("a")
+def test_an_expired_lease_is_reported(storage):
+    attempt = make_live_attempt("a")
     Attempt.objects.filter(pk=attempt.pk).update(lease_expires_at=timezone.now() - LONG_AGO)
     assert [promise for promise, _ in verify()] == ["one_attempt"]
     assert verify("--patience-s", str(3 * 24 * 3600)) == []
 
 
-def test_the_result_of_a_fenced_attempt_is_named(profile):
+def test_a_result_of_an_attempt_with_an_expired_lease_is_reported(profile):
     Attempt.objects.filter(pk=profile.attempt_id).update(end_reason="lease_expired")
-    [(promise, what)] = verify()
+    [(promise, detail)] = verify()
     assert promise == "result"
-    assert str(profile.attempt_id) in what
-    assert "lease_expired" in what
+    assert str(profile.attempt_id) in detail
+    assert "lease_expired" in detail
 
 
-def test_a_result_that_a_later_attempt_should_have_replaced_is_named(profile):
+def test_a_result_of_an_earlier_attempt_is_reported(profile):
     first = profile.attempt
     later = Attempt.objects.create(
         task=first.task,
@@ -123,7 +123,7 @@ def test_a_result_that_a_later_attempt_should_have_replaced_is_named(profile):
     assert ("result", f"task {first.task_id} has 2 profiles") in verify()
 
 
-def test_a_file_that_is_gone_is_named_whatever_it_is(profile):
+def test_missing_objects_of_all_kinds_are_reported(profile):
     upload = make_import(make_user("bob"), to_json(make_profile({"1": 0.5})))
     keys = {
         TaskFile.objects.first().object_key,
@@ -136,17 +136,17 @@ def test_a_file_that_is_gone_is_named_whatever_it_is(profile):
     assert set(verify()) == {("artifact", f"{key} is not in storage") for key in keys}
 
 
-def test_a_file_of_other_bytes_is_named(profile):
+def test_an_object_with_another_checksum_is_reported(profile):
     artifact = Artifact.objects.get(name="profile.json")
     object_store.write(artifact.object_key, b"x" * artifact.size_bytes)
-    [(promise, what)] = verify()
+    [(promise, detail)] = verify()
     assert promise == "artifact"
-    assert artifact.object_key in what
-    assert artifact.md5 in what
+    assert artifact.object_key in detail
+    assert artifact.md5 in detail
 
 
-def test_objects_without_a_row_are_named_once_they_are_old(profile):
-    strays = [
+def test_old_objects_without_a_row_are_reported(profile):
+    orphans = [
         "tasks/999/1",
         f"tasks/{profile.attempt.task_id}/999999",
         artifact_key(str(profile.attempt_id), "stray.bin"),
@@ -156,13 +156,13 @@ def test_objects_without_a_row_are_named_once_they_are_old(profile):
         f"opened/{'9' * 40}/profile.json",
         "else",
     ]
-    for key in strays:
+    for key in orphans:
         object_store.write(key, b"x")
-    assert set(verify()) == {("orphan", f"{key} has no row (1 bytes)") for key in strays}
+    assert set(verify()) == {("orphan", f"{key} has no row (1 bytes)") for key in orphans}
     assert verify("--grace-hours", "1") == []
 
 
-def test_what_is_to_be_removed_is_no_orphan_until_it_should_be_gone(profile):
+def test_objects_scheduled_for_removal_are_no_orphans(profile):
     task = profile.attempt.task
     other = make_waiting_task()
     put_files(other)
@@ -177,12 +177,12 @@ def test_what_is_to_be_removed_is_no_orphan_until_it_should_be_gone(profile):
 @pytest.mark.parametrize(
     "arguments", [("--patience-s", "-1"), ("--grace-hours", "-1"), ("--grace-hours", "9999999")]
 )
-def test_senseless_times_are_refused(arguments):
+def test_invalid_arguments_are_refused(arguments):
     with pytest.raises(CommandError, match="Neither time"):
         call_command("verify", *arguments)
 
 
-def test_a_storage_that_is_away_is_told(storage, settings):
+def test_an_unreachable_storage_is_an_error(storage, settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(CommandError, match="storage"):
         call_command("verify", stdout=io.StringIO())
