@@ -24,16 +24,19 @@ from testdata import DATA, good_profile
 NAMES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 
 
-def plain(sections: Sections | None) -> dict[str, Any]:
+def columns_as_lists(sections: Sections | None) -> dict[str, Any]:
     """Return all columns as lists with an entry for each operator."""
     assert sections is not None
     lists: dict[str, Any] = {}
     for name, value in vars(sections).items():
         match value:
             case SideTimes():
-                lists[name] = [value.present.tolist(), *map(texts, (value.end_s, value.kern_s))]
+                lists[name] = [
+                    value.present.tolist(),
+                    *map(repr_values, (value.end_s, value.kern_s)),
+                ]
             case NumberColumn():
-                lists[name] = [value.present.tolist(), texts(value.values)]
+                lists[name] = [value.present.tolist(), repr_values(value.values)]
             case TextColumn():
                 lists[name] = [value[row] for row in range(len(value))]
             case np.ndarray():
@@ -45,8 +48,8 @@ def plain(sections: Sections | None) -> dict[str, Any]:
     return lists
 
 
-def with_plain_ids(profile: dict[str, Any]) -> dict[str, Any]:
-    """Give the only variable a number as its id, as MegEngine does."""
+def use_numeric_ids(profile: dict[str, Any]) -> dict[str, Any]:
+    """Give the only variable a numeric id, as MegEngine does."""
     graph = profile["graph_exec"]
     graph["var"] = {"4": graph["var"]["v"]}
     for operator in graph["operator"].values():
@@ -54,25 +57,25 @@ def with_plain_ids(profile: dict[str, Any]) -> dict[str, Any]:
     return profile
 
 
-def texts(values: np.ndarray) -> list[str]:
-    # texts, because nan differs from itself
+def repr_values(values: np.ndarray) -> list[str]:
+    # nan differs from itself, so compare texts
     return list(map(repr, values.tolist()))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_real_profile_is_read_the_quick_way_and_as_the_careful_one_does(name: str) -> None:
+def test_both_readers_give_the_same_columns_for_real_profiles(name: str) -> None:
     data = good_profile(name)
-    assert plain(quick(data)) == plain(_careful(data))
+    assert columns_as_lists(quick(data)) == columns_as_lists(_careful(data))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_real_profile_is_read_as_the_tool_reads_it(name: str) -> None:
+def test_unchecked_reading_gives_the_same_columns_for_real_profiles(name: str) -> None:
     data = good_profile(name)
     assert decode_unchecked(data) is not None
-    assert plain(_careful(data, checked=False)) == plain(_careful(data))
+    assert columns_as_lists(_careful(data, checked=False)) == columns_as_lists(_careful(data))
 
 
-def test_nodes_missing_sections_and_odd_orders_are_joined_alike() -> None:
+def test_both_readers_join_nodes_missing_sections_and_any_order() -> None:
     nodes = {"a": {"start": 1, "end": 2.5}, "b": {"start": 0.0, "kern": 0.5, "end": 3}}
     profile = make_profile(
         {"7": nodes, "3": {}, "900000000000": 0.5, "0": 0.25},
@@ -84,9 +87,9 @@ def test_nodes_missing_sections_and_odd_orders_are_joined_alike() -> None:
         "id": "5",
     }
     profile["profiler"]["device"]["77"] = nodes
-    data = to_json(with_plain_ids(profile))
-    assert plain(quick(data)) == plain(_careful(data))
-    assert plain(quick(data))["ids"] == ["7", "3", "900000000000", "0"]
+    data = to_json(use_numeric_ids(profile))
+    assert columns_as_lists(quick(data)) == columns_as_lists(_careful(data))
+    assert columns_as_lists(quick(data))["ids"] == ["7", "3", "900000000000", "0"]
 
 
 @pytest.mark.parametrize(
@@ -102,14 +105,14 @@ def test_nodes_missing_sections_and_odd_orders_are_joined_alike() -> None:
         lambda p: p["profiler"]["opr_footprint"]["1"].update(memory=None),
     ],
 )
-def test_what_is_odd_is_left_to_the_careful_way(change: Any) -> None:
-    profile = with_plain_ids(make_profile({"1": 0.5}, footprint={"1": {"memory": 1}}))
+def test_the_fast_reader_declines_unusual_values(change: Any) -> None:
+    profile = use_numeric_ids(make_profile({"1": 0.5}, footprint={"1": {"memory": 1}}))
     assert quick(to_json(profile)) is not None
     change(profile)
     assert quick(to_json(profile)) is None
 
 
-def test_a_mapped_file_is_read_like_its_bytes(tmp_path: Path) -> None:
+def test_a_mapped_file_reads_like_its_bytes(tmp_path: Path) -> None:
     data = good_profile("tiny")
     with (DATA / "profiles" / "tiny.json").open("rb") as file:
         mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
@@ -119,13 +122,13 @@ def test_a_mapped_file_is_read_like_its_bytes(tmp_path: Path) -> None:
     assert columns.names == parse(data).names
 
 
-def test_dtypes_that_are_not_asked_for_are_missing() -> None:
+def test_dtypes_are_optional() -> None:
     columns = parse(good_profile("tiny"), dtypes=False)
     assert set(columns.in_dtypes.codes.tolist()) == {MISSING}
     assert columns.names == parse(good_profile("tiny")).names
 
 
-def test_a_lost_variable_harms_only_who_asks_for_dtypes() -> None:
+def test_a_missing_variable_is_an_error_only_if_dtypes_are_read() -> None:
     profile = make_profile({"1": 0.5})
     profile["graph_exec"]["operator"]["1"].update(input=["lost"])
     assert parse(to_json(profile), dtypes=False).names == ("op1",)
@@ -133,7 +136,7 @@ def test_a_lost_variable_harms_only_who_asks_for_dtypes() -> None:
         parse(to_json(profile))
 
 
-def test_unchecked_names_may_be_anything_and_print_as_python_prints_them() -> None:
+def test_unchecked_values_are_printed_like_python_does() -> None:
     profile = make_profile({"1": 0.5, "2": 0.25}, footprint={"1": {"in_shapes": 5}})
     profile["graph_exec"]["operator"]["1"].update(name=None, type=7)
     profile["graph_exec"]["operator"]["2"].update(name="x" * 10_000)
@@ -145,7 +148,7 @@ IDS = st.lists(st.lists(st.integers(0, 10**18 - 1), max_size=4), max_size=6)
 
 
 @given(IDS, st.sampled_from(["", " ", "  "]))
-def test_lists_of_ids_are_read_as_json_reads_them(lists: list[list[int]], space: str) -> None:
+def test_lists_of_ids_are_read_like_json(lists: list[list[int]], space: str) -> None:
     texts = [f",{space}".join(json.dumps(str(number)) for number in ids) for ids in lists]
     raws = [Raw(f"[{space}{text}]".encode()) for text in texts]
     result = id_lists(raws)
@@ -161,12 +164,12 @@ def test_lists_of_ids_are_read_as_json_reads_them(lists: list[list[int]], space:
         ['"1"', "[]", "[]"], ['["-1"]'], ['["1", 2]'], ['["1234567890123456789"]'], ['[" 1"]'],
     ],
 )  # fmt: skip
-def test_what_is_no_list_of_plain_ids_is_refused(texts: list[str]) -> None:
+def test_other_lists_are_refused(texts: list[str]) -> None:
     assert id_lists([Raw(text.encode()) for text in texts]) is None
 
 
 @given(st.lists(st.integers(-5, 10**15), unique=True), st.lists(st.integers(-5, 10**15)))
-def test_places_are_those_of_a_search(ids: list[int], others: list[int]) -> None:
+def test_id_index_finds_places_like_a_linear_search(ids: list[int], others: list[int]) -> None:
     searched = [*ids, *others]
     places = IdIndex(np.array(ids, dtype=np.int64)).find(np.array(searched, dtype=np.int64))
     assert places.tolist() == [ids.index(number) if number in ids else -1 for number in searched]

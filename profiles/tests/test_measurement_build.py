@@ -1,4 +1,4 @@
-"""Measurements of attempts: building the row, and the figures on pages."""
+"""Measurements of attempts: the stored row, and the figures on pages."""
 
 import json
 import re
@@ -11,17 +11,17 @@ from agent.protocol import Plan
 from agent.protocol.measurement import Contamination
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
-from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,
     STANDARD,
     measurement_json,
+    process_attempt,
     profile_json,
     profiled_pass,
 )
 from profiles.tests.pages import ended_attempt
-from tasks.models import Attempt
+from tasks.models import Attempt, Task
 
 pytestmark = pytest.mark.django_db
 
@@ -40,14 +40,15 @@ DEVICE = {
 }
 
 
-def built(attempt: Attempt):
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    return attempt.task
+def get_page(client, task: Task, page: str, language: str = "en") -> str:
+    client.force_login(task.owner)
+    response = client.get(f"/tasks/{task.pk}/{page}", headers={"Accept-Language": language})
+    assert response.status_code == 200, page
+    return response.text
 
 
 @pytest.fixture
-def standard(storage) -> Attempt:
+def standard_attempt(storage) -> Attempt:
     """An attempt with a clean pass and three profiled passes; the last profile is damaged."""
     files = {
         "profile.json": profile_json(0.010),
@@ -73,19 +74,19 @@ def standard(storage) -> Attempt:
     return ended_attempt(files, plan=STANDARD)
 
 
-def test_latency_overhead_and_the_totals_of_all_passes_are_kept(standard):
-    assert built(standard).status == "succeeded"
-    row = AttemptMeasurement.objects.get(attempt=standard)
+def process_clean_run(measurement: bytes) -> Task:
+    return process_attempt(ended_attempt({"measurement.json": measurement}, plan=CLEAN_ONLY))
+
+
+def test_the_row_has_latency_overhead_totals_and_last_iterations(standard_attempt):
+    assert process_attempt(standard_attempt).status == "succeeded"
+    row = AttemptMeasurement.objects.get(attempt=standard_attempt)
     assert (row.iterations, row.median_ms, row.min_ms, row.max_ms) == (3, 11.0, 10.0, 12.0)
     assert row.overhead == pytest.approx(0.1)
     assert row.device_totals_s == [pytest.approx(0.010), pytest.approx(0.012), None]
     assert row.device_cv == pytest.approx(2**0.5 / 11)
     assert (row.start_s, row.load_ms) == (0.5, 25.0)
-
-
-def test_the_last_iteration_of_each_profiled_pass_is_kept_as_that_of_its_file(standard):
-    built(standard)
-    row = AttemptMeasurement.objects.get(attempt=standard)
+    # the last iteration of each profiled pass
     assert row.iterations_s == {
         "profile.json": pytest.approx(0.0132),
         "profile-2.json": pytest.approx(0.0121),
@@ -93,30 +94,30 @@ def test_the_last_iteration_of_each_profiled_pass_is_kept_as_that_of_its_file(st
     }
 
 
-def test_a_row_of_an_earlier_version_has_no_iteration_to_compare_with(client, standard):
-    task = built(standard)
-    row = AttemptMeasurement.objects.get(attempt=standard)
+def test_the_page_of_a_row_without_last_iterations_has_no_coverage(client, standard_attempt):
+    task = process_attempt(standard_attempt)
+    row = AttemptMeasurement.objects.get()
     for record in row.passes:
         del record["last_ms"], record["profile"]
     row.save()
-    client.force_login(task.owner)
-    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    text = get_page(client, task, "result/")
     assert row.iterations_s == {}
     assert 'id="merged-passes"' in text
     assert 'id="coverage"' not in text
 
 
-def test_a_profiles_iterations_are_those_of_profiled_passes_not_of_the_whole_log(standard):
-    built(standard)
-    profile = Profile.objects.get(attempt=standard)
+def test_the_profile_counts_iterations_of_profiled_passes_only(standard_attempt):
+    process_attempt(standard_attempt)
+    profile = Profile.objects.get(attempt=standard_attempt)
     assert (profile.iterations, profile.min_ms, profile.max_ms) == (4, 11.0, 13.2)
 
 
 @pytest.mark.parametrize("page", ["", "result/"])
-def test_both_pages_show_passes_latency_disturbances_and_the_device(client, standard, page):
-    task = built(standard)
-    client.force_login(task.owner)
-    text = client.get(f"/tasks/{task.pk}/{page}").content.decode()
+def test_task_and_result_page_show_passes_latency_disturbances_and_device(
+    client, standard_attempt, page
+):
+    task = process_attempt(standard_attempt)
+    text = get_page(client, task, page)
     for phrase in (
         "median 11.00 ms",
         "p90 11.80 ms",
@@ -141,21 +142,17 @@ def test_both_pages_show_passes_latency_disturbances_and_the_device(client, stan
     assert len(ids) == len(set(ids))
 
 
-def test_the_words_come_in_chinese_too(client, standard):
-    task = built(standard)
-    client.force_login(task.owner)
-    text = client.get(f"/tasks/{task.pk}/", headers={"accept-language": "zh-hans"}).content.decode()
+def test_contamination_messages_are_translated_to_chinese(client, standard_attempt):
+    task = process_attempt(standard_attempt)
+    text = get_page(client, task, "", "zh-hans")
     assert "other programs used the processor" not in text
     assert "其他程序占用了处理器" in text
 
 
-def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, storage):
-    files = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY), "log.txt": b""}
-    attempt = ended_attempt(files, plan=CLEAN_ONLY)
-    task = built(attempt)
+def test_a_plan_without_profiled_passes_succeeds_without_a_profile(client, storage):
+    task = process_clean_run(measurement_json(CLEAN, plan=CLEAN_ONLY))
     assert (task.status, Profile.objects.count()) == ("succeeded", 0)
-    client.force_login(task.owner)
-    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    text = get_page(client, task, "result/")
     assert 'id="iteration-median">11.00 ms' in text
     assert "no profiled pass" in text
     assert "while profiling" not in text
@@ -166,40 +163,34 @@ def test_a_plan_without_profiled_passes_ends_well_without_a_profile(client, stor
     [
         ({}, "measurement_missing"),
         ({"measurement.json": b"{}"}, "measurement_unreadable"),
-        (
-            {"measurement.json": b'{"plan": {}, "passes": [{"number": 0}]}'},
-            "measurement_unreadable",
-        ),
+        ({"measurement.json": b'{"passes": [{"number": 0}]}'}, "measurement_unreadable"),
     ],
 )
-def test_a_measurement_that_is_missing_or_damaged_fails_the_task(storage, files, reason):
-    task = built(ended_attempt(files, plan=CLEAN_ONLY))
+def test_a_missing_or_damaged_measurement_fails_the_task(storage, files, reason):
+    task = process_attempt(ended_attempt(files, plan=CLEAN_ONLY))
     assert (task.status, task.reason) == ("failed", reason)
 
 
-def test_an_agent_that_measures_nothing_beside_the_profile_is_still_understood(client, storage):
+def test_an_attempt_without_a_measurement_shows_times_of_the_log(client, storage):
     log = (
         b"iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
         b"=== finished test #0: time=91.673 ms avg_time=9.167 ms "
         b"standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
     )
     attempt = ended_attempt({"profile.json": profile_json(0.01), "log.txt": log}, plan=Plan())
-    task = built(attempt)
+    task = process_attempt(attempt)
     assert (task.status, AttemptMeasurement.objects.count()) == ("succeeded", 0)
-    client.force_login(task.owner)
-    text = client.get(f"/tasks/{task.pk}/result/").content.decode()
+    text = get_page(client, task, "result/")
     assert "9.167 ms" in text
     assert "while profiling" in text
     assert 'id="measurement"' not in text
 
 
-def test_a_device_cannot_break_the_page_with_what_it_says_of_itself(client, storage):
+def test_malformed_device_facts_do_not_break_the_page(client, storage):
     device = {"before": {"clocks": [None, 3, {"current_mhz": "x"}], "load_average": {}},
               "after": [1, 2]}  # fmt: skip
     data = measurement_json(CLEAN, plan=CLEAN_ONLY, device=device, gate={"waited_s": "long"})
-    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
-    client.force_login(task.owner)
-    assert client.get(f"/tasks/{task.pk}/result/").status_code == 200
+    get_page(client, process_clean_run(data), "result/")
 
 
 HUGE = 10**400
@@ -234,43 +225,39 @@ HOSTILE = {
 }
 
 
-def test_numbers_without_bounds_and_keys_with_nul_leave_the_pages_whole(client, storage):
-    data = json.dumps(HOSTILE).encode()
-    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
+def test_huge_numbers_and_nul_do_not_break_the_pages(client, storage):
+    task = process_clean_run(json.dumps(HOSTILE).encode())
     assert task.status == "succeeded"
     row = AttemptMeasurement.objects.get()
     assert (row.iterations, row.min_ms, row.max_ms, row.mean_ms) == (2, 10.0, 12.0, 11.0)
     assert (row.start_s, row.load_ms, row.gate["waited_s"]) == (None, None, None)
-    kept = json.dumps([row.passes, row.gate, row.device, row.contaminations, row.notes])
-    assert "\\u0000" not in kept
-    assert str(HUGE) not in kept
-    client.force_login(task.owner)
+    stored = json.dumps([row.passes, row.gate, row.device, row.contaminations, row.notes])
+    assert "\\u0000" not in stored
+    assert str(HUGE) not in stored
     for page in ("", "status/", "result/"):
-        assert client.get(f"/tasks/{task.pk}/{page}").status_code == 200, page
+        get_page(client, task, page)
 
 
-def test_a_row_from_before_these_rules_is_shown_too(client, storage):
-    data = measurement_json(CLEAN, plan=CLEAN_ONLY)
-    task = built(ended_attempt({"measurement.json": data}, plan=CLEAN_ONLY))
+def test_the_page_shows_a_stored_row_with_huge_numbers(client, storage):
+    task = process_clean_run(measurement_json(CLEAN, plan=CLEAN_ONLY))
     # only SQLite can store a NUL
     before = json.loads(json.dumps(HOSTILE["device"]["before"]).replace("\\u0000", "x"))
     AttemptMeasurement.objects.update(gate={"waited_s": HUGE}, device={"before": before})
-    client.force_login(task.owner)
-    assert client.get(f"/tasks/{task.pk}/").status_code == 200
+    get_page(client, task, "")
 
 
-def test_totals_keep_the_place_of_their_pass_when_a_profile_is_missing(storage):
+def test_a_missing_profile_leaves_a_gap_in_the_totals_of_passes(storage):
     files = {
         "profile.json": profile_json(0.010),
         "profile-3.json": profile_json(0.030),
         "measurement.json": measurement_json(CLEAN, plan=STANDARD),
     }
-    built(ended_attempt(files, plan=STANDARD))
+    process_attempt(ended_attempt(files, plan=STANDARD))
     totals = AttemptMeasurement.objects.get().device_totals_s
     assert totals == [pytest.approx(0.010), None, pytest.approx(0.030)]
 
 
-def test_notes_that_are_known_are_in_the_readers_language_and_others_as_they_are():
+def test_known_notes_are_translated_and_unknown_notes_are_not():
     (note,) = oversubscription({"multithread": 4}, cores=(0, 1))
     assert note_words(note) == note
     assert note_words("<b>of another agent</b>") == "<b>of another agent</b>"

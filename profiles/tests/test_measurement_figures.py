@@ -11,7 +11,7 @@ def make_pass(number: int, kind: str, *times: float, **more) -> PassRecord:
     return PassRecord(number=number, kind=kind, e2e_ms=times, **more)
 
 
-def test_latency_describes_the_iterations():
+def test_latency_has_mean_median_percentiles_and_cv():
     result = latency([4.0, 1.0, 3.0, 2.0, 10.0])
     assert (result.iterations, result.median_ms, result.mean_ms) == (5, 3.0, 4.0)
     assert (result.min_ms, result.max_ms) == (1.0, 10.0)
@@ -21,20 +21,20 @@ def test_latency_describes_the_iterations():
     assert result.cv == pytest.approx(12.5**0.5 / 4)
 
 
-def test_nothing_timed_is_no_latency_and_one_iteration_has_no_spread():
+def test_no_iterations_have_no_latency_and_one_iteration_has_no_cv():
     assert latency([]) is None
     assert latency([2.0]).cv is None
     assert variation([0.0, 0.0]) is None
 
 
-def test_the_cost_of_profiling_compares_medians_and_needs_both_sides():
+def test_overhead_compares_medians_and_is_none_without_both():
     assert overhead([10.0, 10.0, 90.0], [10.5]) == pytest.approx(0.05)
     assert overhead([], [1.0]) is None
     assert overhead([1.0], []) is None
     assert overhead([0.0], [1.0]) is None
 
 
-def test_passes_that_were_only_a_trial_count_for_nothing():
+def test_figures_exclude_trial_passes():
     result = figures(
         Measurement(
             plan=Plan(clean=True),
@@ -54,6 +54,6 @@ def test_passes_that_were_only_a_trial_count_for_nothing():
     assert [row.median_ms for row in result.passes] == [100.0, 11.0, 12.1, 12.1, 500.0]
 
 
-def test_times_that_are_no_numbers_are_left_out():
-    odd = make_pass(1, "clean", 1.0, float("nan"), float("inf"), 3.0)
-    assert figures(Measurement(plan=Plan(), passes=(odd,))).clean.iterations == 2
+def test_nan_and_infinite_times_are_left_out():
+    record = make_pass(1, "clean", 1.0, float("nan"), float("inf"), 3.0)
+    assert figures(Measurement(plan=Plan(), passes=(record,))).clean.iterations == 2

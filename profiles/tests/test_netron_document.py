@@ -17,30 +17,30 @@ from testdata import DATA, good_profile
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
 
 
-def profile_of(name):
+def load_profile(name):
     return data_of(good_profile(name))
 
 
-def document(data, **options):
+def make_document(data, **options):
     body = json.loads(netron_document(data, **options))
     return body["modules"][0], body["view"]
 
 
-def names_of(module, arguments):
+def value_names(module, arguments):
     return [
         module["values"][index]["name"] for argument in arguments for index in argument["value"]
     ]
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_all_that_is_read_is_made_fed_or_constant(name):
-    module, view = document(profile_of(name))
-    sources = set(names_of(module, module["inputs"]))
+def test_every_input_is_an_output_a_graph_input_or_a_constant(name):
+    module, view = make_document(load_profile(name))
+    sources = set(value_names(module, module["inputs"]))
     for node in module["nodes"]:
-        sources |= set(names_of(module, node["outputs"]))
+        sources |= set(value_names(module, node["outputs"]))
     constant = {value["name"] for value in module["values"] if "initializer" in value}
     for node in module["nodes"]:
-        assert set(names_of(module, node["inputs"])) <= sources | constant, node["name"]
+        assert set(value_names(module, node["inputs"])) <= sources | constant, node["name"]
     names = [node["name"] for node in module["nodes"]]
     assert len(set(names)) == len(names) > 0
     assert len({value["name"] for value in module["values"]}) == len(module["values"])
@@ -48,14 +48,14 @@ def test_all_that_is_read_is_made_fed_or_constant(name):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "deep_loop", "hostile_names", "quantized"])
-def test_the_box_of_the_input_is_connected(name):
-    module, _ = document(profile_of(name))
-    fed = set(names_of(module, module["inputs"]))
-    assert fed & set(names_of(module, module["nodes"][0]["inputs"]))
+def test_the_graph_input_is_connected_to_the_first_node(name):
+    module, _ = make_document(load_profile(name))
+    fed = set(value_names(module, module["inputs"]))
+    assert fed & set(value_names(module, module["nodes"][0]["inputs"]))
 
 
-def test_an_operator_says_what_it_took_and_with_what():
-    module, view = document(profile_of("resnet18"))
+def test_a_node_has_time_parameters_and_inputs():
+    module, view = make_document(load_profile("resnet18"))
     node = next(node for node in module["nodes"] if node["name"].startswith("[493] conv"))
     attributes = {attribute["name"]: attribute["value"] for attribute in node["attributes"]}
     assert attributes["time"] == "1.948 ms"
@@ -66,12 +66,12 @@ def test_an_operator_says_what_it_took_and_with_what():
     assert kinds[1]["initializer"]["type"]["shape"]["dimensions"] == [16, 3, 7, 7]
     assert node["inputs"][1]["name"] == "weight"
     row = next(row for name, row, _ in view["nodes"] if name == node["name"])
-    assert profile_of("resnet18").columns.names[row] == "conv(data,conv1.weight)[493]"
+    assert load_profile("resnet18").columns.names[row] == "conv(data,conv1.weight)[493]"
 
 
-def test_the_slowest_is_hottest():
-    data = profile_of("resnet18")
-    module, view = document(data)
+def test_the_slowest_operator_has_the_hottest_colour():
+    data = load_profile("resnet18")
+    module, view = make_document(data)
     hottest = [node["name"] for node in module["nodes"] if node["type"]["category"] == "heat9"]
     slowest = int(np.nanargmax(data.columns.device.end_s))
     assert [row for name, row, _ in view["nodes"] if name in hottest][:1] == [slowest]
@@ -79,102 +79,102 @@ def test_the_slowest_is_hottest():
     assert view["scale"]["texts"][-1] == "1.948 ms"
 
 
-def test_a_constant_is_drawn_inside_its_reader_and_selects_it():
-    data = profile_of("resnet18")
-    _, view = document(data)
+def test_a_constant_belongs_to_the_node_that_reads_it():
+    data = load_profile("resnet18")
+    _, view = make_document(data)
     row = data.columns.names.index("const{100,128}[483]")
     assert dict(view["rows"])[row].startswith("[786] matrix_mul")
     assert place_of_row(data, row) == ""
 
 
-def test_operators_that_never_run_are_left_out_and_counted():
-    _, view = document(profile_of("bert_tiny"))
+def test_operators_that_never_run_are_counted_as_left_out():
+    _, view = make_document(load_profile("bert_tiny"))
     assert view["left_out"] == 272
 
 
-def test_a_large_graph_opens_as_blocks_with_sums():
-    data = profile_of("deep_loop")
-    module, view = document(data)
+def test_a_large_graph_is_divided_into_blocks_with_sums():
+    data = load_profile("deep_loop")
+    module, view = make_document(data)
     assert len(module["nodes"]) <= 200
     attributes = [{a["name"]: a["value"] for a in node["attributes"]} for node in module["nodes"]]
     assert sum(int(block["operators"]) for block in attributes) == 5316
     assert {"time", "share", "slowest"} <= attributes[0].keys()
-    _, inner = document(data, place=view["nodes"][3][2])
+    _, inner = make_document(data, place=view["nodes"][3][2])
     assert inner["path"][0] == ["", ""]
     assert inner["place"] == view["nodes"][3][2]
 
 
-def test_a_row_leads_to_the_block_that_shows_it():
-    data = profile_of("deep_loop")
+def test_place_of_row_is_the_block_that_shows_the_row():
+    data = load_profile("deep_loop")
     for row in (0, 2_663, 5_325):
-        _, view = document(data, place=place_of_row(data, row))
+        _, view = make_document(data, place=place_of_row(data, row))
         assert row in [node_row for _, node_row, _ in view["nodes"]] + list(dict(view["rows"]))
     assert place_of_row(data, 10**9) is None
 
 
-def test_an_unknown_place_shows_all_of_the_graph():
-    _, view = document(profile_of("tiny"), place="nowhere.at.all")
+def test_an_unknown_place_shows_the_whole_graph():
+    _, view = make_document(load_profile("tiny"), place="nowhere.at.all")
     assert view["place"] == ""
     assert view["shown"] > 0
 
 
-def test_rates_of_blocks_are_rates_of_the_whole_block():
-    data = profile_of("resnet18")
+def test_the_rate_of_a_block_divides_its_sums():
+    data = load_profile("resnet18")
     colours = colouring(data, "flops", "device")
     rows = np.array([86, 87, 88], dtype=np.int32)
     flops, seconds = colours.values[rows], colours.seconds[rows]
     assert colours.of([rows])[0] == pytest.approx(np.nansum(flops) / np.nansum(seconds))
 
 
-def test_changes_diverge_from_the_middle():
-    data = profile_of("resnet18")
+def test_change_colours_diverge_from_zero():
+    data = load_profile("resnet18")
     change = np.full(len(data.columns), np.nan)
     change[[5, 6, 7]] = -1e-3, 0.0, 5e-4
     colours = change_colouring(change)
     classes, texts = colours.classes(np.array([-1e-3, 0.0, 5e-4, np.nan]))
     assert classes.tolist() == [0, 4, 7, -1]
     assert (texts[0], texts[4], texts[8]) == ("-1.000 ms", "0 ms", "1.000 ms")
-    module, _ = document(data, colours=colours)
+    module, _ = make_document(data, colours=colours)
     assert "none" in {node["type"]["category"] for node in module["nodes"]}
 
 
-def test_a_graph_without_an_order_of_execution_is_drawn_in_the_files_order():
+def test_a_graph_without_execution_order_is_drawn():
     profile = json.loads(good_profile("tiny"))
     profile["graph_exec"]["comp_seq"] = []
-    module, view = document(data_of(json.dumps(profile).encode()))
+    module, view = make_document(data_of(json.dumps(profile).encode()))
     assert len(module["nodes"]) > 0
     assert view["left_out"] == 0
 
 
-def test_a_profile_without_a_graph_makes_an_empty_document():
+def test_a_profile_without_a_graph_has_an_empty_document():
     columns = parse(good_profile("tiny"))
     data = merge([("profile.json", columns)], empty_graph(("operator",)))
-    module, view = document(data)
+    module, view = make_document(data)
     assert module["nodes"] == []
     assert view["operators"] == 0
     assert place_of_row(data, 0) is None
 
 
-def test_hostile_names_become_one_visible_line():
+def test_hostile_names_become_one_escaped_line():
     assert plain("a\nb\u202ec\x00") == "a\\u000ab\\u202ec\\u0000"
     assert plain("</script><b>🦊 עברית") == "</script><b>🦊 עברית"
     assert len(plain("x" * 10**6)) == 200
 
 
-def test_repeated_ids_and_names_stay_nodes_of_their_own():
+def test_operators_with_equal_ids_and_names_stay_separate_nodes():
     profile = json.loads(good_profile("resnet18"))
     for operator in profile["graph_exec"]["operator"].values():
         operator["id"], operator["name"] = "1", "same"
     for variable in profile["graph_exec"]["var"].values():
         variable["name"] = "same"
-    module, _ = document(data_of(json.dumps(profile).encode()))
+    module, _ = make_document(data_of(json.dumps(profile).encode()))
     names = [node["name"] for node in module["nodes"]]
     assert len(set(names)) == len(names) == 79
 
 
-def test_a_graph_that_feeds_itself_is_drawn():
+def test_a_cyclic_graph_is_drawn():
     profile = json.loads(good_profile("resnet18"))
     operator = profile["graph_exec"]["operator"]["493"]
     operator["input"] += operator["output"]
-    module, _ = document(data_of(json.dumps(profile).encode()))
+    module, _ = make_document(data_of(json.dumps(profile).encode()))
     assert len(module["nodes"]) == 79

@@ -17,18 +17,18 @@ from testdata import good_profile
 NAMES = ("profile.json", "profile-2.json", "profile-3.json", "profile-4.json", "profile-5.json")
 
 
-def files_of(name: str, passes: int) -> list[bytes]:
+def make_passes(name: str, passes: int) -> list[bytes]:
     first = good_profile(name)
     return [first, *(another_pass(first, seed) for seed in range(1, passes))]
 
 
-def merged(files: list[bytes]) -> ProfileData:
+def merge_files(files: list[bytes]) -> ProfileData:
     columns = [parse(data) for data in files]
     graph = parse_graph(files[0], columns[0])
     return merge(list(zip(NAMES, columns, strict=False)), graph)
 
 
-def by_id(columns: ProfileColumns, values: np.ndarray) -> dict[str, float]:
+def values_by_id(columns: ProfileColumns, values: np.ndarray) -> dict[str, float]:
     return dict(zip(columns.ids, values.tolist(), strict=True))
 
 
@@ -45,18 +45,18 @@ def merge_passes(*times: dict[str, float], node: str = "cpu0:0") -> ProfileData:
         )
         for pass_times in times
     ]
-    return merged(files)
+    return merge_files(files)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "train_mlp", "lstm"])
 @pytest.mark.parametrize("side", ["device", "host"])
-def test_an_operators_statistics_are_those_of_its_own_samples_whatever_the_files_order(name, side):
-    files = files_of(name, 4)
-    data, passes = merged(files), [parse(content) for content in files]
+def test_statistics_match_samples_by_operator_id_in_any_order(name, side):
+    files = make_passes(name, 4)
+    data, passes = merge_files(files), [parse(content) for content in files]
     assert data.passes == NAMES[:4]
     assert not data.left_out
     assert passes[1].ids != passes[0].ids
-    samples = [by_id(columns, columns.times(side).end_s) for columns in passes]
+    samples = [values_by_id(columns, columns.times(side).end_s) for columns in passes]
     for row, key in enumerate(data.columns.ids):
         times = np.array([sample[key] for sample in samples])
         if np.isnan(times).any():  # not timed on this side
@@ -73,13 +73,13 @@ def test_an_operators_statistics_are_those_of_its_own_samples_whatever_the_files
     assert data.columns.times(side).end_s is data.spread(side).median_s
 
 
-def test_the_time_to_the_first_kernel_is_a_median_too():
+def test_the_time_to_the_first_kernel_is_a_median():
     data = merge_passes({"0": 0.010}, {"0": 0.030}, {"0": 0.020})
     assert data.columns.device.kern_s.tolist() == [0.020]
 
 
-def test_one_pass_stays_exactly_what_its_file_says():
-    data = merged(files_of("resnet18", 1))
+def test_a_single_pass_keeps_the_values_of_its_file():
+    data = merge_files(make_passes("resnet18", 1))
     alone = parse(good_profile("resnet18"))
     assert profile_text(data.columns, 0, True) == profile_text(alone, 0, True)
     assert data.columns.device.end_s.tobytes() == alone.device.end_s.tobytes()
@@ -88,9 +88,9 @@ def test_one_pass_stays_exactly_what_its_file_says():
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_each_pass_can_still_be_printed_as_the_tool_prints_its_file(number):
-    files = files_of("resnet18", 3)
-    text = profile_text(merged(files).columns_of_pass(number), 0, True)
+def test_each_pass_prints_like_its_file(number):
+    files = make_passes("resnet18", 3)
+    text = profile_text(merge_files(files).columns_of_pass(number), 0, True)
     assert text == profile_text(parse(files[number]), 0, True)
 
 
@@ -103,43 +103,43 @@ def test_each_pass_can_still_be_printed_as_the_tool_prints_its_file(number):
         (remove_operator, "operators"),
     ],
 )
-def test_a_pass_over_another_graph_is_left_out_and_named(change, word):
-    files = files_of("resnet18", 3)
-    data = merged([files[0], change(files[1]), files[2]])
+def test_a_pass_with_another_graph_is_left_out_with_a_reason(change, word):
+    files = make_passes("resnet18", 3)
+    data = merge_files([files[0], change(files[1]), files[2]])
     assert data.passes == ("profile.json", "profile-3.json")
     [left] = data.left_out
     assert (left.name, left.code) == ("profile-2.json", "other_graph")
     assert word in left.detail
 
 
-def test_an_operator_that_only_some_passes_timed_has_the_samples_that_there_are():
+def test_an_operator_missing_from_a_pass_has_fewer_samples():
     second = make_profile({"0": 0.020, "1": 0.002})
     del second["profiler"]["device"]["1"]
     second["profiler"]["opr_footprint"]["1"] = {"memory": 4}
     first = make_profile({"0": 0.010, "1": 0.001})
-    data = merged([to_json(first), to_json(second)])
+    data = merge_files([to_json(first), to_json(second)])
     assert data.device.count.tolist() == [2, 1]
     assert data.columns.device.end_s.tolist() == [0.015, 0.001]
     assert np.isnan(data.device.cv[1])
 
 
-@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1.0, 0.0])
-def test_odd_times_disturb_no_other_operator(odd):
-    data = merge_passes({"0": odd, "1": 0.01}, {"0": odd, "1": 0.03})
+@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), -1.0, 0.0])
+def test_invalid_times_do_not_affect_other_operators(time_s):
+    data = merge_passes({"0": time_s, "1": 0.01}, {"0": time_s, "1": 0.03})
     assert data.columns.device.end_s[1] == 0.02
     assert np.isnan(data.device.cv[0])
     assert data.device.cv[1] > 0.5
 
 
 @pytest.mark.parametrize(("node", "limit"), [("cpu0:0", 0.05), ("gpu0:0", 0.025)])
-def test_the_limit_of_a_steady_time_is_stricter_on_a_gpu(node, limit):
+def test_the_stability_limit_is_stricter_on_a_gpu(node, limit):
     data = merge_passes({"0": 1.0, "1": 1.0}, {"0": 1.05, "1": 1.2}, node=node)
     assert limits(data, "device").tolist() == [limit, limit]
     assert limits(data, "host").tolist() == [0.05, 0.05]
     assert unstable(data, "device").tolist() == [node == "gpu0:0", True]
 
 
-def test_the_part_of_the_time_that_is_unstable_and_the_totals_of_passes_are_told():
+def test_stability_has_the_unstable_share_and_totals_of_passes():
     data = merge_passes({"0": 0.9, "1": 0.1}, {"0": 0.9, "1": 0.3})
     result = stability(data, "device")
     assert (result.unstable, result.known) == (1, 2)
@@ -149,7 +149,7 @@ def test_the_part_of_the_time_that_is_unstable_and_the_totals_of_passes_are_told
     assert totals_of_passes(data, "host") == [None, None]
 
 
-def test_a_profile_whose_graph_cannot_be_read_is_merged_all_the_same():
+def test_passes_without_a_readable_graph_are_merged():
     columns = parse(good_profile("resnet18"))
     data = merge([("profile.json", columns)], empty_graph(("operator",)))
     assert data.graph.problems == ("operator",)

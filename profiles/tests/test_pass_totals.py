@@ -1,4 +1,4 @@
-"""Totals and time outside of operators of each pass, on the page and over the API."""
+"""Totals and time outside of operators of each pass, on the page and in the API."""
 
 import re
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
 PASSES = 5
 PLAN = Plan(preset="custom", clean=True, profiled=PASSES)
-#: share of its own iteration that the operators of each pass take
+#: share of the operators of each pass in the iteration of that pass
 COVERED = 0.95
 
 #: nine measured runs of three models: sum of the operators' medians, fastest and slowest pass,
@@ -87,7 +87,7 @@ def make_profile_of(
     return Profile.objects.get(attempt=attempt)
 
 
-def run(number: int) -> Profile:
+def make_run(number: int) -> Profile:
     total_ms, low_ms, high_ms, clean_ms, busy, disturbed, _ = RUNS[number]
     iterations_ms = [
         (low_ms + (high_ms - low_ms) * index / (PASSES - 1)) / COVERED for index in range(PASSES)
@@ -96,27 +96,27 @@ def run(number: int) -> Profile:
     return make_profile_of(passes, iterations_ms, clean_ms, disturbed)
 
 
-def page(profile: Profile) -> str:
+def get_page(profile: Profile) -> str:
     client = APIClient()
     client.force_login(profile.attempt.task.owner)
-    return client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+    return client.get(f"/tasks/{profile.attempt.task_id}/result/").text
 
 
-def answers(profile: Profile) -> tuple[dict[str, Any], dict[str, Any]]:
+def get_statistics_and_advice(profile: Profile) -> tuple[dict[str, Any], dict[str, Any]]:
     client = caller(profile.attempt.task.owner)
-    own = f"/api/v1/profiles/{profile.pk}"
-    return client.get(f"{own}/statistics/").json(), client.get(f"{own}/advice/").json()
+    url = f"/api/v1/profiles/{profile.pk}"
+    return client.get(f"{url}/statistics/").json(), client.get(f"{url}/advice/").json()
 
 
-def rules(advice: dict[str, Any]) -> set[str]:
+def finding_rules(advice: dict[str, Any]) -> set[str]:
     return {finding["rule"] for finding in advice["findings"]}
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_the_head_of_a_result_says_what_it_is_and_where_it_lies_among_the_passes(number):
+def test_the_summary_shows_the_total_and_its_place_among_the_passes(number):
     total_ms, low_ms, high_ms, _, _, _, is_below = RUNS[number]
-    profile = run(number)
-    text = page(profile)
+    profile = make_run(number)
+    text = get_page(profile)
     head = text.split('id="device-total"')[1].split("</div>")[0]
 
     value = re.match(r">([\d.]+) ms<", head)
@@ -131,74 +131,63 @@ def test_the_head_of_a_result_says_what_it_is_and_where_it_lies_among_the_passes
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_no_time_outside_of_operators_is_made_of_two_different_things(number):
+def test_coverage_compares_each_pass_with_its_own_iteration(number):
     total_ms, low_ms, high_ms, _, _, disturbed, is_below = RUNS[number]
-    profile = run(number)
-    statistics, advice = answers(profile)
+    profile = make_run(number)
+    statistics, advice = get_statistics_and_advice(profile)
     device = statistics["sides"][0]
     coverage = statistics["coverage"]
 
-    assert "outside_operators" not in rules(advice)
-    assert (coverage["lowest_share"], coverage["highest_share"]) == (
-        pytest.approx(COVERED),
-        pytest.approx(COVERED),
-    )
-    assert [row["outside_s"] for row in coverage["passes"]] == [
-        pytest.approx(row["operators_s"] * (1 / COVERED - 1)) for row in coverage["passes"]
-    ]
+    assert "outside_operators" not in finding_rules(advice)
+    assert [coverage["lowest_share"], coverage["highest_share"]] == pytest.approx([COVERED] * 2)
+    for row in coverage["passes"]:
+        assert row["outside_s"] == pytest.approx(row["operators_s"] * (1 / COVERED - 1))
     assert coverage["withheld"] == ("disturbed" if disturbed else "busy")
     assert [row["operators_s"] for row in coverage["passes"]] == pytest.approx(device["passes_s"])
     assert device["total_s"] == pytest.approx(total_ms / 1000)
-    assert (device["lowest_s"], device["highest_s"]) == (
-        pytest.approx(low_ms / 1000),
-        pytest.approx(high_ms / 1000),
-    )
+    bounds_ms = [device["lowest_s"] * 1000, device["highest_s"] * 1000]
+    assert bounds_ms == pytest.approx([low_ms, high_ms])
     assert device["place"] == ("below" if is_below else "among")
 
 
-def test_a_disturbed_run_says_once_that_advice_about_times_is_left_out():
-    profile = run(6)
-    text = page(profile)
-    _, advice = answers(profile)
+def test_a_disturbed_run_suppresses_advice_about_times():
+    profile = make_run(6)
+    text = get_page(profile)
+    _, advice = get_statistics_and_advice(profile)
 
     assert text.count('id="advice-contaminated"') == 1
     details = text.split('id="advice"')[1]
     assert details.count("Recommendations that depend on times are left out.") == 1
-    assert rules(advice) == {"contaminated"}
+    assert finding_rules(advice) == {"contaminated"}
     assert "Time not attributed to operators" in advice["suppressed"]
     assert "One operator dominates" not in advice["checked"]
     assert 'id="advice-none"' not in text
     assert "Not shown: the run was disturbed." in text
 
 
-def test_on_a_calm_run_with_an_idle_device_time_outside_of_operators_is_told():
+def test_a_calm_run_with_an_idle_device_shows_time_outside_of_operators():
     passes = [pass_of(2.0, 2.0, busy=0.5), pass_of(3.0, 3.0, busy=0.5), pass_of(2.0, 2.0, busy=0.5)]
     profile = make_profile_of(passes, [8.0, 10.0, 9.0], 7.0, disturbed=False)
-    statistics, advice = answers(profile)
-    text = page(profile)
+    statistics, advice = get_statistics_and_advice(profile)
+    text = get_page(profile)
 
     # 4 of 8, 6 of 10, 4 of 9 ms
     assert statistics["coverage"]["outside_s"] == pytest.approx(0.004)
     assert statistics["coverage"]["withheld"] is None
-    assert [row["name"] for row in statistics["coverage"]["passes"]] == [
-        "profile.json",
-        "profile-2.json",
-        "profile-3.json",
-    ]
-    finding = next(
-        finding for finding in advice["findings"] if finding["rule"] == "outside_operators"
-    )
-    assert finding["saves_s"] == pytest.approx(0.004)
+    names = [row["name"] for row in statistics["coverage"]["passes"]]
+    assert names == ["profile.json", "profile-2.json", "profile-3.json"]
+    savings_s = {finding["rule"]: finding["saves_s"] for finding in advice["findings"]}
+    assert savings_s["outside_operators"] == pytest.approx(0.004)
     assert re.search(
         r'id="outside">4\.000 ms\s*</dd>\s*<dd[^>]*>passes 4\.000 ms to 5\.000 ms<', text
     )
 
 
-def test_savings_of_the_same_time_are_not_added_on_the_page_or_over_the_api():
+def test_overlapping_savings_are_marked_on_the_page_and_in_the_api():
     passes = [pass_of(4.0, 3.0, 2.0), pass_of(4.1, 3.0, 2.0), pass_of(4.0, 3.1, 2.0)]
     profile = make_profile_of(passes, [10.0, 10.0, 10.0], 10.0, disturbed=False)
-    text = page(profile)
-    _, advice = answers(profile)
+    text = get_page(profile)
+    _, advice = get_statistics_and_advice(profile)
 
     overlaps = {finding["rule"]: finding["overlaps"] for finding in advice["findings"]}
     assert overlaps["dominant_type"] == ["dominant_operator"]
@@ -207,27 +196,26 @@ def test_savings_of_the_same_time_are_not_added_on_the_page_or_over_the_api():
     assert "Counts the same time as “One type dominates”: of these savings at most one." in text
 
 
-def test_one_sample_is_said_beside_each_figure_that_rests_on_it():
-    one = make_profile_of([pass_of(4.0, 3.0, 2.0)], [10.0], 10.0, disturbed=False)
+def test_figures_of_a_single_sample_have_a_badge():
+    content = pass_of(4.0, 3.0, 2.0)
+    one = make_profile_of([content], [10.0], 10.0, disturbed=False)
     owner = one.attempt.task.owner
-    several = make_profile_of(
-        [pass_of(4.0, 3.0, 2.0)] * 3, [10.0] * 3, 10.0, disturbed=False, owner=owner
-    )
-    text, other = page(one), page(several)
+    several = make_profile_of([content] * 3, [10.0] * 3, 10.0, disturbed=False, owner=owner)
+    text, other = get_page(one), get_page(several)
 
-    beside = r"%s[^<]*(?:<[^>]*>)?[^<]*<span class=\"badge\">one sample</span>"
+    pattern = r"%s[^<]*(?:<[^>]*>)?[^<]*<span class=\"badge\">one sample</span>"
     head = text.split('id="summary"')[1].split('id="device-total"')[0]
     assert head.count(">one sample</span>") == 1
-    assert re.search(beside % 'id="coverage">', text)
-    assert re.search(beside % 'id="device-median-total">', text)
+    assert re.search(pattern % 'id="coverage">', text)
+    assert re.search(pattern % 'id="device-median-total">', text)
     assert "One sample: each time is that of the last iteration of one run." in text
     saves = re.findall(r'<p class="advice__saves">.*?</p>', text, re.DOTALL)
     assert saves
     assert all("one sample" in saving for saving in saves)
     assert "one sample</span>" not in other
-    assert answers(one)[1]["one_sample"] is True
-    assert answers(several)[1]["one_sample"] is False
+    assert get_statistics_and_advice(one)[1]["one_sample"] is True
+    assert get_statistics_and_advice(several)[1]["one_sample"] is False
     client = APIClient()
     client.force_login(owner)
-    panel = client.get(f"/profiles/{one.pk}/operators/0/?part").content.decode()
+    panel = client.get(f"/profiles/{one.pk}/operators/0/?part").text
     assert "one sample</span>" in panel

@@ -16,13 +16,13 @@ from workers.services import roofs_as_json
 
 pytestmark = pytest.mark.django_db
 
-CPU = MeasuredRoofs(
+CPU_PEAK = MeasuredRoofs(
     device="cpu", peak_flops={"Float32": 60e9}, copy_bytes_s=12e9, measured_at=1_800_000_000.0
 )
-GPU = CPU.model_copy(update={"device": "cuda", "copy_bytes_s": 4e12})
+GPU_PEAK = CPU_PEAK.model_copy(update={"device": "cuda", "copy_bytes_s": 4e12})
 
 
-def measured(profile: Profile, *roofs: MeasuredRoofs, version: str = "1.13.0") -> Profile:
+def set_peaks(profile: Profile, *roofs: MeasuredRoofs, version: str = "1.13.0") -> Profile:
     """Set the measured peak performance of a profile's device and return the profile."""
     runtime = profile.attempt.worker.runtimes.get()
     runtime.roofs, runtime.version = roofs_as_json(roofs), version
@@ -30,8 +30,8 @@ def measured(profile: Profile, *roofs: MeasuredRoofs, version: str = "1.13.0") -
     return profile
 
 
-def test_the_roofs_are_those_of_the_task_s_device_and_version(storage):
-    profile = measured(make_result(good_profile("tiny")), CPU, GPU)
+def test_peak_performance_belongs_to_device_and_version(storage):
+    profile = set_peaks(make_result(good_profile("tiny")), CPU_PEAK, GPU_PEAK)
 
     assert roofs_of(profile).peak_flops == {"Float32": 60e9}
     assert roofs_of(profile).copy_bytes_s == 12e9
@@ -39,15 +39,15 @@ def test_the_roofs_are_those_of_the_task_s_device_and_version(storage):
     assert roofs_of(profile, on_gpu=True).copy_bytes_s == 4e12
 
 
-def test_another_version_or_nothing_measured_means_no_roofs(storage):
+def test_another_version_has_no_peak_performance(storage):
     profile = make_result(good_profile("tiny"))
 
     assert roofs_of(profile) is None
-    assert roofs_of(measured(profile, CPU, version="1.12.0")) is None
+    assert roofs_of(set_peaks(profile, CPU_PEAK, version="1.12.0")) is None
 
 
-def test_a_run_in_several_threads_has_no_roofs_of_one(storage):
-    profile = measured(make_result(good_profile("tiny")), CPU)
+def test_a_run_with_several_threads_has_no_peak_performance(storage):
+    profile = set_peaks(make_result(good_profile("tiny")), CPU_PEAK)
     task = profile.attempt.task
     task.options = {"multithread": 2}
     task.save()
@@ -55,14 +55,14 @@ def test_a_run_in_several_threads_has_no_roofs_of_one(storage):
     assert roofs_of(Profile.objects.get(pk=profile.pk)) is None
 
 
-def test_an_opened_profile_has_no_device(storage):
+def test_an_import_has_no_peak_performance(storage):
     upload = make_import(make_user(), good_profile("tiny"))
 
     assert roofs_of(upload.profile) is None
 
 
-def test_the_advice_goes_by_the_measured_roofs(storage):
-    profile = measured(make_result(good_profile("resnet18")), CPU)
+def test_advice_uses_measured_peak_performance(storage):
+    profile = set_peaks(make_result(good_profile("resnet18")), CPU_PEAK)
     advice = advice_of(profile_data(profile), facts_of(profile))
 
     (finding,) = [finding for finding in advice["findings"] if finding["rule"] == "far_from_roof"]
@@ -70,7 +70,7 @@ def test_the_advice_goes_by_the_measured_roofs(storage):
     assert "the one that loses most reaches 12.1 %" in finding["sentence"]
 
 
-def test_the_roofline_changes_when_the_device_is_measured(storage):
+def test_the_roofline_changes_after_a_measurement(storage):
     profile = make_result(good_profile("resnet18"))
     client = Client()
     client.force_login(profile.attempt.task.owner)
@@ -78,7 +78,7 @@ def test_the_roofline_changes_when_the_device_is_measured(storage):
     before = client.get(address)
     assert before.json()["measured"] is False
 
-    measured(profile, CPU)
+    set_peaks(profile, CPU_PEAK)
     after = client.get(address, headers={"If-None-Match": before["ETag"]})
 
     assert after.status_code == 200

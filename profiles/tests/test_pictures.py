@@ -20,8 +20,8 @@ KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumu
 
 
 @pytest.fixture
-def show(db, storage):
-    """Make a result and return a function that gets one of its pictures."""
+def make_getter(db, storage):
+    """Return a function that makes a result and returns a function that gets its pictures."""
 
     def make(*profiles: bytes):
         owner = make_user("alice")
@@ -37,8 +37,8 @@ def show(db, storage):
     return make
 
 
-def test_all_pictures_speak_of_the_same_rows(show):
-    get = show(good_profile("resnet18"))
+def test_all_pictures_use_the_same_rows(make_getter):
+    get = make_getter(good_profile("resnet18"))
     pictures = {kind: get(kind).json() for kind in KINDS}
     operators = len(pictures["operators"]["names"])
     assert operators == 173
@@ -51,42 +51,42 @@ def test_all_pictures_speak_of_the_same_rows(show):
     assert slowest in pictures["timeline"]["rows"]
 
 
-def test_a_window_of_the_timeline_has_only_what_touches_it(show):
-    get = show(good_profile("resnet18"))
+def test_a_window_of_the_timeline_has_only_overlapping_bars(make_getter):
+    get = make_getter(good_profile("resnet18"))
     whole = get("timeline").json()
     part = get("timeline", f"?from=0&to={whole['span'] / 100}").json()
     assert 0 < len(part["start"]) < len(whole["start"])
     assert max(part["start"]) <= whole["span"] / 100
 
 
-def test_the_timeline_of_several_passes_says_whose_it_is(show):
-    one = good_profile("tiny")
-    get = show(one, another_pass(one, 2))
-    picture = get("timeline").json()
+def test_the_timeline_of_several_passes_names_its_pass(make_getter):
+    first = good_profile("tiny")
+    picture = make_getter(first, another_pass(first, 2))("timeline").json()
     assert (picture["pass_number"], picture["passes"]) == (1, 2)
     assert picture["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
     assert "medians over 2 passes" in picture["sentence"]
 
 
-def test_the_timeline_of_one_pass_needs_no_word_of_it(show):
-    picture = show(good_profile("tiny"))("timeline").json()
+def test_the_timeline_of_a_single_pass_does_not_name_it(make_getter):
+    picture = make_getter(good_profile("tiny"))("timeline").json()
     assert (picture["pass_number"], picture["passes"]) == (1, 1)
     assert picture["sentence"].startswith("From the first start")
 
 
-def test_what_the_browser_has_is_not_sent_again(show):
-    get = show(good_profile("resnet18"))
+def test_an_unchanged_picture_returns_304(make_getter):
+    get = make_getter(good_profile("resnet18"))
     first = get("timeline", **{"accept-encoding": "gzip"})
     assert first["Cache-Control"] == "private, no-cache"
     assert json.loads(gzip.decompress(first.content))["span"] > 0
-    again = get("timeline", **{"if-none-match": first["ETag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    assert get("timeline", "?from=0&to=9", **{"if-none-match": first["ETag"]}).status_code == 200
-    chinese = get("timeline", **{"if-none-match": first["ETag"], "accept-language": "zh-hans"})
+    condition = {"if-none-match": first["ETag"]}
+    second = get("timeline", **condition)
+    assert (second.status_code, second.content) == (304, b"")
+    assert get("timeline", "?from=0&to=9", **condition).status_code == 200
+    chinese = get("timeline", **condition, **{"accept-language": "zh-hans"})
     assert chinese.status_code == 200
     assert "最早开始" in chinese.json()["sentence"]
     Profile.objects.get().save()  # as a rebuild does
-    assert get("timeline", **{"if-none-match": first["ETag"]}).status_code == 200
+    assert get("timeline", **condition).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -94,35 +94,32 @@ def test_what_the_browser_has_is_not_sent_again(show):
     ["time_negative", "time_nan_literal", "time_1e400", "operator_name_html",
      "no_graph_mem_chunk", "no_graph_comp_seq", "shapes_null", "layouts"],
 )  # fmt: skip
-def test_damaged_profiles_have_all_pictures_and_no_number_that_json_lacks(show, name):
-    get = show(bad_profile(name))
-
-    def refuse(constant: str):
-        pytest.fail(f"{constant} is no JSON")
+def test_damaged_profiles_have_all_pictures_as_strict_json(make_getter, name):
+    get = make_getter(bad_profile(name))
 
     for kind in KINDS:
         response = get(kind)
         assert response.status_code == 200
-        json.loads(response.content, parse_constant=refuse)
+        json.loads(response.content, parse_constant=pytest.fail)
 
 
-def test_odd_times_are_counted_in_a_note(show):
+def test_invalid_times_are_counted_in_a_note(make_getter):
     node = 'CompNode("gpu0:0" from "gpu0:0")'
     times = {"start": 0.002, "kern": 0.002, "end": 0.001}
-    get = show(to_json(make_profile({"1": 0.5, "2": {node: times}})))
+    get = make_getter(to_json(make_profile({"1": 0.5, "2": {node: times}})))
     assert "1 interval is left out: ends before it starts." in get("timeline").json()["notes"]
     assert any("1 operator with a negative" in note for note in get("types").json()["notes"])
     assert get("operators").json()["us"] == [500000.0, -1000.0]
 
 
-def test_host_times_stand_in_where_the_device_was_not_timed(show):
-    get = show(to_json(make_profile({"1": {}}, host={"1": 0.5})))
+def test_pictures_use_host_times_without_device_times(make_getter):
+    get = make_getter(to_json(make_profile({"1": {}}, host={"1": 0.5})))
     assert get("operators").json()["side"] == "host"
     assert get("cumulative").json()["notes"] == ["No operator was timed on the device: host times."]
 
 
-def test_measured_roofs_take_the_place_of_the_best_seen(show):
-    show(good_profile("resnet18"))
+def test_measured_ceilings_replace_the_best_operators(make_getter):
+    make_getter(good_profile("resnet18"))
     data = profile_data(Profile.objects.get())
     best_seen = roofline_data(data, None)
     assert not best_seen["measured"]
@@ -138,14 +135,14 @@ def test_measured_roofs_take_the_place_of_the_best_seen(show):
     assert not any("caches" in note for note in roofline_data(data, fast)["notes"])
 
 
-def test_a_quantised_profile_has_the_roof_of_the_dtype_that_it_computes_in(show):
-    show(good_profile("quantized"))
+def test_a_quantised_profile_has_the_ceiling_of_its_dtype(make_getter):
+    make_getter(good_profile("quantized"))
     peaks = {"Float32": 1e11, "Float16": 2e11, "QuantizedS8": 4e11}
     roofs = Roofs(peaks, copy_bytes_s=2e10, source="")
-    drawn = roofline_data(profile_data(Profile.objects.get()), roofs)["roofs"]
-    assert [roof["name"] for roof in drawn] == ["QuantizedS8"]
+    ceilings = roofline_data(profile_data(Profile.objects.get()), roofs)["roofs"]
+    assert [roof["name"] for roof in ceilings] == ["QuantizedS8"]
 
 
-def test_an_unknown_device_is_answered_with_the_fullest(show):
-    get = show(good_profile("tiny"))
+def test_an_unknown_device_selects_the_device_with_most_memory(make_getter):
+    get = make_getter(good_profile("tiny"))
     assert get("memory", "?device=%0a%F0%9F%98%80").json()["device"] == "cpu0"

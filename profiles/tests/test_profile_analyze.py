@@ -20,7 +20,7 @@ from testdata import DATA, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = (AnalysisError, ProfileFormatError, re.error)
-#: commands whose rows the original orders wrongly because of nan
+#: commands whose rows the original tool orders wrongly because of nan
 DISORDERED = {
     ("resnet18", "-t 25 --order-by +bandwidth"),
     ("quantized", "-t 25 --order-by +bandwidth"),
@@ -28,34 +28,41 @@ DISORDERED = {
 KINDS = ("profiles", "bad/profiles")
 
 
-def options(file: Path, arguments: str) -> Namespace:
+def parse_arguments(file: Path, arguments: str) -> Namespace:
     parser = Command().create_parser("manage.py", "profile_analyze")
     return parser.parse_args([str(file), *shlex.split(arguments)])
 
 
-def printed(command: dict[str, Any], kind: str) -> str:
+def run_analysis(file: Path, arguments: str) -> str:
+    return analysis(parse_arguments(file, arguments))
+
+
+def run_command(command: dict[str, Any], kind: str) -> str:
     file = DATA / kind / f"{command['profile']}.json"
-    return analysis(options(file, command["arguments"]))
+    return run_analysis(file, command["arguments"])
 
 
-def of_profiles(kind: str) -> list[Any]:
+def profile_params(kind: str) -> list[Any]:
     names = dict.fromkeys(command["profile"] for command in commands(kind))
     return [pytest.param(kind, name, id=name) for name in names]
 
 
-def of_profile(kind: str, name: str) -> list[dict[str, Any]]:
+RECORDED = [*profile_params("profiles"), *profile_params("bad/profiles")]
+
+
+def commands_of(kind: str, name: str) -> list[dict[str, Any]]:
     return [command for command in commands(kind) if command["profile"] == name]
 
 
-@pytest.mark.parametrize(("kind", "name"), [*of_profiles("profiles"), *of_profiles("bad/profiles")])
-def test_every_text_that_the_tool_printed_is_ours_to_the_byte(kind: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), RECORDED)
+def test_output_equals_that_of_the_original_tool(kind: str, name: str) -> None:
     differing = []
-    for command in of_profile(kind, name):
+    for command in commands_of(kind, name):
         key = (name, command["arguments"])
         if command["status"] or "--help" in command["arguments"] or key in DISORDERED:
             continue
         try:
-            same = printed(command, kind).encode() == command["stdout"].encode()
+            same = run_command(command, kind).encode() == command["stdout"].encode()
         except REFUSALS as error:
             same = False
             command = {**command, "ours": str(error)}
@@ -65,58 +72,54 @@ def test_every_text_that_the_tool_printed_is_ours_to_the_byte(kind: str, name: s
     assert differing == []
 
 
-def test_there_are_recorded_commands_to_compare_with() -> None:
+def test_over_a_thousand_recorded_commands_succeeded() -> None:
     succeeded = [c for kind in KINDS for c in commands(kind) if c["status"] == 0]
     assert len(succeeded) > 1_000
 
 
-@pytest.mark.parametrize(("kind", "name"), [*of_profiles("profiles"), *of_profiles("bad/profiles")])
-def test_where_the_tool_stops_with_a_traceback_we_print_or_say_why(kind: str, name: str) -> None:
-    for command in of_profile(kind, name):
+@pytest.mark.parametrize(("kind", "name"), RECORDED)
+def test_commands_that_crash_the_original_tool_print_or_explain(kind: str, name: str) -> None:
+    for command in commands_of(kind, name):
         if command["status"] != 1:
             continue
         try:
-            assert printed(command, kind).endswith("\n")
+            assert run_command(command, kind).endswith("\n")
         except REFUSALS as error:
             assert str(error), command["arguments"]
 
 
 @pytest.mark.parametrize("arguments", ["--opr-name (", "--order-by name", "--aggregate-by type"])
-def test_only_senseless_questions_fail_on_real_profiles_as_in_the_tool(
-    arguments: str,
-) -> None:
+def test_invalid_arguments_fail_on_real_profiles(arguments: str) -> None:
     with pytest.raises(REFUSALS):
-        analysis(options(DATA / "profiles" / "tiny.json", arguments))
+        run_analysis(DATA / "profiles" / "tiny.json", arguments)
 
 
-def test_all_other_failures_of_the_tool_on_real_profiles_are_answered() -> None:
-    senseless = re.compile(
-        r"--opr-name \(|order-by (\+?info|name|type|no_such_column|\+|in_layouts)"
-    )
+def test_other_crashes_of_the_original_tool_on_real_profiles_print_a_result() -> None:
+    invalid = re.compile(r"--opr-name \(|order-by (\+?info|name|type|no_such_column|\+|in_layouts)")
     refused = []
     for command in commands("profiles"):
         arguments = command["arguments"]
         if (
             command["status"] != 1
-            or senseless.search(arguments)
+            or invalid.search(arguments)
             or arguments == "--aggregate-by type"
         ):
             continue
         try:
-            printed(command, "profiles")
+            run_command(command, "profiles")
         except REFUSALS as error:
             refused.append((command["profile"], arguments, str(error)))
     assert refused == []
 
 
 @pytest.mark.parametrize(("name", "arguments"), sorted(DISORDERED))
-def test_nan_does_not_disorder_the_other_rows_as_in_the_tool(name: str, arguments: str) -> None:
-    command = next(c for c in of_profile("profiles", name) if c["arguments"] == arguments)
-    tools = bandwidths(command["stdout"])
-    ours = bandwidths(printed(command, "profiles"))
+def test_nan_does_not_disorder_other_rows(name: str, arguments: str) -> None:
+    command = next(c for c in commands_of("profiles", name) if c["arguments"] == arguments)
+    original = bandwidths(command["stdout"])
+    ours = bandwidths(run_command(command, "profiles"))
     assert in_order(ours)
-    # the tool's larger values are cut off here, or its rows are out of order
-    assert max(tools) > max(ours) or not in_order(tools)
+    # the original tool truncates larger values here, or its rows are out of order
+    assert max(original) > max(ours) or not in_order(original)
 
 
 def bandwidths(text: str) -> list[float]:
@@ -132,32 +135,32 @@ def in_order(values: list[float]) -> bool:
     return all(low <= high * 1.01 for low, high in pairwise(values))
 
 
-def test_help_is_the_tools_but_for_the_order_of_a_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_help_equals_that_of_the_original_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     command = next(c for c in commands("profiles") if c["arguments"] == "--help")
     text = Command().create_parser("manage.py", "profile_analyze").format_help()
 
     def without_order(help_text: str) -> str:
+        # the original tool prints these choices in the order of a set
         return re.sub(r"--print-only \{[^}]*\}", "--print-only {}", help_text)
 
     assert without_order(text) == without_order(command["stdout"])
 
 
-def test_an_abbreviation_means_what_it_means_in_the_tool() -> None:
-    parsed = options(DATA / "profiles" / "tiny.json", "--s --p host --aggregate sum --ord +memory")
+def test_options_can_be_abbreviated() -> None:
+    file = DATA / "profiles" / "tiny.json"
+    parsed = parse_arguments(file, "--s --p host --aggregate sum --ord +memory")
     assert (parsed.show_host, parsed.print_only) == (True, "host")
     assert (parsed.aggregate, parsed.order_by) == ("sum", "+memory")
 
 
-def write(folder: Path, profile: dict[str, Any]) -> Path:
+def write_profile(folder: Path, profile: dict[str, Any]) -> Path:
     file = folder / "profile.json"
     file.write_bytes(to_json(profile))
     return file
 
 
-def copying() -> dict[str, Any]:
+def make_copy_profile() -> dict[str, Any]:
     nodes = {
         "gpu0": {"start": 0.0, "kern": 0.25, "end": 1.0},
         "gpu1": {"start": 0.0, "kern": 0.5, "end": 0.75},
@@ -168,44 +171,44 @@ def copying() -> dict[str, Any]:
     return profile
 
 
-def test_times_of_copies_are_summed_and_averaged(tmp_path: Path) -> None:
-    text = analysis(options(write(tmp_path, copying()), "--copy-time --print-only summary"))
+def test_copy_times_have_sum_and_average(tmp_path: Path) -> None:
+    file = write_profile(tmp_path, make_copy_profile())
+    text = run_analysis(file, "--copy-time --print-only summary")
     assert "copy time          tot=3.0000 avg=1.5000" in text
     assert "copy wait time     tot=1.0000 avg=0.5000" in text
 
 
 @pytest.mark.parametrize("arguments", ["--type Elemwise", "--opr-name nothing", "--type Nope"])
-def test_without_copies_the_summary_says_so(tmp_path: Path, arguments: str) -> None:
-    file = write(tmp_path, copying())
-    text = analysis(options(file, f"--copy-time --print-only summary {arguments}"))
+def test_the_summary_says_that_there_are_no_copies(tmp_path: Path, arguments: str) -> None:
+    file = write_profile(tmp_path, make_copy_profile())
+    text = run_analysis(file, f"--copy-time --print-only summary {arguments}")
     assert "copy time          no Copy operators" in text
     assert "copy wait time     no Copy operators" in text
 
 
-def test_groups_are_listed_as_text_with_their_count(tmp_path: Path) -> None:
+def test_groups_are_printed_with_their_count(tmp_path: Path) -> None:
+    file = write_profile(tmp_path, make_copy_profile())
     arguments = "--dump-only-opr --aggregate sum --aggregate-by type --print-only device"
-    assert (
-        analysis(options(write(tmp_path, copying()), arguments)) == "Elemwise 1 N/A\nCopy 2 N/A\n"
-    )
+    assert run_analysis(file, arguments) == "Elemwise 1 N/A\nCopy 2 N/A\n"
 
 
-def test_an_infinite_number_has_no_bar_in_a_wiki_table(tmp_path: Path) -> None:
+def test_infinite_numbers_have_no_bar_in_a_wiki_table(tmp_path: Path) -> None:
     footprint = {key: {"computation": 10**9, "memory": 1024**2} for key in ("1", "2")}
-    file = write(tmp_path, make_profile({"1": 0.0, "2": 1.0}, footprint=footprint))
-    slow, instant = analysis(options(file, "--wiki --print-only device")).split("\n")[2:4]
+    file = write_profile(tmp_path, make_profile({"1": 0.0, "2": 1.0}, footprint=footprint))
+    slow, instant = run_analysis(file, "--wiki --print-only device").split("\n")[2:4]
     assert slow.count("#" * 15) == 3
     assert "#" not in instant
     assert "inf" in instant
 
 
-def test_a_wiki_table_of_nothing_has_its_headers(tmp_path: Path) -> None:
-    file = write(tmp_path, make_profile({"1": 1.0}))
-    lines = analysis(options(file, "--wiki --print-only device --type Nope")).split("\n")
+def test_an_empty_wiki_table_has_headers(tmp_path: Path) -> None:
+    file = write_profile(tmp_path, make_profile({"1": 1.0}))
+    lines = run_analysis(file, "--wiki --print-only device --type Nope").split("\n")
     assert len(lines) == 3
     assert lines[0].startswith("| #   | time   | ratio ")
 
 
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the command with a minimal environment, as in a fresh clone."""
     environment = {"PATH": os.environ["PATH"], "PYTHONUTF8": "1", **variables}
     return subprocess.run(
@@ -218,41 +221,39 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_runs_without_any_settings() -> None:
-    completed = run(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
-    command = next(c for c in of_profile("profiles", "resnet18") if c["arguments"] == "-t 5")
+def test_the_command_needs_no_settings() -> None:
+    completed = run_process(str(DATA / "profiles" / "resnet18.json"), "-t", "5")
+    command = next(c for c in commands_of("profiles", "resnet18") if c["arguments"] == "-t 5")
     assert (completed.returncode, completed.stderr) == (0, "")
     assert completed.stdout.encode() == command["stdout"].encode()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "word"),
+    ("arguments", "message"),
     [
-        (["profiles/nowhere.json"], 1, "nowhere.json cannot be read"),
-        (["bad/profiles/truncated_last_byte.json"], 1, "not JSON"),
-        (["profiles/tiny.json", "--order-by", "colour"], 1, "'colour'"),
-        (["profiles/tiny.json", "--opr-name", "("], 1, "unterminated subpattern"),
+        (["profiles/nowhere.json"], "nowhere.json cannot be read"),
+        (["bad/profiles/truncated_last_byte.json"], "not JSON"),
+        (["profiles/tiny.json", "--order-by", "colour"], "'colour'"),
+        (["profiles/tiny.json", "--opr-name", "("], "unterminated subpattern"),
     ],
 )
-def test_a_failure_is_one_line_and_the_tools_exit_code(
-    arguments: list[str], code: int, word: str
-) -> None:
-    completed = run(str(DATA / arguments[0]), *arguments[1:])
-    assert (completed.returncode, completed.stdout) == (code, "")
+def test_a_failure_prints_one_line_and_exits_with_1(arguments: list[str], message: str) -> None:
+    completed = run_process(str(DATA / arguments[0]), *arguments[1:])
+    assert (completed.returncode, completed.stdout) == (1, "")
     assert len(completed.stderr.splitlines()) == 1
-    assert word in completed.stderr
+    assert message in completed.stderr
 
 
-def test_a_wrong_option_ends_with_the_tools_exit_code() -> None:
-    completed = run("profile.json", "--aggregate", "median")
+def test_an_invalid_option_exits_with_2() -> None:
+    completed = run_process("profile.json", "--aggregate", "median")
     assert (completed.returncode, completed.stdout) == (2, "")
     assert "invalid choice: 'median'" in completed.stderr
 
 
-def test_a_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     file = tmp_path / "huge.json"
     with file.open("wb") as stream:
         stream.truncate(40 << 30)
-    completed = run(str(file))
+    completed = run_process(str(file))
     assert completed.returncode == 1
     assert f"The file has {40 << 30} bytes; the limit" in completed.stderr

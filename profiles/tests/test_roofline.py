@@ -17,7 +17,7 @@ def read_with_footprints(times, footprint):
     return read(json.dumps(profile).encode())
 
 
-def test_a_point_is_what_the_footprint_and_the_time_say():
+def test_a_point_has_intensity_and_flops_of_footprint_and_time():
     _, columns = read_with_footprints(
         {"1": 0.002, "2": 0.0, "3": 0.001, "4": 0.001},
         {
@@ -34,7 +34,7 @@ def test_a_point_is_what_the_footprint_and_the_time_say():
     assert (points.no_time, points.no_computation, points.no_memory) == (1, 1, 1)
 
 
-def test_the_best_of_a_profile_is_not_that_of_an_operator_too_short_to_be_timed():
+def test_the_best_rate_ignores_operators_that_are_too_short():
     _, columns = read_with_footprints(
         {"1": 1e-6, "2": 1e-3},
         {"1": {"computation": 10**9, "memory": 10**9}, "2": {"computation": 1000, "memory": 10}},
@@ -45,7 +45,7 @@ def test_the_best_of_a_profile_is_not_that_of_an_operator_too_short_to_be_timed(
     assert points.best_bytes_s == pytest.approx(1e4)
 
 
-def test_timed_operators_are_points_or_counted_with_a_reason():
+def test_every_timed_operator_is_a_point_or_counted_as_left_out():
     _, columns = read_good("resnet18")
     points = roofline(columns)
     left_out = points.no_time + points.no_computation + points.no_memory
@@ -60,7 +60,7 @@ def test_eight_of_ten_equal_operators_make_80_percent():
     assert curve.shares[-1] == pytest.approx(1)
 
 
-def test_operators_without_a_sound_time_are_left_out_of_the_curve():
+def test_invalid_times_are_left_out_of_the_cumulative_curve():
     _, columns = read_times(
         {"1": (0.0, 0.0, 0.001), "2": (0.002, 0.0, 0.001), "3": (0.0, 0.0, "inf")}
     )
@@ -82,24 +82,24 @@ def test_times_by_type_add_up_to_the_total():
     assert (np.diff(times.times_s) <= 0).all()
 
 
-def rows_in(scope):
+def rows_of_scope(scope):
     yield from (*scope.rows, *scope.more)
     for inner in scope.scopes.values():
-        yield from rows_in(inner)
+        yield from rows_of_scope(inner)
 
 
 @pytest.mark.parametrize("leaves", [10, 1500])
-def test_each_operator_that_takes_time_is_in_one_scope(leaves):
+def test_each_timed_operator_is_in_one_scope(leaves):
     graph, columns = read_good("bert_tiny")
     tree = scope_tree(scope_paths(graph, len(columns)), columns.device, leaves=leaves)
     timed = np.flatnonzero(columns.device.end_s > 0)
-    assert sorted(rows_in(tree)) == timed.tolist()
+    assert sorted(rows_of_scope(tree)) == timed.tolist()
     assert tree.total_s() == pytest.approx(columns.device.total_s())
     assert set(tree.scopes["layers"].scopes) == {"0", "1", "2", "3"}
 
 
-def test_scopes_that_are_nested_too_deeply_are_cut():
+def test_deeply_nested_scopes_are_truncated():
     _, columns = read_times({"1": (0.0, 0.0, 0.001)})
     tree = scope_tree([("a",) * 100_000], columns.device)
-    assert list(rows_in(tree)) == [0]
+    assert list(rows_of_scope(tree)) == [0]
     assert tree.total_s() == pytest.approx(0.001)

@@ -6,15 +6,20 @@ from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
-from profiles.services import build_attempt_profile
-from profiles.tests.make import MEMORY, TIMELINE, make_script_attempt, make_script_profile
+from profiles.tests.make import (
+    MEMORY,
+    TIMELINE,
+    make_script_attempt,
+    make_script_profile,
+    process_attempt,
+)
 from tasks.tests.make import make_attempt, make_user, receive_report, store_log_chunk
 from tasks.tests.scripts import make_script_task, program_file
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, script_files):
+def test_a_trace_becomes_the_result_without_a_measurement(client, alice, script_files):
     profile = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice)
     assert profile.operators > 0
     # output of a script is not read as that of load_and_run, even if it looks the same
@@ -22,8 +27,8 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, sc
     assert not AttemptMeasurement.objects.exists()
     assert list(broken_rows()) == []
     task = profile.attempt.task
-    page = client.get(f"/tasks/{task.pk}/result/").content.decode()
-    # a script has no measurement plan
+    page = client.get(f"/tasks/{task.pk}/result/").text
+    # scripts have no measurement plan
     assert "“standard”" not in page
     for present in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
         assert present in page
@@ -35,9 +40,9 @@ def test_a_timeline_becomes_the_result_without_any_measurement(client, alice, sc
     assert f"attempts/{profile.attempt_id}/{TIMELINE}" in client.get(file)["Location"]
 
 
-def test_its_pages_offer_its_files_by_name(client, alice, script_files):
+def test_pages_and_exports_name_the_original_files(client, alice, script_files):
     profile = make_script_profile(script_files, alice)
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
     assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
         response = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
@@ -48,34 +53,34 @@ def test_its_pages_offer_its_files_by_name(client, alice, script_files):
     assert meta["plan"] is None
 
 
-def test_the_menu_of_artifacts_has_every_file_of_the_attempt(client, alice, script_files):
+def test_the_artifacts_menu_has_every_file_of_the_attempt(client, alice, script_files):
     task = make_script_profile(script_files, alice).attempt.task_id
-    page = client.get(f"/tasks/{task}/result/").content.decode()
+    page = client.get(f"/tasks/{task}/result/").text
     menu = page.split('id="artifacts-menu"')[1].split("</details>")[0]
     for name in (TIMELINE, MEMORY, "log.txt"):
         assert f"/tasks/{task}/artifacts/{name}" in menu
 
 
-def test_a_memory_flow_stands_beside_the_trace_or_alone(client, alice, script_files):
-    both = make_script_profile(script_files, alice).attempt.task_id
-    page = client.get(f"/tasks/{both}/result/").content.decode()
+def test_a_memory_flow_is_shown_beside_a_trace_or_alone(client, alice, script_files):
+    task_id = make_script_profile(script_files, alice).attempt.task_id
+    page = client.get(f"/tasks/{task_id}/result/").text
     assert 'id="left-out"' not in page
     assert 'id="trace-phases"' in page
-    alone = make_script_profile({MEMORY: script_files[MEMORY]}, alice)
-    assert (alone.operators, list(broken_rows())) == (0, [])
-    page = client.get(f"/tasks/{alone.attempt.task_id}/result/").content.decode()
+    profile = make_script_profile({MEMORY: script_files[MEMORY]}, alice)
+    assert (profile.operators, list(broken_rows())) == (0, [])
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
     assert "The script was recorded as its memory alone" in page
     assert 'id="memory-flow"' in page
     assert "The log has no times" not in page
 
 
-def test_a_script_has_no_model_to_draw(client, alice, script_files):
+def test_the_model_page_of_a_script_says_there_is_no_model(client, alice, script_files):
     profile = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/model/")
     assert "no model file" in page.context["model"]["reason"]
 
 
-def test_the_result_of_a_script_is_rebuilt_from_its_files(storage, script_files):
+def test_the_result_of_a_script_can_be_rebuilt(storage, script_files):
     profile = make_script_profile({TIMELINE: script_files[TIMELINE]})
     before = profile.operators
     Profile.objects.update(operators=0, derived_version=0)
@@ -84,27 +89,18 @@ def test_the_result_of_a_script_is_rebuilt_from_its_files(storage, script_files)
     assert not AttemptMeasurement.objects.exists()
 
 
-def test_a_script_that_left_nothing_is_told_as_such(client, alice, storage):
-    attempt = make_script_attempt({}, alice)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_missing")
-    page = client.get(f"/tasks/{attempt.task_id}/").content.decode()
+def test_a_script_without_files_fails_with_profile_missing(client, alice, storage):
+    task = process_attempt(make_script_attempt({}, alice))
+    assert (task.status, task.reason) == ("failed", "profile_missing")
+    page = client.get(f"/tasks/{task.pk}/").text
     assert "The trace did not arrive in storage." in page
 
 
-def test_a_trace_that_is_none_ends_in_words_of_a_script(client, alice, storage):
-    attempt = make_script_attempt({TIMELINE: b'{"traceEvents": ['}, alice)
-    build_attempt_profile(attempt)
-    attempt.task.refresh_from_db()
-    assert attempt.task.status == "failed"
-    assert (
-        "model"
-        not in client.get(f"/tasks/{attempt.task_id}/status/")
-        .content.decode()
-        .split('id="failure"')[1]
-        .split("</section>")[0]
-    )
+def test_the_failure_of_an_unreadable_trace_does_not_mention_a_model(client, alice, storage):
+    task = process_attempt(make_script_attempt({TIMELINE: b'{"traceEvents": ['}, alice))
+    assert task.status == "failed"
+    page = client.get(f"/tasks/{task.pk}/status/").text
+    assert "model" not in page.split('id="failure"')[1].split("</section>")[0]
 
 
 # -- failures -------------------------------------------------------------------------------------
@@ -119,7 +115,7 @@ ValueError: no <i>loss</i>: can not find loader for Conv
 """
 
 
-def failed(
+def fail_script(
     text: str, exit_code: int | None = 1, reason: EndReason = EndReason.EXITED, detail: str = ""
 ):
     """Return the task of a script that printed `text` and ended with these values."""
@@ -169,19 +165,17 @@ def failed(
         ("can't find tensor named x\n", 1, "run_failed", "can't find tensor named x"),
     ],
 )
-def test_an_exit_code_blames_the_script_with_the_end_of_what_it_said(
-    text, exit_code, reason, detail
-):
-    task = failed(text, exit_code)
+def test_an_exit_code_maps_to_a_reason_with_the_last_output(text, exit_code, reason, detail):
+    task = fail_script(text, exit_code)
     assert (task.status, task.reason) == ("failed", reason)
     if detail is not None:
         assert task.detail == detail
 
 
-def test_the_page_of_a_failed_script_speaks_of_the_script_and_shows_its_words_as_text(client):
-    task = failed(TRACEBACK)
+def test_the_page_of_a_failed_script_escapes_its_output(client):
+    task = fail_script(TRACEBACK)
     client.force_login(task.owner)
-    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    page = client.get(f"/tasks/{task.pk}/").text
     assert "The script ended with an error." in page
     assert "no &lt;i&gt;loss&lt;/i&gt;" in page
     assert "Output (stdout and stderr)" in page
@@ -202,14 +196,14 @@ def test_the_page_of_a_failed_script_speaks_of_the_script_and_shows_its_words_as
         (EndReason.NO_RUNTIME, "runtime_missing", "The device does not have this MegEngine"),
     ],
 )
-def test_other_ends_are_told_in_words_that_are_true_of_a_script(client, reason, code, title):
-    task = failed("", None, reason, detail="why")
+def test_each_end_reason_has_a_message_about_the_script(client, reason, code, title):
+    task = fail_script("", None, reason, detail="why")
     assert (task.reason, task.detail) == (code, "why")
     client.force_login(task.owner)
-    assert title in client.get(f"/tasks/{task.pk}/").content.decode()
+    assert title in client.get(f"/tasks/{task.pk}/").text
 
 
-def test_a_zip_that_the_device_cannot_unpack_is_called_as_its_owner_calls_it():
+def test_an_unreadable_zip_is_named_as_the_owner_named_it():
     attempt = make_attempt(
         make_script_task(script=Script(entry="a.py"), files=[program_file(name="all nets.zip")])
     )

@@ -67,7 +67,7 @@ def ids(name: str, selection: Selection) -> list[str]:
     return [columns_of(name).ids[row] for row in selection.rows]
 
 
-def optional(column: NumberColumn) -> list[float | None]:
+def values_or_none(column: NumberColumn) -> list[float | None]:
     pairs = zip(column.values.tolist(), column.present.tolist(), strict=True)
     return [value if present else None for value, present in pairs]
 
@@ -76,7 +76,7 @@ def optional(column: NumberColumn) -> list[float | None]:
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("order", ["computation", "flops"])
-def test_what_does_not_exist_comes_last_in_both_directions(
+def test_missing_values_come_last_in_both_directions(
     name: str, side: Side, ascending: bool, order: Any
 ) -> None:
     def key(entry: Entry) -> tuple[bool, float]:
@@ -93,7 +93,7 @@ def test_what_does_not_exist_comes_last_in_both_directions(
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("aggregate", ["max", "min"])
 @pytest.mark.parametrize("by_type", [True, False])
-def test_extremes_skip_what_does_not_exist(name: str, aggregate: Any, by_type: bool) -> None:
+def test_min_and_max_skip_missing_values(name: str, aggregate: Any, by_type: bool) -> None:
     function = {"max": max, "min": min}[aggregate]
     groups: dict[str, list[Entry]] = {}
     for entry in operators_of(name, "device"):
@@ -111,8 +111,8 @@ def test_extremes_skip_what_does_not_exist(name: str, aggregate: Any, by_type: b
         [selection.types[at] for at in range(len(selection))],
         selection.counts.tolist(),
         selection.self_s.tolist(),
-        optional(selection.computation),
-        optional(selection.memory),
+        values_or_none(selection.computation),
+        values_or_none(selection.memory),
         strict=True,
     )
     assert {kind: values for kind, *values in numbers} == expected
@@ -122,7 +122,7 @@ def test_extremes_skip_what_does_not_exist(name: str, aggregate: Any, by_type: b
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["Float32", "QuantizedS8", "Int32", "Nope"])
-def test_a_variable_without_memory_plan_has_no_dtype_and_is_no_match(name: str, dtype: str) -> None:
+def test_the_dtype_filter_skips_variables_without_a_memory_plan(name: str, dtype: str) -> None:
     entries = [e for e in operators_of(name, "device") if dtype in e["dtypes"]]
     expected = [e["id"] for e in sorted(entries, key=lambda e: -e["time"])]
     assert ids(name, select(columns_of(name), Query(input_dtype=dtype))) == expected
@@ -130,7 +130,7 @@ def test_a_variable_without_memory_plan_has_no_dtype_and_is_no_match(name: str, 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ascending", [True, False])
-def test_nan_never_disorders_the_other_rows(name: str, ascending: bool) -> None:
+def test_nan_does_not_disorder_other_rows(name: str, ascending: bool) -> None:
     selection = select(columns_of(name), Query(order="bandwidth", ascending=ascending))
     values = selection.bandwidth.values[selection.bandwidth.present]
     known = values[~np.isnan(values)].tolist()
@@ -156,7 +156,7 @@ def test_shapes_are_ordered_as_lists_and_ids_as_numbers(name: str, ascending: bo
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("side", SIDES)
-def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side) -> None:
+def test_filters_and_limits_are_combined(name: str, side: Side) -> None:
     entries = operators_of(name, side, "kern")
     times = sorted(e["time"] for e in entries)
     low, high = times[len(times) // 4], times[-2]
@@ -180,7 +180,7 @@ def test_filters_and_limits_leave_what_passes_all_of_them(name: str, side: Side)
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("text", ["FORWARD", "conv", ".*", "(", "1.", "ſ", "%"])
-def test_a_text_is_looked_for_anywhere_in_name_and_type(name: str, text: str) -> None:
+def test_the_text_filter_searches_name_and_type(name: str, text: str) -> None:
     expected = [
         entry["id"]
         for entry in sorted(operators_of(name, "device"), key=lambda e: -e["time"])
@@ -190,7 +190,7 @@ def test_a_text_is_looked_for_anywhere_in_name_and_type(name: str, text: str) ->
     assert ids(name, select(columns_of(name), Query(text=text))) == expected
 
 
-def test_ratios_are_of_the_total_of_everything() -> None:
+def test_ratios_refer_to_the_unfiltered_total() -> None:
     entries = operators_of("resnet18", "device")
     total = sum(e["time"] for e in entries)
     selection = select(columns_of("resnet18"), Query(types=("ConvolutionForward",), top_end="kern"))
@@ -199,7 +199,7 @@ def test_ratios_are_of_the_total_of_everything() -> None:
     assert selection.cumulative_ratio[-1] == pytest.approx(selection.self_s.sum() / total)
 
 
-def test_a_mean_divides_by_all_and_a_sum_skips_what_is_unknown() -> None:
+def test_a_mean_divides_by_all_and_a_sum_skips_unknown_values() -> None:
     footprint = {"1": {"computation": 6, "memory": 8}, "2": {"memory": 4}}
     columns = parse(to_json(make_profile({"1": 1.0, "2": 3.0, "3": 5.0}, footprint=footprint)))
     mean = select(columns, Query(aggregate="mean"))
@@ -209,17 +209,18 @@ def test_a_mean_divides_by_all_and_a_sum_skips_what_is_unknown() -> None:
     assert (total.self_s[0], total.computation.values[0], total.memory.values[0]) == (9, 6, 12)
 
 
-def test_rows_are_cut_like_a_python_list_and_keep_their_places() -> None:
+def test_rows_are_sliced_like_a_python_list_and_keep_their_places() -> None:
     columns = parse(to_json(make_profile({"1": 1.0, "2": 2.0, "3": 3.0})))
     selection = select(columns, Query())
-    assert [row.id for row in rows(columns, selection, 1, None)] == ["2", "1"]
-    assert [row.id for row in rows(columns, selection, 0, -1)] == ["3", "2"]
+    for start, stop in ((0, 1), (0, 2), (0, None), (1, None), (0, -1)):
+        ids_of_rows = [row.id for row in rows(columns, selection, start, stop)]
+        assert ids_of_rows == ["3", "2", "1"][start:stop]
     assert rows(columns, selection, 3, 9) == rows(columns, selection, 2, 1) == ()
     second = rows(columns, selection, 1, 2)[0]
     assert (second.place, second.cumulative_s) == (1, 5.0)
 
 
-def test_a_row_of_a_group_tells_type_and_count() -> None:
+def test_a_row_of_a_group_has_type_and_count() -> None:
     columns = parse(to_json(make_profile({"1": 1.0, "2": 2.0})))
     (row,) = rows(columns, select(columns, Query(aggregate="sum", by_type=True)))
     assert (row.operator, row.name, row.id, row.count) == (MISSING, "Elemwise", "N/A", 2)
@@ -238,7 +239,7 @@ def test_a_row_of_a_group_tells_type_and_count() -> None:
         (Query(name="x" * 5_000), "bad_pattern"),
     ],
 )
-def test_a_senseless_question_is_an_error_with_a_code(query: Query, code: str) -> None:
+def test_an_invalid_query_is_an_error_with_a_code(query: Query, code: str) -> None:
     columns = parse(to_json(make_profile({"1": 1.0, "2": 2.0})))
     with pytest.raises(AnalysisError) as caught:
         select(columns, query)
@@ -250,20 +251,20 @@ FLOATS = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, math.inf, -math.inf, math.n
 
 
 @given(st.lists(FLOATS))
-def test_the_tools_order_is_kept_unless_nan_disorders_it(values: list[float]) -> None:
+def test_the_order_equals_that_of_the_original_tool_without_nan(values: list[float]) -> None:
     keys = np.array(values, dtype=np.float64)
     order = ascending_order(keys).tolist()
-    tools = sorted(range(len(values)), key=values.__getitem__)
-    known = [values[at] for at in tools if not math.isnan(values[at])]
+    expected = sorted(range(len(values)), key=values.__getitem__)
+    known = [values[at] for at in expected if not math.isnan(values[at])]
     if known == sorted(known):
-        assert order == tools
+        assert order == expected
     else:
         places = range(len(values))
         assert order == sorted(places, key=lambda at: (math.isnan(values[at]), values[at], at))
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans())), st.booleans())
-def test_absent_numbers_come_last_and_equal_ones_stay(
+def test_missing_numbers_come_last_and_the_order_is_stable(
     pairs: list[tuple[int, bool]], ascending: bool
 ) -> None:
     values = np.array([value for value, _ in pairs], dtype=np.float64)

@@ -30,16 +30,16 @@ def data_of(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> Pr
     return merge(columns, parse_graph(files[0], columns[0][1]), left_out)
 
 
-def row_of(*passes: PassRecord) -> AttemptMeasurement:
+def make_row(*passes: PassRecord) -> AttemptMeasurement:
     record = Measurement.model_validate_json(measurement_json(*passes, plan=STANDARD))
     return measurement_row(Attempt(), record, [])
 
 
-def clean(*times_ms: float) -> PassRecord:
+def clean_pass(*times_ms: float) -> PassRecord:
     return PassRecord(number=1, kind="clean", e2e_ms=times_ms, exit_code=0)
 
 
-def page(data, row=None, log_ms=None, part="_statistics") -> str:
+def render_page(data, row=None, log_ms=None, part="_statistics") -> str:
     profile = profile_row(data) if data else None
     if profile is not None:
         profile.mean_ms = log_ms
@@ -57,12 +57,12 @@ FIVE = [{"0": 0.006 + n * 1e-5, "1": 0.003 * (1 + n / 10)} for n in range(5)]
 
 
 def test_figures_of_five_passes_and_a_clean_one():
-    row = row_of(
-        clean(*CLEAN_MS),
+    row = make_row(
+        clean_pass(*CLEAN_MS),
         profiled_pass(2, 11.0, 12.0, profile="profile-1.json"),
         profiled_pass(3, 11.5, profile="profile-2.json"),
     )
-    html = page(data_of(*FIVE), row)
+    html = render_page(data_of(*FIVE), row)
     assert text_of(html, "merged-passes") == "5"
     assert text_of(html, "device-median-total") == "9.620 ms"
     assert "passes 9.000 ms to 10.24 ms" in html
@@ -75,18 +75,18 @@ def test_figures_of_five_passes_and_a_clean_one():
     assert "Above 100 per cent: " not in html
 
 
-def test_operators_that_take_longer_than_their_iteration_are_explained():
-    row = row_of(profiled_pass(1, 10.0, profile="profile-1.json"))
-    html = page(data_of({"0": 0.02}), row)
+def test_coverage_above_100_per_cent_is_explained():
+    row = make_row(profiled_pass(1, 10.0, profile="profile-1.json"))
+    html = render_page(data_of({"0": 0.02}), row)
     assert text_of(html, "coverage") == "200.0 %"
     assert "Above 100 per cent: operators overlap" in html
     assert text_of(html, "outside") == "–"
     assert "operators overlap, so their times cannot be subtracted" in html
 
 
-def test_operators_are_compared_with_no_iteration_of_another_process():
-    html = page(
-        data_of({"0": 0.006}), row_of(clean(10.0, 10.0), profiled_pass(2, 12.0)), log_ms=8.0
+def test_coverage_requires_iterations_of_the_same_process():
+    html = render_page(
+        data_of({"0": 0.006}), make_row(clean_pass(10.0, 10.0), profiled_pass(2, 12.0)), log_ms=8.0
     )
     assert 'id="coverage"' not in html
     assert 'id="outside"' not in html
@@ -95,24 +95,24 @@ def test_operators_are_compared_with_no_iteration_of_another_process():
 @pytest.mark.parametrize(
     ("profiled_ms", "cost"), [(11.5, "9.5 %"), (8.7, "within noise"), (10.5, "0.0 %")]
 )
-def test_profiling_never_costs_less_than_nothing(profiled_ms, cost):
-    row = row_of(clean(*CLEAN_MS), profiled_pass(2, profiled_ms))
-    html = page(data_of(*FIVE), row)
+def test_profiling_overhead_is_never_negative(profiled_ms, cost):
+    row = make_row(clean_pass(*CLEAN_MS), profiled_pass(2, profiled_ms))
+    html = render_page(data_of(*FIVE), row)
     assert text_of(html, "profiling-cost") == cost
     assert "-17" not in html
 
 
-def test_one_pass_says_that_its_spread_is_unknown_and_what_to_do():
-    html = page(data_of({"0": 0.006}))
+def test_a_single_pass_has_no_spread_and_a_badge():
+    html = render_page(data_of({"0": 0.006}))
     assert "One sample of each operator" in html
     assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
     assert 'id="coverage"' not in html
     assert html.count(">one sample</span>") == 1  # beside the device's total; the host has no times
-    assert ">one sample</span>" not in page(data_of(*FIVE))
+    assert ">one sample</span>" not in render_page(data_of(*FIVE))
 
 
-def test_the_histogram_is_drawn_with_its_marks_and_stands_in_a_table_too():
-    html = page(None, row_of(clean(*CLEAN_MS)))
+def test_the_histogram_has_bars_marks_and_a_table():
+    html = render_page(None, make_row(clean_pass(*CLEAN_MS)))
     bars = re.findall(r'class="histogram__bar" x="([\d.]+)"[^>]*width="([\d.]+)"', html)
     assert len(bars) >= 5
     assert float(bars[-1][0]) + float(bars[-1][1]) == pytest.approx(1000, abs=0.5)
@@ -126,34 +126,34 @@ def test_the_histogram_is_drawn_with_its_marks_and_stands_in_a_table_too():
 
 
 @pytest.mark.parametrize(
-    ("times", "words"),
+    ("times", "text"),
     [
         ((10.0,), "1 iteration without profiling, 10.00 ms: too few"),
         ((10.0, 10.0), "All 2 iterations without profiling took 10.00 ms"),
     ],
 )
-def test_iterations_that_do_not_differ_are_told_in_words(times, words):
-    html = page(None, row_of(clean(*times)))
-    assert words in html
+def test_equal_iterations_are_described_in_text(times, text):
+    html = render_page(None, make_row(clean_pass(*times)))
+    assert text in html
     assert "<svg" not in html
 
 
-def test_numbers_in_the_drawing_do_not_follow_the_readers_language():
-    row = row_of(clean(*CLEAN_MS))
+def test_coordinates_of_the_drawing_are_not_localized():
+    row = make_row(clean_pass(*CLEAN_MS))
     with translation.override("zh-hans"):
-        html = page(data_of(*FIVE), row)
+        html = render_page(data_of(*FIVE), row)
     assert "每个算子有 5 个样本" in html
     drawing = html.split('class="histogram__plot"')[1].split("</svg>")[0]
     assert re.search(r'x="\d+\.\d+"', drawing)
     assert not re.search(r'x="\d+,\d+"', drawing)
 
 
-def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
+def test_files_left_out_are_listed_with_escaped_reasons():
     left_out = (
         LeftOut("profile.json", "not_json", "The <b>file</b> is not JSON."),
         LeftOut("profile-7.json", "too_heavy", "Reading it takes more than 9 MiB of memory."),
     )
-    html = page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
+    html = render_page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
     assert "2 files could not be used" in html
     assert "It cannot be read." in html
     assert "more memory or time than this site allows" in html
@@ -162,7 +162,7 @@ def test_what_was_not_merged_is_named_with_the_reason_and_never_as_markup():
 
 
 class _Explanations(HTMLParser):
-    """Collects the buttons of explanations and the texts that they open."""
+    """Collects the buttons of explanations and the popovers that they open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,33 +181,26 @@ class _Explanations(HTMLParser):
             self.texts[values["id"]] = tag
 
 
-def test_each_figure_has_an_explanation_that_opens_without_a_script():
-    row = row_of(clean(*CLEAN_MS), profiled_pass(2, 11.0, 12.0, profile="profile-1.json"))
+def test_each_figure_has_an_explanation_in_a_popover():
+    row = make_row(clean_pass(*CLEAN_MS), profiled_pass(2, 11.0, 12.0, profile="profile-1.json"))
     explanations = _Explanations()
-    explanations.feed(page(data_of(*FIVE), row))
+    explanations.feed(render_page(data_of(*FIVE), row))
     assert len(explanations.targets) >= 11
     assert set(explanations.targets) == set(explanations.texts)
     assert len(explanations.ids) == len(set(explanations.ids))
-    for key in (
-        "passes",
-        "device_total",
-        "coverage",
-        "outside",
-        "overhead",
-        "unstable",
-        "latency_p99",
-    ):
+    keys = ("passes", "device_total", "coverage", "outside", "overhead", "unstable", "latency_p99")
+    for key in keys:
         assert any(target.endswith(f"-{key}") for target in explanations.targets), key
 
 
 @pytest.mark.parametrize("key", EXPLANATIONS)
-def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_languages(key):
-    about = EXPLANATIONS[key]
-    english = [str(text) for text in (about.what, about.unit)]
+def test_explanations_have_text_and_unit_in_both_languages(key):
+    explanation = EXPLANATIONS[key]
+    english = [str(text) for text in (explanation.what, explanation.unit)]
     assert all(english)
     with translation.override("zh-hans"):
-        for word in english:
-            assert re.search("[\u4e00-\u9fff]", translation.gettext(word))
+        for text in english:
+            assert re.search("[\u4e00-\u9fff]", translation.gettext(text))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +214,7 @@ def test_an_explanation_tells_what_it_is_its_unit_and_its_formula_in_both_langua
         ("byte/s", "bytes per second"),
     ],
 )
-def test_the_help_of_a_column_says_the_unit_of_its_heading(note, unit):
+def test_the_help_of_a_column_has_the_unit_of_its_heading(note, unit):
     columns = [
         column
         for statistics in (True, False)

@@ -26,7 +26,7 @@ from profiles.tables.request import duration_s, read_request
         ("١ms", None),
     ],
 )
-def test_times_are_read_with_their_units(text, seconds):
+def test_durations_are_parsed_with_units(text, seconds):
     assert duration_s(text) == (seconds if seconds is None else pytest.approx(seconds))
 
 
@@ -43,11 +43,11 @@ def test_times_are_read_with_their_units(text, seconds):
         "?order=name&up=1&side=host&pass=2&cols=op%2Ctime%2Cflops&page=3",
     ],
 )
-def test_an_address_asks_for_the_same_again(address):
+def test_an_address_round_trips(address):
     assert read_request(QueryDict(address[1:]), passes=5).address() == address
 
 
-def test_what_a_form_sends_as_usual_leaves_no_trace_in_the_address():
+def test_default_values_of_the_form_are_not_in_the_address():
     columns = "".join(
         f"&col={key}" for key in ("op", "time", "cum", "flo", "flops", "mem", "bw", "in", "out")
     )
@@ -55,7 +55,7 @@ def test_what_a_form_sends_as_usual_leaves_no_trace_in_the_address():
     assert read_request(sent).address() == ""
 
 
-def test_what_makes_no_sense_is_told_and_left_out():
+def test_invalid_values_are_reported_and_ignored():
     request = read_request(QueryDict("name=conv(&min=soon&max=1ms&rows=many"))
     assert set(request.problems) == {"name", "min", "rows"}
     assert (request.query.name, request.query.min_s, request.top) == ("", None, 0)
@@ -77,25 +77,25 @@ def test_what_makes_no_sense_is_told_and_left_out():
         ("rows=0", "rows"),
     ],
 )
-def test_a_word_that_means_nothing_is_told(sent, name):
+def test_an_unknown_choice_is_reported(sent, name):
     request = read_request(QueryDict(sent), passes=5)
     assert set(request.problems) == {name}
     assert request.address() == ""
 
 
 @pytest.mark.parametrize("text", ["conv(blocks", "a[0", "x(a b)[", "名(\n"])
-def test_text_that_is_no_pattern_can_be_looked_for_as_it_is(text):
+def test_an_invalid_pattern_offers_a_text_search(text):
     request = read_request(QueryDict(urlencode({"name": text})))
     assert request.problems["name"].count("cannot be used") == 1
     typed, address = request.literal
-    again = read_request(QueryDict(address[1:]))
+    second = read_request(QueryDict(address[1:]))
     assert typed == text
-    assert again.problems == {}
-    assert (again.query.name, again.query.text) == ("", text.strip())
+    assert second.problems == {}
+    assert (second.query.name, second.query.text) == ("", text.strip())
 
 
 @pytest.mark.parametrize("text", ["%", "a[0", "(?i)x", "\\", "x" * 10_000, "名\x00"])
-def test_any_text_is_looked_for_as_it_is(text):
+def test_any_text_can_be_searched(text):
     request = read_request(QueryDict(urlencode({"text": text})))
     assert request.problems == {}
     assert request.query.text == text[:500]
@@ -103,10 +103,10 @@ def test_any_text_is_looked_for_as_it_is(text):
 
 
 @pytest.mark.parametrize("sent", ["order=cv", "order=p90", "agg=sum&order=name", "order=evil"])
-def test_an_order_that_the_rows_do_not_have_is_that_by_time(sent):
+def test_an_unavailable_order_falls_back_to_time(sent):
     assert read_request(QueryDict(sent), passes=1).order == "time"
 
 
-def test_a_pass_that_does_not_exist_is_the_median():
+def test_an_unknown_pass_falls_back_to_the_median():
     assert read_request(QueryDict("pass=6"), passes=5).pass_number == 0
     assert read_request(QueryDict("pass=1"), passes=1).pass_number == 0
