@@ -1,4 +1,4 @@
-"""Real profiles for the tests of advice, the expected values of their rows, and the findings.
+"""Real profiles for the tests of advice, their expected rows, and their findings.
 
 The small profiles in `advice_profiles` were recorded with load_and_run of MegEngine 1.13.0, with
 2 warm-ups and 3 iterations on an x86 processor, of models made by `trace(...).dump`:

@@ -23,20 +23,20 @@ def profile_of(name: str) -> dict[str, Any]:
     return json.loads(good_profile(name))
 
 
-def relabel(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+def relabel(profile: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """Return the profile as if it came from another dump of the same model.
 
     All ids, the numbers in names and the order of operators in the file differ.
     """
     graph, times = profile["graph_exec"], profile["profiler"]
     ids = [*graph["operator"], *graph["var"]]
-    numbers = chance.sample(range(10_000, 99_999), len(ids))
+    numbers = rng.sample(range(10_000, 99_999), len(ids))
     new = {old: str(number) for old, number in zip(ids, numbers, strict=True)}
 
     def name(text: str) -> str:
         # numbers in names of modules are part of the name and stay
         return _NUMBER.sub(
-            lambda m: f"[{new.get(m[1], chance.randrange(10**6))}]" if "(" in text else m[0], text
+            lambda m: f"[{new.get(m[1], rng.randrange(10**6))}]" if "(" in text else m[0], text
         )
 
     operators = {
@@ -56,8 +56,8 @@ def relabel(profile: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     return {
         "graph_exec": {
             **graph,
-            "operator": shuffle_entries(operators, chance),
-            "var": shuffle_entries(variables, chance),
+            "operator": shuffle_entries(operators, rng),
+            "var": shuffle_entries(variables, rng),
             "comp_seq": [new[key] for key in graph["comp_seq"]],
             "mem_chunk": {},
         },

@@ -1,13 +1,12 @@
 """Columns and graphs of real profiles and of small profiles made by hand."""
 
-import json
 from typing import Any
 
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.graph import ExecutedGraph
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
-from profiles.tests.make import make_profile
+from profiles.tests.make import make_profile, to_json
 from testdata import compiled_profile, good_profile
 
 NODE = 'CompNode("gpu0:0" from "gpu0:0")'
@@ -25,7 +24,7 @@ def read_good(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
 
 
 def read_compiled(name: str) -> tuple[ExecutedGraph, ProfileColumns]:
-    """Return those of a profile with a memory plan, which a compiled load_and_run wrote."""
+    """Return those of a profile that a compiled load_and_run wrote, with a memory plan."""
     return read(compiled_profile(name))
 
 
@@ -39,7 +38,7 @@ def read_times(
     )
     for key, name in (types or {}).items():
         profile["graph_exec"]["operator"][key]["type"] = name
-    return read(json.dumps(profile).encode())
+    return read(to_json(profile))
 
 
 def _lane(name: str, times: tuple[Any, Any, Any]) -> dict[str, Any]:

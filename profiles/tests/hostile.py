@@ -72,8 +72,8 @@ def set_times(
 
     def change(profile: Profile) -> None:
         for side in sides:
-            for place, lanes in enumerate(profile["profiler"][side].values()):
-                for lane in lanes.values() if place % every == 0 else ():
+            for index, lanes in enumerate(profile["profiler"][side].values()):
+                for lane in lanes.values() if index % every == 0 else ():
                     for key, value in values.items():
                         lane[key] = value(lane[key]) if callable(value) else value
 
@@ -91,9 +91,9 @@ def set_entries(part: str, section: str, **values: Any) -> Change:
     """Replace fields in each entry of a section; a function gets the number of the entry."""
 
     def change(profile: Profile) -> None:
-        for place, entry in enumerate(profile[part][section].values()):
+        for index, entry in enumerate(profile[part][section].values()):
             for key, value in values.items():
-                entry[key] = value(place) if callable(value) else value
+                entry[key] = value(index) if callable(value) else value
 
     return change
 
@@ -123,37 +123,37 @@ def set_plans(**values: Any) -> Change:
     return change
 
 
-def hostile_name(place: int) -> str:
-    return NAMES[place % len(NAMES)]
+def hostile_name(index: int) -> str:
+    return NAMES[index % len(NAMES)]
 
 
 def set_hostile_names(profile: Profile) -> None:
     """Replace every text that a page could show, except dtypes and ids."""
     graph, profiler = profile["graph_exec"], profile["profiler"]
-    for place, operator in enumerate(graph["operator"].values()):
-        operator["name"], operator["type"] = hostile_name(place), hostile_name(place + 1)
-    for place, variable in enumerate(graph["var"].values()):
-        variable["name"] = hostile_name(place)
-        variable["comp_node"] = hostile_name(place % 3)
-        variable["flag"] = [hostile_name(place)]
+    for index, operator in enumerate(graph["operator"].values()):
+        operator["name"], operator["type"] = hostile_name(index), hostile_name(index + 1)
+    for index, variable in enumerate(graph["var"].values()):
+        variable["name"] = hostile_name(index)
+        variable["comp_node"] = hostile_name(index % 3)
+        variable["flag"] = [hostile_name(index)]
         if variable["mem_plan"]:
-            variable["mem_plan"]["layout"]["dtype"] = hostile_name(place)
-    for place, footprint in enumerate(profiler["opr_footprint"].values()):
+            variable["mem_plan"]["layout"]["dtype"] = hostile_name(index)
+    for index, footprint in enumerate(profiler["opr_footprint"].values()):
         footprint["param"] = {
-            hostile_name(place): hostile_name(place + 2),
-            "mode": {"deep": [hostile_name(place)]},
+            hostile_name(index): hostile_name(index + 2),
+            "mode": {"deep": [hostile_name(index)]},
         }
     for side in ("device", "host"):
-        for place, (key, lanes) in enumerate(profiler[side].items()):
-            profiler[side][key] = {hostile_name(place % 5): lane for lane in lanes.values()}
+        for index, (key, lanes) in enumerate(profiler[side].items()):
+            profiler[side][key] = {hostile_name(index % 5): lane for lane in lanes.values()}
 
 
 def set_different_nodes(profile: Profile) -> None:
     """Let each operator run on a comp node of its own that no variable has."""
-    for place, (key, lanes) in enumerate(profile["profiler"]["device"].items()):
+    for index, (key, lanes) in enumerate(profile["profiler"]["device"].items()):
         lane = next(iter(lanes.values()))
         profile["profiler"]["device"][key] = {
-            f'CompNode("gpu{place}:{n}" from "gpux:{n}")': lane for n in range(place % 4)
+            f'CompNode("gpu{index}:{n}" from "gpux:{n}")': lane for n in range(index % 4)
         }
 
 
@@ -166,8 +166,8 @@ def add_many_nodes(profile: Profile) -> None:
 def add_cycle(profile: Profile) -> None:
     """Let each operator read the output of the next one, and the last that of the first."""
     entries = list(profile["graph_exec"]["operator"].values())
-    for place, entry in enumerate(entries):
-        entry["input"] = entries[(place + 1) % len(entries)]["output"]
+    for index, entry in enumerate(entries):
+        entry["input"] = entries[(index + 1) % len(entries)]["output"]
 
 
 def add_self_loops(profile: Profile) -> None:
@@ -210,7 +210,7 @@ def keep_only(*sections: str) -> Change:
 def set_hostile_keys(profile: Profile) -> None:
     """Replace the ids by which sections refer to each other by hostile names."""
     graph = profile["graph_exec"]
-    keys = {key: f"{hostile_name(place)} {place}" for place, key in enumerate(graph["operator"])}
+    keys = {key: f"{hostile_name(index)} {index}" for index, key in enumerate(graph["operator"])}
     graph["operator"] = {keys[key]: operator for key, operator in graph["operator"].items()}
     graph["comp_seq"] = [keys[key] for key in graph["comp_seq"]]
     for section in ("device", "host", "opr_footprint"):

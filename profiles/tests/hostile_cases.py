@@ -83,11 +83,11 @@ def all_cases() -> dict[str, bytes]:
 
 def _missing() -> Iterator[tuple[str, bytes]]:
     for part, section in SECTIONS:
-        place = f"{part}.{section}"
-        yield f"no {place}", damage(hostile.remove_section(part, section))
+        name = f"{part}.{section}"
+        yield f"no {name}", damage(hostile.remove_section(part, section))
         for value in (None, [], {}, "text", {"72": None}):
             data = damage(hostile.set_section(part, section, value))
-            yield f"{place} = {json.dumps(value)}", data
+            yield f"{name} = {json.dumps(value)}", data
 
 
 def _time_cases() -> dict[str, bytes]:

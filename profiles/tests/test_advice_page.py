@@ -121,7 +121,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
 def test_the_page_lists_advice_with_links_to_operators(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
 
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").content.decode()
+    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
 
     assert 'id="advice-unfused_batch_norm"' in page
     assert 'href="?op=90" data-row="90"' in page
@@ -133,7 +133,7 @@ def test_the_page_lists_advice_with_links_to_operators(client, alice):
 def test_the_page_without_advice_says_how_many_rules_were_checked(client, alice):
     upload = make_import(alice, good_profile("tiny"))
 
-    page = client.get(f"/profiles/{upload.profile.pk}/").content.decode()
+    page = client.get(f"/profiles/{upload.profile.pk}/").text
 
     assert 'id="advice-none"' in page
     assert "rules were checked" in page

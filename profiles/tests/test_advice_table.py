@@ -107,7 +107,7 @@ def test_every_rule_fires_on_a_recorded_profile_or_has_its_own_test():
         "outside_operators",
         "slow_profiling",
         "single_sample",
-        # no recorded profile has one: see test_advice_trust
+        # no recorded profile has one: see test_advice_reliability
         "spike",
         # for traces only: see test_advice_traces
         "waiting",

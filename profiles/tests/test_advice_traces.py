@@ -77,7 +77,7 @@ def test_checked_rules_depend_on_the_kind_of_profile(client, alice):
     assert not {rule.name for rule in RULES if rule.traced} & GRAPH_RULES
 
 
-def test_waits_give_no_advice_without_times(client, alice):
+def test_waits_give_no_advice_without_times():
     data = data_of(good_profile("no_op"))
     result = advise(data, RunFacts(of_trace=True, waits=Waits(3, 0.9)))
     assert "waiting" not in {finding.rule for finding in result.findings}

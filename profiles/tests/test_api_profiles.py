@@ -173,7 +173,7 @@ def test_a_comparison_has_pages_of_rows_totals_and_a_waterfall(alice, upload):
     device = next(total for total in comparison["totals"] if total["key"] == "device")
     assert device["others"][0]["difference_s"] == pytest.approx(0.003)
     assert comparison["waterfall"][-1]["to_s"] == pytest.approx(0.041)
-    csv = client.get(f"{ROOT}compare/export/csv/?{pair}&rows=all").content.decode()
+    csv = client.get(f"{ROOT}compare/export/csv/?{pair}&rows=all").text
     assert csv.startswith("row,operator,type")
 
 

@@ -21,9 +21,9 @@ MODEL, COPIES = "resnet18_planned", "waiting_copies"
 def second_pass(name):
     """Return another pass of a recorded profile, in which each operator takes a little longer."""
     profile = json.loads(recorded_profile(name))
-    for place, nodes in enumerate(profile["profiler"]["device"].values()):
+    for index, nodes in enumerate(profile["profiler"]["device"].values()):
         for times in nodes.values():
-            times["end"] += place * 1e-6
+            times["end"] += index * 1e-6
     return to_json(profile)
 
 
@@ -104,7 +104,7 @@ def test_operators_of_the_api_have_the_times_of_the_file(alice):
 def test_the_page_and_the_api_have_the_same_operators(alice, query):
     profile = make_import(alice, recorded_profile(MODEL), second_pass(MODEL)).profile
     client = caller(alice)
-    page = client.get(f"/profiles/{profile.pk}/operators/{query}").content.decode()
+    page = client.get(f"/profiles/{profile.pk}/operators/{query}").text
     on_page = re.findall(
         r'data-row="(\d+)".*?operators__time[^>]*>([^<]*)<br><span[^>]*>([^<]*)<', page
     )
@@ -118,7 +118,7 @@ def test_the_page_and_the_api_have_the_same_operators(alice, query):
 def test_the_page_and_the_api_have_the_same_groups(alice, query):
     profile = make_import(alice, recorded_profile(MODEL)).profile
     client = caller(alice)
-    page = client.get(f"/profiles/{profile.pk}/operators/{query}").content.decode()
+    page = client.get(f"/profiles/{profile.pk}/operators/{query}").text
     on_page = re.findall(
         r'class="operators__name"[^>]*>(?:<bdi>)?([^<]*)</bdi>.*?× (\d+)<.*?'
         r"operators__time[^>]*>([^<]*)<",

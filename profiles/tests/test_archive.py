@@ -66,10 +66,10 @@ def test_texts_with_nul_and_unicode_are_restored_exactly() -> None:
 def test_a_damaged_file_raises_a_documented_error() -> None:
     """A changed byte in the metadata raises one of `DAMAGE`, which fuzzing has shown."""
     data = save({"a": np.arange(3), "b": np.array([b"x"])})
-    for place in range(len(data)):
+    for position in range(len(data)):
         for change in (1, 2, 32, 255):
             changed = bytearray(data)
-            changed[place] ^= change
+            changed[position] ^= change
             with (
                 contextlib.suppress(*DAMAGE),
                 np.load(io.BytesIO(changed), allow_pickle=False) as file,

@@ -91,7 +91,7 @@ def test_files_of_earlier_attempts_stay_on_the_page(client):
     second = task.attempts.filter(number=2).first() or assign_attempt(task, slot=0)
     finish(second, offer("log.txt", 2), offer("algo_cache.bin", 3))
     client.force_login(first.task.owner)
-    page = client.get(f"/tasks/{first.task_id}/").content.decode()
+    page = client.get(f"/tasks/{first.task_id}/").text
     for number, name in ((1, "log.txt"), (2, "log.txt"), (2, "algo_cache.bin")):
         address = f"/tasks/{first.task_id}/attempts/{number}/artifacts/{name}"
         assert address in page

@@ -15,7 +15,7 @@ from tasks.models import Attempt, Task, artifact_key
 from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
 
 RESNET = good_profile("resnet18")
@@ -45,7 +45,7 @@ def test_the_page_and_the_text_show_the_largest_operator_of_a_built_profile(clie
     assert artifact_key(str(attempt.pk), "profile.json") in download["Location"]
 
 
-def test_a_second_build_changes_nothing(storage):
+def test_a_second_build_changes_nothing():
     attempt = finished_attempt(RESNET)
     events = build(attempt).events.count()
     build(attempt)
@@ -53,37 +53,37 @@ def test_a_second_build_changes_nothing(storage):
 
 
 @pytest.mark.parametrize("bad", ["truncated_last_byte", "not_json", "deep", "no_profiler", "list"])
-def test_an_unreadable_profile_fails_the_task_with_the_reason(storage, bad):
+def test_an_unreadable_profile_fails_the_task_with_the_reason(bad):
     task = build(finished_attempt(bad_profile(bad)))
     assert (task.status, task.reason) == ("failed", "profile_unreadable")
     assert task.detail
     assert not Profile.objects.exists()
 
 
-def test_a_missing_profile_fails_the_task(storage):
+def test_a_missing_profile_fails_the_task():
     task = build(finished_attempt(None))
     assert (task.status, task.reason) == ("failed", "profile_missing")
 
 
 @pytest.mark.parametrize("count", ["99999999999999999999", "9" * 5000])
-def test_a_huge_number_of_iterations_in_the_log_does_not_fail_the_task(storage, count):
+def test_a_huge_number_of_iterations_in_the_log_does_not_fail_the_task(count):
     attempt = finished_attempt(RESNET, log=LOG.replace("0/10", f"0/{count}"))
     assert build(attempt).status == "succeeded"
 
 
-def test_an_unexpected_exception_fails_the_task(storage, monkeypatch):
+def test_an_unexpected_exception_fails_the_task(monkeypatch):
     attempt = finished_attempt(RESNET)
     monkeypatch.setattr("profiles.ingest.results.derive", lambda files: 1 / 0)
     task = build(attempt)
     assert (task.status, task.reason) == ("failed", "profile_unreadable")
 
 
-def test_a_profile_over_the_size_limit_has_its_own_reason(storage, settings):
+def test_a_profile_over_the_size_limit_has_its_own_reason(settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 1000
     assert build(finished_attempt(RESNET)).reason == "profile_too_large"
 
 
-def test_the_task_waits_for_unreachable_storage(storage, settings):
+def test_the_task_waits_for_unreachable_storage(settings):
     attempt = finished_attempt(RESNET)
     address = settings.S3_ENDPOINT_URL
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
@@ -118,12 +118,12 @@ def test_a_run_with_times_has_no_note_about_the_clock(client, alice):
     assert "below-clock" not in client.get(f"/tasks/{task.pk}/result/").text
 
 
-def test_a_run_on_opencl_without_times_fails_with_the_function_to_call(storage):
+def test_a_run_on_opencl_without_times_fails_with_the_function_to_call():
     task = build(finished_attempt(bad_profile("time_all_zero_opencl")))
     assert (task.status, task.reason) == ("failed", "nothing_timed")
     assert "enable_opencl_profile" in task.detail
 
 
-def test_a_log_in_an_unknown_format_gives_no_iteration_time(storage):
+def test_a_log_in_an_unknown_format_gives_no_iteration_time():
     build(finished_attempt(RESNET, log="unknown format\n"))
     assert Profile.objects.get().mean_ms is None

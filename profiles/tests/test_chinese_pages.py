@@ -63,7 +63,7 @@ def alice(alice, client):
 
 def chinese_texts(client, address: str) -> list[str]:
     response = client.get(address)
-    html = response.content.decode()
+    html = response.text
     assert response.status_code == 200, (address, html)
     return [text for text in Sentences(html).texts if re.search(HAN, text)]
 
@@ -90,7 +90,7 @@ def test_results_comparisons_and_reports_have_full_width_punctuation(client, ali
 
 
 def test_every_exported_field_has_a_chinese_description(client, alice):
-    html = client.get("/profiles/exports/").content.decode()
+    html = client.get("/profiles/exports/").text
     descriptions = [text for text in re.findall("<td>(.*?)</td>", html) if text]
     assert len(descriptions) == len(FIELDS) + len(SOURCE_FIELDS)
     assert [text for text in descriptions if not re.search(HAN, text)] == [

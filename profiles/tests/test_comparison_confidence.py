@@ -57,8 +57,8 @@ def test_benjamini_hochberg_equals_scipy_and_skips_untested_rows():
 
 @pytest.mark.parametrize("n", [4, 5, 8, 20])
 def test_the_shift_interval_has_its_nominal_coverage(n):
-    chance = np.random.default_rng(n)
-    a, b = chance.normal(size=(n, 3000)), chance.normal(0.7, size=(n, 3000))
+    rng = np.random.default_rng(n)
+    a, b = rng.normal(size=(n, 3000)), rng.normal(0.7, size=(n, 3000))
     middle, low, high = shift_interval(a, b)
     coverage = ((low <= 0.7) & (high >= 0.7)).mean()
     assert 0.935 <= coverage <= 0.99
@@ -66,8 +66,8 @@ def test_the_shift_interval_has_its_nominal_coverage(n):
 
 
 def test_intervals_of_ratios_stay_above_minus_100_percent():
-    chance = np.random.default_rng(4)
-    base, other = (np.exp(chance.normal(0, 3, size=(5, 500))) * 1e-6 for _ in range(2))
+    rng = np.random.default_rng(4)
+    base, other = (np.exp(rng.normal(0, 3, size=(5, 500))) * 1e-6 for _ in range(2))
     base[0] *= 1e4  # a spike in one pass
     result = rows(base, other)
     assert (result.low > -1).all()
@@ -79,17 +79,17 @@ def test_intervals_of_ratios_stay_above_minus_100_percent():
 
 
 def test_the_verdict_is_none_if_and_only_if_the_interval_contains_zero():
-    chance = np.random.default_rng(8)
+    rng = np.random.default_rng(8)
     for _ in range(200):
-        base, other = chance.lognormal(0, 0.03, 5), chance.lognormal(0.03, 0.03, 5)
+        base, other = rng.lognormal(0, 0.03, 5), rng.lognormal(0.03, 0.03, 5)
         result = total(base, other)
         contains_zero = result.low[0] <= 0 <= result.high[0]
         assert (verdicts(result) == ["none"]) == bool(contains_zero)
 
 
 def test_the_interval_contains_the_displayed_ratio():
-    chance = np.random.default_rng(9)
-    base, other = chance.exponential(size=(5, 200)), chance.exponential(size=(5, 200))
+    rng = np.random.default_rng(9)
+    base, other = rng.exponential(size=(5, 200)), rng.exponential(size=(5, 200))
     result = rows(base, other)
     changes = np.median(other, axis=0) / np.median(base, axis=0) - 1
     assert ((result.low <= changes + 1e-12) & (changes - 1e-12 <= result.high)).all()
@@ -160,8 +160,8 @@ def test_invalid_times_are_ignored_and_zero_is_half_a_clock_tick():
 
 
 def test_one_changed_operator_among_a_hundred_gets_a_verdict():
-    chance = np.random.default_rng(5)
-    base, other = (chance.lognormal(0, 0.08, size=(5, 100)) * 1e-3 for _ in range(2))
+    rng = np.random.default_rng(5)
+    base, other = (rng.lognormal(0, 0.08, size=(5, 100)) * 1e-3 for _ in range(2))
     other[:, 7] *= 2
     words = verdicts(rows(base, other))
     assert words[7] == "slower"
@@ -169,8 +169,8 @@ def test_one_changed_operator_among_a_hundred_gets_a_verdict():
 
 
 def test_operators_that_change_by_different_factors_get_verdicts():
-    chance = np.random.default_rng(6)
-    base, other = (chance.lognormal(0, 0.05, size=(5, 60)) * 1e-3 for _ in range(2))
+    rng = np.random.default_rng(6)
+    base, other = (rng.lognormal(0, 0.05, size=(5, 60)) * 1e-3 for _ in range(2))
     factors = np.linspace(0.2, 0.8, 40)
     other[:, :40] *= factors
     words = verdicts(rows(base, other))
@@ -182,18 +182,18 @@ class SimulatedDevice:
     """Simulates runs: passes scatter, a whole run is biased, and single operators have spikes."""
 
     def __init__(self, seed: int, *, run_sd: float, pass_sd: float, operators: int = 80) -> None:
-        self.chance = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         self.run_sd, self.pass_sd = run_sd, pass_sd
-        self.times_s = self.chance.lognormal(-9, 1.2, operators)
+        self.times_s = self.rng.lognormal(-9, 1.2, operators)
         #: relative scatter of each operator; short operators scatter more
         self.scatter = 0.05 + 0.3 / np.sqrt(self.times_s / self.times_s.min())
 
     def run(self, factor: float = 1.0) -> np.ndarray:
         """Return the times of a run, s; shape (5, operators)."""
-        n, chance = len(self.times_s), self.chance
-        bias = chance.normal(0, self.run_sd) + chance.normal(0, self.run_sd, n)
-        passes = chance.normal(0, self.pass_sd, (5, 1)) + chance.normal(0, self.scatter, (5, n))
-        spikes = (chance.random((5, n)) < 0.01) * chance.exponential(0.5, (5, n))
+        n, rng = len(self.times_s), self.rng
+        bias = rng.normal(0, self.run_sd) + rng.normal(0, self.run_sd, n)
+        passes = rng.normal(0, self.pass_sd, (5, 1)) + rng.normal(0, self.scatter, (5, n))
+        spikes = (rng.random((5, n)) < 0.01) * rng.exponential(0.5, (5, n))
         times_s = factor * self.times_s * np.exp(bias + passes + spikes)
         return np.round(times_s * 1e6) / 1e6  # the clock has a resolution of 1 us
 

@@ -40,7 +40,7 @@ def task_profile(alice) -> Profile:
 def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
     response = client.get(f"/profiles/{profile.pk}/export/csv/{query}")
     assert response.status_code == 200
-    return list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
+    return list(csv.DictReader(io.StringIO(response.text, newline="")))
 
 
 def test_exports_of_an_imported_profile_use_the_names_of_its_files(client, alice):
@@ -49,7 +49,7 @@ def test_exports_of_an_imported_profile_use_the_names_of_its_files(client, alice
     exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
     assert exported["passes"] == ["p0.json", "p1.json"]
     assert [entry["name"] for entry in exported["left_out"]] == ["p2.json"]
-    report = client.get(f"/profiles/{profile.pk}/export/report/").content.decode()
+    report = client.get(f"/profiles/{profile.pk}/export/report/").text
     assert "<bdi>p2.json</bdi>" in report
     assert "profile-3.json" not in report
 
@@ -89,7 +89,7 @@ def test_csv_has_the_rows_of_the_query(client, imported):
     assert len(rows_of(client, imported, "?op=3&cols=op,time&page=2")) == len(data.columns)
 
 
-def test_an_export_of_one_pass_has_its_times(client, alice, testdata):
+def test_an_export_of_one_pass_has_its_times(client, alice):
     first, second = good_profile("resnet18"), another_pass(good_profile("resnet18"), 1)
     profile = make_import(alice, first, second).profile
     data = profile_data(profile)
@@ -195,14 +195,14 @@ def test_the_original_is_the_uploaded_file(client, imported, task_profile):
 
 
 def test_the_report_of_a_task_has_device_files_and_advice(client, task_profile):
-    text = client.get(f"/profiles/{task_profile.pk}/export/report/").content.decode()
+    text = client.get(f"/profiles/{task_profile.pk}/export/report/").text
     task = task_profile.attempt.task
     for fact in (task.worker.name, "1.13.0", "net.mge", "What to do next", f"#{task.pk}"):
         assert fact in text
 
 
 def test_every_link_of_the_export_menu_works(client, task_profile):
-    page = client.get(f"/tasks/{task_profile.attempt.task_id}/result/").content.decode()
+    page = client.get(f"/tasks/{task_profile.attempt.task_id}/result/").text
     menu = re.search(r'<details[^>]*id="export".*?</details>', page, re.DOTALL)[0]
     links = re.findall(r'href="([^"]+)"', menu)
     assert len(links) == len(FORMATS) + 2
@@ -237,7 +237,7 @@ def test_the_command_exports_files_and_tasks(task_profile, tmp_path):
         ("--all --format report", "csv, json, parquet", 2),
     ],
 )
-def test_the_command_refuses_invalid_arguments(testdata, tmp_path, arguments, message, code):
+def test_the_command_refuses_invalid_arguments(tmp_path, arguments, message, code):
     command_line = arguments.format(
         bad=DATA / "bad/profiles/not_json.json", good=DATA / "profiles/tiny.json"
     )

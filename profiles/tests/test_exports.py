@@ -33,12 +33,12 @@ NAMES = ("resnet18", "bert_tiny", "train_mlp", "hostile_names", "no_op", "dynami
 
 
 @pytest.fixture(params=NAMES)
-def data(request, testdata) -> ProfileData:
+def data(request) -> ProfileData:
     return data_of(good_profile(request.param))
 
 
 @pytest.fixture
-def passes(testdata) -> ProfileData:
+def passes() -> ProfileData:
     content = good_profile("resnet18")
     return data_of(content, scale_times(content, 0.5), scale_times(content, 0.8))
 
@@ -141,12 +141,12 @@ def test_nan_and_infinity_are_null_in_json_and_text_in_csv():
     assert operators[2]["flops_per_s"] is None
 
 
-def test_negative_numbers_are_not_escaped_in_csv(testdata):
+def test_negative_numbers_are_not_escaped_in_csv():
     lines = csv_of(data_of(bad_profile("time_negative")))
     assert any(float(line["device_time_s"]) < 0 for line in lines)
 
 
-def test_csv_and_json_have_the_groups_of_the_query(testdata):
+def test_csv_and_json_have_the_groups_of_the_query():
     data = data_of(good_profile("resnet18"))
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
     lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups, META).decode(), newline="")))
@@ -237,7 +237,7 @@ def test_wait_and_computation_are_slices_inside_their_operator():
 
 
 @pytest.mark.parametrize("bad", ["time_negative", "time_nan_literal", "time_1e400"])
-def test_invalid_intervals_are_omitted_from_the_trace_and_counted(testdata, bad):
+def test_invalid_intervals_are_omitted_from_the_trace_and_counted(bad):
     data = data_of(bad_profile(bad))
     trace = json.loads(to_trace(data, META))
     omitted = int(trace["otherData"]["left_out_intervals"])
@@ -283,7 +283,7 @@ def test_the_report_loads_nothing_from_the_network(data):
     assert "http" not in re.sub(r'http-equiv="Content-Security-Policy"', "", text)
 
 
-def test_the_policy_of_the_report_allows_only_its_script(testdata):
+def test_the_policy_of_the_report_allows_only_its_script():
     text = report_html(data_of(good_profile("tiny")), META)
     policy = re.search(r'content="(default-src[^"]*)"', text)[1]
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
@@ -304,7 +304,7 @@ def test_the_report_shows_hostile_names_as_text():
     assert "&lt;b&gt;!&lt;/b&gt;" in text
 
 
-def test_the_report_shows_unstable_and_omitted_passes(testdata):
+def test_the_report_shows_unstable_and_omitted_passes():
     content = good_profile("resnet18")
     data = data_of(content, scale_times(content, 0.5), good_profile("tiny"))
     text = report_html(data, META)
@@ -313,7 +313,7 @@ def test_the_report_shows_unstable_and_omitted_passes(testdata):
     assert "unstable" in text
 
 
-def test_the_command_selects_the_format_by_the_extension(testdata, tmp_path):
+def test_the_command_selects_the_format_by_the_extension(tmp_path):
     passes = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_fbs1")]
     for name, content in (
         ("a.trace.json", "traceEvents"), ("a.json", "operators"),
@@ -323,7 +323,7 @@ def test_the_command_selects_the_format_by_the_extension(testdata, tmp_path):
         assert content in (tmp_path / name).read_text(), name
 
 
-def test_the_report_is_translated(testdata):
+def test_the_report_is_translated():
     with translation.override("zh-hans"):
         text = report_html(data_of(good_profile("tiny")), META)
     assert 'lang="zh-hans"' in text
@@ -335,12 +335,12 @@ def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(clien
     folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     names = ("profile.chrome_timeline.json", "profile.memory_flow.svg")
     upload = make_import(alice, *((folder / name).read_bytes() for name in names))
-    text = client.get(f"/profiles/{upload.profile.pk}/export/report/").content.decode()
+    text = client.get(f"/profiles/{upload.profile.pk}/export/report/").text
     page = PageTags()
     page.feed(text)
     assert (page.loads, page.open) == ([], [])
-    for place in ("phases", "lanes", "waits", "scopes"):
-        assert f'id="trace-{place}"' in text
+    for section in ("phases", "lanes", "waits", "scopes"):
+        assert f'id="trace-{section}"' in text
     assert "GradManager.backward" in text
     assert "fc1" in text.split('id="trace-scopes"')[1].split("</table>")[0]
     assert "Bytes that tensors hold over time" in text

@@ -7,9 +7,9 @@ import pytest
 from django.urls import reverse
 
 from profiles.formats.load_and_run.reader import parse
-from profiles.models import Profile
 from profiles.presenters.graph_view import model_form
 from profiles.tests.imports import make_import
+from profiles.tests.make import to_json
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from testdata import DATA, good_profile
@@ -19,11 +19,10 @@ from webprofile.storage import storage as object_store
 pytestmark = pytest.mark.django_db
 
 MODELS = DATA / "models"
-DOCUMENT = "api:profile-graph-netron"
 
 
-def address(what, profile):
-    return reverse(what, args=[profile.pk])
+def get_document(client, profile, query=None, **options):
+    return client.get(reverse("api:profile-graph-netron", args=[profile.pk]), query, **options)
 
 
 def store_model(profile, content):
@@ -38,47 +37,43 @@ def model_of(client, profile):
 
 def test_the_document_has_the_view_of_a_scope_or_operator(client, alice):
     profile = make_result(good_profile("deep_loop"), owner=alice)
-    whole = client.get(address(DOCUMENT, profile)).json()
-    scope = whole["view"]["nodes"][5][2]
-    inner = client.get(address(DOCUMENT, profile), {"scope": scope}).json()
-    assert inner["view"]["place"] == scope
-    of_row = client.get(address(DOCUMENT, profile), {"op": "2000"}).json()
-    rows = [row for _, row, _ in of_row["view"]["nodes"]]
-    assert 2000 in rows
+    view = get_document(client, profile).json()["view"]
+    scope = view["nodes"][5][2]
+    view = get_document(client, profile, {"scope": scope}).json()["view"]
+    assert view["place"] == scope
+    view = get_document(client, profile, {"op": "2000"}).json()["view"]
+    assert 2000 in [row for _, row, _ in view["nodes"]]
 
 
 def test_the_query_selects_colours_and_side(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
     query = {"colour": "flops", "side": "host"}
-    scale = client.get(address(DOCUMENT, profile), query).json()["view"]["scale"]
+    scale = get_document(client, profile, query).json()["view"]["scale"]
     assert scale["metric"] == "flops"
     assert scale["texts"][-1].endswith("FLOP/s")
     invalid = {"colour": "<script>", "side": "none", "scope": "\x00", "op": "-1"}
-    response = client.get(address(DOCUMENT, profile), invalid)
+    response = get_document(client, profile, invalid)
     assert (response.status_code, len(response.json()["errors"])) == (400, 4)
 
 
 def test_the_document_is_compressed_and_has_an_etag(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
-    compressed = {"Accept-Encoding": "gzip"}
-    first = client.get(address(DOCUMENT, profile), headers=compressed)
+    first = get_document(client, profile, headers={"Accept-Encoding": "gzip"})
     assert len(first.content) < len(gzip.decompress(first.content)) / 5
-    again = client.get(address(DOCUMENT, profile), headers={"If-None-Match": first["ETag"]})
+    again = get_document(client, profile, headers={"If-None-Match": first["ETag"]})
     assert again.status_code == 304
-    other = client.get(
-        address(DOCUMENT, profile), {"op": "3"}, headers={"If-None-Match": first["ETag"]}
-    )
+    other = get_document(client, profile, {"op": "3"}, headers={"If-None-Match": first["ETag"]})
     assert other.status_code == 200
 
 
 def test_an_operator_that_did_not_run_is_not_in_the_graph(client, alice):
     data = json.loads(good_profile("resnet18"))
     data["graph_exec"]["comp_seq"].remove("791")
-    profile = make_result(json.dumps(data).encode(), owner=alice)
-    document = client.get(address(DOCUMENT, profile)).json()
+    profile = make_result(to_json(data), owner=alice)
+    document = get_document(client, profile).json()
     assert all(not name.startswith("[791]") for name, _, _ in document["view"]["nodes"])
     row = parse(good_profile("resnet18")).ids.index("791")
-    response = client.get(address(DOCUMENT, profile), {"op": row})
+    response = get_document(client, profile, {"op": row})
     assert (response.status_code, response.json()["code"]) == (404, "operator_not_drawn")
 
 
@@ -93,7 +88,7 @@ def test_the_viewer_gets_a_storage_url_of_the_uploaded_model(client, alice):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ((MODELS / "tiny_fbs1.mge", 64), "FBS_V2"),
+        ((MODELS / "tiny_fbs1.mge").read_bytes(), "FBS_V2"),
         (b"mgb0001 and so on, for some bytes more", "very old"),
         (b"\x89PNG and so on, for some bytes more....", "packed, encrypted"),
     ],
@@ -102,7 +97,7 @@ def test_a_model_that_the_viewer_cannot_read_has_a_reason_and_no_url(
     client, alice, content, reason
 ):
     profile = make_result(good_profile("tiny"), owner=alice)
-    store_model(profile, content if isinstance(content, bytes) else content[0].read_bytes())
+    store_model(profile, content)
     model = model_of(client, profile)
     assert reason in model["reason"]
     assert "address" not in model
@@ -118,17 +113,16 @@ def test_a_model_that_is_too_large_or_removed_has_a_reason(client, alice, settin
 
 
 def test_an_imported_profile_has_a_graph(client, alice):
-    upload = make_import(alice, good_profile("tiny"))
-    profile = Profile.objects.get(upload=upload)
-    assert client.get(address(DOCUMENT, profile)).json()["view"]["operators"] > 0
+    profile = make_import(alice, good_profile("tiny")).profile
+    assert get_document(client, profile).json()["view"]["operators"] > 0
 
 
 def test_a_damaged_graph_keeps_its_operators_and_the_table(client, alice):
     data = json.loads(good_profile("resnet18"))
     for variable in data["graph_exec"]["var"].values():
         variable["static_infer_tags"] = 7
-    profile = make_result(json.dumps(data).encode(), owner=alice)
-    view = client.get(address(DOCUMENT, profile)).json()["view"]
+    profile = make_result(to_json(data), owner=alice)
+    view = get_document(client, profile).json()["view"]
     assert view["operators"] > 0
     assert view["problems"] == ["var"]
     page = client.get(reverse("tasks:result", args=[profile.attempt.task_id]))

@@ -10,6 +10,7 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph_json import empty_graph, parse_graph
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.formats.npz import pack
+from profiles.tests.make import to_json
 from testdata import DATA, bad_profile, good_profile
 
 PROFILES = sorted(path.stem for path in (DATA / "profiles").glob("*.json"))
@@ -36,7 +37,7 @@ def first(section):
 
 def parse_changed(profile):
     """Return the graph of a changed profile; its table is that of the unchanged resnet18."""
-    return parse_graph(json.dumps(profile).encode(), parse(good_profile("resnet18")))
+    return parse_graph(to_json(profile), parse(good_profile("resnet18")))
 
 
 def resnet18():
@@ -71,7 +72,7 @@ def read_at_once(data):
 def test_parse_whole_equals_parse_and_parse_graph(name, change):
     profile = json.loads(good_profile(name))
     change(profile)
-    data = json.dumps(profile).encode()
+    data = to_json(profile)
     assert read_at_once(data) == read_separately(data)
 
 
@@ -95,8 +96,8 @@ def test_parse_whole_of_a_damaged_file_equals_parse_and_parse_graph(name):
 
 def test_the_shape_of_an_input_is_from_its_reader():
     graph = parse_graph(good_profile("resnet18"), parse(good_profile("resnet18")))
-    places = [index for index, name in enumerate(graph.variables.names) if name == "data"]
-    assert graph.variables.shapes[places[0]] == "[1,3,224,224]"
+    indexes = [index for index, name in enumerate(graph.variables.names) if name == "data"]
+    assert graph.variables.shapes[indexes[0]] == "[1,3,224,224]"
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_the_text_depends_on_neither_cache_nor_library(
 ) -> None:
     columns = parse(good_profile(name))
     drawn = profile_text(columns, 0, show_host=True)
-    # first without kept rows, then with the library
+    # first without cached rows, then with the library
     monkeypatch.setattr(text, "_KEPT_PIECES", 0)
     assert profile_text(columns, 0, show_host=True) == drawn
     monkeypatch.setattr(Grid, "is_plain", False)

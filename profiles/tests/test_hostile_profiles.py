@@ -29,7 +29,7 @@ def split_into_groups(names, size):
 
 
 def faults_at(client, address):
-    """Return what is faults with the response of an address; warnings are errors."""
+    """Return what is wrong with the response of an address; warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         response = client.get(address)
@@ -59,7 +59,7 @@ def check_messages(client, upload):
             sentence = word(error)
         page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
         assert response_faults(page) == []
-        assert escape(sentence) in page.content.decode()
+        assert escape(sentence) in page.text
         messages.append(sentence)
     assert messages[0] != messages[1]
 
@@ -102,7 +102,7 @@ def test_an_upload_of_several_gigabytes_is_refused_before_it_is_sent(client, ali
     assert "MiB" in response.json()["detail"]
 
 
-def test_a_file_larger_than_announced_is_refused(client, alice, settings):
+def test_a_file_larger_than_announced_is_refused(alice, settings):
     settings.PROFILE_SIZE_LIMIT_BYTES = 20_000
     upload = make_upload(alice, hostile.chain_profile(10))
     confirm_upload(upload)
@@ -113,7 +113,7 @@ def test_a_file_larger_than_announced_is_refused(client, alice, settings):
 
 
 @pytest.mark.exhaustive
-def test_a_profile_over_the_memory_limit_does_not_affect_the_next_one(client, alice, settings):
+def test_a_profile_over_the_memory_limit_does_not_affect_the_next_one(alice, settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 200 << 20
     upload = make_import(alice, hostile.chain_profile(60_000))
     assert (upload.state, upload.problem) == ("failed", "too_heavy")
@@ -141,5 +141,5 @@ def test_exports_of_operators_with_thousands_of_tensors_are_limited(client, alic
     root = f"/profiles/{make_import(alice, data).profile.pk}/export"
     response = client.get(f"{root}/text/")
     assert response.status_code == 422
-    assert "at most 100,000 are printed" in response.content.decode()
+    assert "at most 100,000 are printed" in response.text
     assert len(client.get(f"{root}/report/").content) < 1_000_000

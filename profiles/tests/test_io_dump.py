@@ -188,8 +188,8 @@ def archive(write) -> io.BytesIO:
 
 
 def corrupt(data: bytes) -> bytes:
-    place = data.index(b"000001") + 40
-    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+    position = data.index(b"000001") + 40
+    return data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -222,10 +222,10 @@ def test_a_damaged_file_inside_a_zip_is_refused():
 def test_flipped_bits_in_a_zip_raise_no_other_error():
     """zipfile raises many kinds of errors after a single bit is flipped, as fuzzing has shown."""
     data = zip_bytes({"000001": GOOD})
-    for place in range(len(data)):
+    for position in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
-            flipped[place] ^= 1 << bit
+            flipped[position] ^= 1 << bit
             with contextlib.suppress(DumpError):
                 dump = open_zip(io.BytesIO(flipped))
                 for header in dump.headers().values():

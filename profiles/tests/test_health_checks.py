@@ -18,7 +18,7 @@ from tasks.tests.make import make_user, make_worker, receive_report, set_last_he
 from webprofile.storage import storage as objects
 from workers.models import HealthCheck, Worker
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("storage")]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def finish(reason: EndReason, exit_code: int | None) -> None:
     receive_report(attempt, report)
 
 
-def test_a_device_that_is_due_gets_one_health_check_with_the_model(storage, worker):
+def test_a_device_that_is_due_gets_one_health_check_with_the_model(worker):
     run_health_checks()
     assign_and_send(worker)
     (check,) = HealthCheck.objects.all()
@@ -52,7 +52,7 @@ def test_a_device_that_is_due_gets_one_health_check_with_the_model(storage, work
     assert HealthCheck.objects.count() == 1
 
 
-def test_a_device_whose_check_crashes_is_held_until_a_check_passes(storage, worker, settings):
+def test_a_device_whose_check_crashes_is_held_until_a_check_passes(worker, settings):
     settings.HEALTH_RECHECK_S = 0
     run_health_checks()
     assign_and_send(worker)
@@ -77,7 +77,7 @@ def test_a_device_whose_check_crashes_is_held_until_a_check_passes(storage, work
     assert (worker.held_at, worker.held_reason) == (None, "")
 
 
-def test_a_device_that_is_offline_is_not_held(storage, worker):
+def test_a_device_that_is_offline_is_not_held(worker):
     set_last_heartbeat(None)
     worker.refresh_from_db()
     check = begin_health_checks(worker, cause=HealthCheck.Cause.ASKED)
@@ -87,7 +87,7 @@ def test_a_device_that_is_offline_is_not_held(storage, worker):
     assert worker.held_at is None
 
 
-def test_a_check_interrupted_by_a_restart_is_abandoned(storage, worker):
+def test_a_check_interrupted_by_a_restart_is_abandoned(worker):
     HealthCheck.objects.create(worker=worker, runtime_version="1.13.0", cause="schedule")
     run_health_checks()
     assert HealthCheck.objects.get().result == ""
@@ -96,7 +96,7 @@ def test_a_check_interrupted_by_a_restart_is_abandoned(storage, worker):
     assert HealthCheck.objects.order_by("pk").first().result == "abandoned"
 
 
-def test_only_an_administrator_can_start_a_health_check(storage, worker):
+def test_only_an_administrator_can_start_a_health_check(worker):
     address = reverse("workers:check", args=["w"])
     user, admin = Client(), Client()
     user.force_login(make_user())

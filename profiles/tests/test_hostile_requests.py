@@ -1,4 +1,4 @@
-"""Addresses with invalid parameters, and actions that are repeated, late or concurrent."""
+"""Requests with invalid parameters, and requests that are repeated, late or concurrent."""
 
 import pytest
 
@@ -65,9 +65,8 @@ def faults_of(client, addresses):
 
 
 def test_the_page_and_the_table_answer_invalid_queries(client, profile):
-    page, root = f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}"
-    places = (page, f"{root}/operators/")
-    addresses = [f"{place}?{query}" for place in places for query in INVALID_QUERIES]
+    pages = (f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}/operators/")
+    addresses = [f"{page}?{query}" for page in pages for query in INVALID_QUERIES]
     assert faults_of(client, addresses) == {}
 
 

@@ -33,10 +33,19 @@ def test_passes_that_differ_by_a_fifth_are_unsteady():
     assert findings[0].params["passes_cv"] == pytest.approx(0.2 / math.sqrt(2) / 1.1)
 
 
-@pytest.mark.parametrize(("cv", "fires"), [(0.04, False), (0.08, True), (None, False)])
-def test_iterations_that_differ_are_unsteady(cv, fires):
-    findings = findings_of(recorded_profile("resnet18"), facts=RunFacts(iteration_cv=cv))
-    assert ("unsteady" in findings) is fires
+@pytest.mark.parametrize(
+    ("rule", "facts", "fires"),
+    [
+        ("unsteady", RunFacts(iteration_cv=0.04), False),
+        ("unsteady", RunFacts(iteration_cv=0.08), True),
+        ("unsteady", RunFacts(iteration_cv=None), False),
+        ("slow_profiling", RunFacts(overhead=0.1), False),
+        ("slow_profiling", RunFacts(overhead=0.4), True),
+        ("slow_profiling", RunFacts(overhead=math.nan), False),
+    ],
+)
+def test_unsteady_iterations_and_a_large_overhead_are_reported(rule, facts, fires):
+    assert (rule in findings_of(recorded_profile("resnet18"), facts=facts)) is fires
 
 
 def test_contamination_comes_first():
@@ -147,12 +156,6 @@ def test_findings_about_time_without_operators_overlap_only_each_other():
     assert findings["host_bound"].overlaps == ("outside_operators",)
     assert findings["outside_operators"].overlaps == ("host_bound",)
     assert "host_bound" not in findings["dominant_operator"].overlaps
-
-
-@pytest.mark.parametrize(("overhead", "fires"), [(0.1, False), (0.4, True), (math.nan, False)])
-def test_a_large_profiling_overhead_is_reported(overhead, fires):
-    findings = findings_of(recorded_profile("resnet18"), facts=RunFacts(overhead=overhead))
-    assert ("slow_profiling" in findings) is fires
 
 
 def test_a_first_execution_disables_rules_about_times():
