@@ -37,12 +37,6 @@ def test_request_names_a_device_by_id_or_name(client):
     assert (judgement["refusal"], judgement["worker"]) == (None, worker.pk)
 
 
-def test_move_accepts_the_name_of_a_device(client, alice):
-    task, other = make_waiting_task(alice, make_worker("x86-1")), make_worker("x86-2")
-    moved = post(client, f"{TASKS}{task.pk}/move/", {"worker": "x86-2"})
-    assert (moved.status_code, moved.json()["worker"]) == (200, other.pk)
-
-
 def test_hidden_device_has_the_error_of_an_unknown_device(client, alice):
     hidden = make_worker("hidden", is_public=False)
     for address in (TASKS, f"{TASKS}{make_waiting_task(alice, make_worker('x86-1')).pk}/move/"):

@@ -52,7 +52,8 @@ def test_move_takes_a_waiting_task_to_another_device(client, alice):
     here, there = make_worker(), make_worker()
     task = make_waiting_task(owner=alice, worker=here)
     address = f"{TASKS}{task.pk}/move/"
-    assert client.post(address, {"worker": there.pk}).json()["worker"] == there.pk
+    for worker, value in ((there, there.pk), (here, here.name)):
+        assert client.post(address, {"worker": value}).json()["worker"] == worker.pk
     hidden = make_worker(is_public=False)
     for worker in (hidden.pk, 9**9):
         refused(client.post(address, {"worker": worker}), 422, "worker_unknown")

@@ -37,11 +37,15 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LONG_AGO = timezone.now() - datetime.timedelta(days=3)
 
 
+def sweep_and_reload(row: Attempt | Task) -> None:
+    sweep()
+    row.refresh_from_db()
+
+
 def test_expired_lease_ends_the_attempt_and_requeues_the_task():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=LONG_AGO)
-    sweep()
-    attempt.refresh_from_db()
+    sweep_and_reload(attempt)
     assert (attempt.end_reason, attempt.task.state) == ("lease_expired", "waiting")
 
 
@@ -60,8 +64,7 @@ def test_overdue_upload_is_cancelled_and_its_files_are_deleted(monkeypatch):
 def test_overdue_waiting_task_fails():
     task = make_waiting_task()
     Task.objects.update(queue_deadline_at=LONG_AGO)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert (task.status, task.reason) == ("failed", "queue_timed_out")
 
 
@@ -69,12 +72,10 @@ def test_device_offline_for_long_fails_its_waiting_tasks():
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     set_last_heartbeat(timezone.now() - datetime.timedelta(seconds=60))
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert task.state == "waiting"  # within the grace period
     set_last_heartbeat(LONG_AGO)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert (task.status, task.reason) == ("failed", "worker_went_offline")
 
 
@@ -89,8 +90,7 @@ def test_unusable_device_fails_its_waiting_tasks(change, reason):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     change(task.worker)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert (task.status, task.reason) == ("failed", reason)
 
 
@@ -157,8 +157,7 @@ def test_unreachable_broker_is_tried_once_per_queue_and_round(monkeypatch):
 def test_overdue_profile_fails_its_task():
     attempt = make_processing_attempt()
     Task.objects.update(processing_deadline_at=LONG_AGO)
-    sweep()
-    attempt.task.refresh_from_db()
+    sweep_and_reload(attempt.task)
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
 
 
@@ -172,20 +171,17 @@ def test_concurrently_renewed_lease_does_not_expire():
 def test_run_far_beyond_its_time_limit_is_ended():
     attempt = make_attempt()
     Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(minutes=20))
-    sweep()
-    attempt.refresh_from_db()
+    sweep_and_reload(attempt)
     assert attempt.ended_at is None
     Attempt.objects.update(started_at=LONG_AGO)
-    sweep()
-    attempt.refresh_from_db()
+    sweep_and_reload(attempt)
     assert attempt.end_reason == "agent_error"
 
 
 def test_order_that_never_starts_is_ended():
     attempt = make_attempt()
     Attempt.objects.update(created_at=LONG_AGO)  # heartbeats keep its lease
-    sweep()
-    attempt.refresh_from_db()
+    sweep_and_reload(attempt)
     assert attempt.end_reason == "agent_error"
 
 
@@ -195,8 +191,7 @@ def test_cancelled_run_that_does_not_stop_ends_as_cancelled(started_at):
     Attempt.objects.update(started_at=started_at)
     cancel_task(Task.objects.get(pk=attempt.task_id))
     Task.objects.update(updated_at=LONG_AGO)
-    sweep()
-    attempt.task.refresh_from_db()
+    sweep_and_reload(attempt.task)
     assert attempt.task.status == "cancelled"
 
 
@@ -213,8 +208,7 @@ def test_row_that_fails_does_not_block_others(monkeypatch):
         return abandon(task)
 
     monkeypatch.setattr("tasks.lifecycle.sweep.abandon_task", break_on_one)
-    sweep()
-    good.refresh_from_db()
+    sweep_and_reload(good)
     waiting.refresh_from_db()
     assert (good.status, waiting.status) == ("cancelled", "failed")
 
@@ -223,13 +217,11 @@ def test_drained_device_keeps_its_waiting_tasks_for_the_grace_period(settings):
     task = make_waiting_task()
     Task.objects.update(submitted_at=LONG_AGO)
     drain_worker(task.worker, by=None)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert task.state == "waiting"
     grace = datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 1)
     Worker.objects.update(disabled_at=timezone.now() - grace)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert (task.status, task.reason) == ("failed", "worker_disabled")
 
 
@@ -242,8 +234,7 @@ def test_grace_period_restarts_when_a_resumed_device_is_drained():
     resume_worker(task.worker, by=None)
     assert Worker.objects.get().disabled_at is None
     drain_worker(task.worker, by=None)
-    sweep()
-    task.refresh_from_db()
+    sweep_and_reload(task)
     assert (task.state, occupant.ended_at) == ("waiting", None)
 
 

@@ -78,31 +78,6 @@ def test_unusual_file_names_are_kept_but_not_used_on_device_and_storage(name):
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"c_opr_lib": "x"}, "option_library"),
-        ({"profile": "/etc/passwd"}, "option_never"),
-        ({"no_such_option": True}, "option_unknown"),
-        ({"iter": 0}, "option_too_small"),
-        ({"iter": -1}, "option_too_small"),
-        ({"iter": 10**9}, "option_too_large"),
-        ({"iter": True}, "option_not_int"),
-        ({"iter": "10"}, "option_not_int"),
-        ({"verbose": 1}, "option_not_bool"),
-        ({"cpu": True, "cpu_default": True}, "option_excluded"),
-    ],
-)
-def test_invalid_options_are_rejected(options, code):
-    assert rejection(options=options).code == code
-
-
-def test_options_at_their_defaults_are_not_stored():
-    assert make_task(options={"iter": 10, "warmup_iter": 3, "cpu": False}).options == {
-        "warmup_iter": 3
-    }
-
-
-@pytest.mark.parametrize(
     ("change", "code"),
     [
         (lambda w: set_last_heartbeat(None, w.pk), "worker_is_offline"),

@@ -54,6 +54,7 @@ def test_option_rejects_shell_and_path_characters(name, value):
         # one of them wins silently
         ({"lite": True, "mdl": True}, "excluded", "lite"),
         ({"cpu": True, "multithread": 2}, "excluded", "cpu"),
+        ({"cpu": True, "cpu_default": True}, "excluded", "cpu"),
         ({"multithread": 2, "multithread_default": 2}, "excluded", "multithread"),
         ({"fast_run": True, "full_run": True}, "excluded", "fast_run"),
         # crashes by a null file
@@ -86,11 +87,16 @@ def test_option_rejects_shell_and_path_characters(name, value):
         ({"record_comp_seq": True, "io_dump": True}, "excluded", "record_comp_seq"),
         # numbers that never end, abort, or mean nothing
         ({"iter": -1}, "too_small", "iter"),
+        ({"iter": 0}, "too_small", "iter"),
+        ({"iter": 10**9}, "too_large", "iter"),
         ({"warmup_iter": 0}, "too_small", "warmup_iter"),
         ({"thread": 0}, "too_small", "thread"),
         ({"multithread": 0}, "too_small", "multithread"),
         ({"batch_size": 10**6}, "too_large", "batch_size"),
         ({"iter": 1.5}, "not_int", "iter"),
+        ({"iter": True}, "not_int", "iter"),
+        ({"iter": "10"}, "not_int", "iter"),
+        ({"verbose": 1}, "not_bool", "verbose"),
         ({"range": "much"}, "not_number", "range"),
         ({"range": -1.0}, "too_small", "range"),
         ({"layout_transform": "opencl"}, "bad_choice", "layout_transform"),
@@ -99,6 +105,7 @@ def test_option_rejects_shell_and_path_characters(name, value):
         ({"input": "data:x.npy"}, "never", "input"),
         ({"profile": "/etc/passwd"}, "never", "profile"),
         ({"wait_gdb": True}, "never", "wait_gdb"),
+        ({"no_such_option": True}, "unknown", "no_such_option"),
         ({"flagfile": "/etc/passwd"}, "unknown", "flagfile"),
         ({"fromenv": "HOME"}, "unknown", "fromenv"),
         # what this compiled load_and_run cannot do
@@ -122,6 +129,7 @@ def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
     [
         (WHEEL, "", {"check_dispatch": True}, "wheel"),
         (WHEEL, "", {"packed_model_dump": True}, "wheel"),
+        (WHEEL, "", {"c_opr_lib": "x"}, "library"),
         (WHEEL, "", {"mdl": True, "io_dump": True}, "mdl"),
         (WHEEL, "", {"disable_mem_opt": True, "io_dump": True}, "mdl"),
         (GPU_WHEEL, "", {"enable_jit": True}, "needs"),
@@ -136,6 +144,11 @@ def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
 )
 def test_option_that_the_runtime_lacks_is_rejected(runtime, cpu, options, code):
     assert rejection(worker=worker_with(runtime, cpu), options=options).code == f"option_{code}"
+
+
+def test_options_at_their_defaults_are_not_stored():
+    options = {"iter": 10, "warmup_iter": 3, "cpu": False}
+    assert make_task(options=options).options == {"warmup_iter": 3}
 
 
 def test_plan_without_a_profile_accepts_exclusive_options():

@@ -100,13 +100,6 @@ def test_an_unused_code_is_revoked(client, root):
     assert messages_after(client, "revoke", worker) == ["The agent of box was shut out before."]
 
 
-def test_a_message_has_the_new_name_of_a_retired_device(client, root):
-    worker = make_worker("box")
-    assert messages_after(client, "retire", worker) == [
-        f"box.retired-{worker.pk} is out of service for good."
-    ]
-
-
 def test_messages_are_translated_to_chinese(client, root):
     root.language = "zh-hans"
     root.save(update_fields=["language"])

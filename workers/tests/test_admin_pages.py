@@ -99,12 +99,10 @@ def test_retirement_needs_confirmation_and_removes_the_device_from_lists(client,
     worker.refresh_from_db()
     assert worker.retired_at is None
     page = act(client, worker, "retire", confirm="yes")
-    assert f"box.retired-{worker.pk}" in page
+    assert messages_in(page) == [f"box.retired-{worker.pk} is out of service for good."]
     assert 'name="_save"' not in page
     for url in (LIST, "/workers/", "/api/v1/workers/", "/tasks/new/"):
-        assert "box.retired" not in client.get(url, follow=True).text.replace(
-            f"box.retired-{worker.pk} is out of service for good.", ""
-        )
+        assert "box.retired" not in client.get(url).text
     assert "box.retired" in client.get(f"{LIST}?state=retired").text
     answer = client.post(change_url(worker), FORM)
     assert answer.status_code == 403
@@ -324,30 +322,3 @@ def test_the_admin_site_uses_the_login_of_the_site(client):
     client.logout()
     answer = client.get("/admin/", follow=True)
     assert answer.redirect_chain[-1][0].startswith("/accounts/login/")
-
-
-def test_a_private_device_is_listed_only_for_users_with_a_grant(client):
-    worker = make_worker("secret-board", is_public=False)
-    bob, carol = make_user("bob"), make_user("carol")
-    Grant.objects.create(worker=worker, user=bob)
-    for user, sees in ((bob, True), (carol, False)):
-        client.force_login(user)
-        for path in ("/workers/", "/workers/rows/", "/api/v1/workers/", "/tasks/new/"):
-            assert ("secret-board" in client.get(path).text) is sees
-
-
-def test_the_list_shows_why_a_device_has_no_usable_version(client):
-    worker = make_worker("box")
-    worker.runtimes.update(problem="No Python 3.6 to 3.10 was found")
-    client.force_login(make_user())
-    assert "No Python 3.6 to 3.10 was found" in client.get("/workers/").text
-
-
-def test_network_addresses_are_shown_only_to_administrators(client):
-    worker = make_worker("box")
-    introduce_worker(worker, facts=FACTS, agent_version="1", runtimes=RUNTIMES)
-    client.force_login(make_user())
-    for path in ("/workers/", "/api/v1/workers/"):
-        assert FACTS.hostname not in client.get(path).text
-    client.force_login(make_user("root", is_staff=True))
-    assert client.get("/api/v1/workers/").json()["results"][0]["facts"]["hostname"]

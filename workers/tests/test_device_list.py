@@ -1,4 +1,4 @@
-"""The list of devices: search, filters, pages."""
+"""The list of devices: visibility, search, filters, pages."""
 
 import re
 
@@ -6,7 +6,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tasks.tests.make import make_worker
+from tasks.tests.make import FACTS, RUNTIMES, make_user, make_worker
+from workers.models import Grant
+from workers.services import introduce_worker
 from workers.views.pages import PAGE_SIZE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -49,6 +51,28 @@ def test_the_search_uses_only_facts_that_users_may_see(client, alice, query, nam
     assert device_names(client, query) == names
     if not names:
         assert "No device fits" in client.get(f"/workers/?{query}").text
+
+
+def test_a_private_device_is_listed_only_for_users_with_a_grant(client, alice):
+    worker = make_worker("secret-board", is_public=False)
+    Grant.objects.create(worker=worker, user=alice)
+    for user, sees in ((alice, True), (make_user("carol"), False)):
+        client.force_login(user)
+        for path in ("/workers/", "/workers/rows/", "/api/v1/workers/", "/tasks/new/"):
+            assert ("secret-board" in client.get(path).text) is sees
+
+
+def test_the_list_shows_why_a_device_has_no_usable_version(client, alice):
+    make_worker("box").runtimes.update(problem="No Python 3.6 to 3.10 was found")
+    assert "No Python 3.6 to 3.10 was found" in client.get("/workers/").text
+
+
+def test_the_list_shows_network_addresses_only_to_administrators(client, alice, root):
+    introduce_worker(make_worker("box"), facts=FACTS, agent_version="1", runtimes=RUNTIMES)
+    for path in ("/workers/", "/api/v1/workers/"):
+        assert FACTS.hostname not in client.get(path).text
+    client.force_login(root)
+    assert client.get("/api/v1/workers/").json()["results"][0]["facts"]["hostname"]
 
 
 def test_pagination_keeps_the_filter_and_takes_few_queries(client, alice):
