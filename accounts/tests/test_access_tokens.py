@@ -126,10 +126,10 @@ def test_the_page_shows_a_secret_only_once(client):
     secret = page.context["secret"]
     assert secret in page.content.decode()
     assert page.headers["Cache-Control"].startswith("max-age=0, no-cache, no-store")
-    again = client.get(url).content.decode()
-    assert secret not in again
-    assert "nightly" in again
-    assert user.access_tokens.get().prefix in again
+    listing = client.get(url).content.decode()
+    assert secret not in listing
+    assert "nightly" in listing
+    assert user.access_tokens.get().prefix in listing
 
 
 @pytest.mark.parametrize(

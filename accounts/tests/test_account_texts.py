@@ -43,10 +43,10 @@ NOT_INCLUDED = {
 UNCHANGED = {"mfa/webauthn/reauthenticate.html", "socialaccount/login_redirect.html"}
 
 
-def page_messages(answer) -> list[str]:
+def page_messages(response) -> list[str]:
     """Return the messages on a page of the site or of the admin site."""
     notes = r'<p class="notice[^>]*>(.*?)</p>|<li class="success">(.*?)</li>'
-    return [re.sub("<[^>]*>", "", "".join(groups)) for groups in re.findall(notes, answer.text)]
+    return [re.sub("<[^>]*>", "", "".join(groups)) for groups in re.findall(notes, response.text)]
 
 
 def log_in(client, user, **more):
@@ -55,19 +55,19 @@ def log_in(client, user, **more):
 
 
 def test_each_visible_template_of_allauth_is_overridden():
-    theirs = Path(allauth.__file__).parent / "templates"
-    own = settings.BASE_DIR / "templates"
-    left = {
+    allauth_templates = Path(allauth.__file__).parent / "templates"
+    site_templates = settings.BASE_DIR / "templates"
+    missing = {
         name
         for app in ("account", "mfa", "socialaccount", "usersessions")
-        for path in (theirs / app).rglob("*.*")
+        for path in (allauth_templates / app).rglob("*.*")
         if re.search(r"\{% (blocktrans|trans)", path.read_text())
-        and not (own / (name := str(path.relative_to(theirs)))).exists()
+        and not (site_templates / (name := str(path.relative_to(allauth_templates)))).exists()
         and not NOT_OFFERED.search(name)
     }
     # titles of pages that have their own
-    bases = {name for name in left if name.endswith("/base.html")}
-    assert left - bases - NOT_INCLUDED == UNCHANGED
+    bases = {name for name in missing if name.endswith("/base.html")}
+    assert missing - bases - NOT_INCLUDED == UNCHANGED
 
 
 @pytest.mark.parametrize("name", [*ACCOUNT_PAGES, *ANONYMOUS_PAGES])

@@ -71,8 +71,8 @@ def test_devices_are_granted_to_several_users_with_a_form(client, root):
 
 def test_grants_to_deactivated_users_or_of_public_devices_are_rejected(client, root):
     bob, board = make_user("bob", is_active=False), make_worker("board", is_public=False)
-    answer = run_action(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
-    assert "not active: bob@example.com" in answer
+    response = run_action(client, "grant_workers", bob, chosen="yes", workers=[board.pk])
+    assert "not active: bob@example.com" in response
     run_action(client, "grant_workers", root, chosen="yes", workers=[make_worker().pk])
     run_action(client, "grant_workers", root, chosen="yes", workers=["999", "x"])
     assert not Grant.objects.exists()
@@ -87,8 +87,8 @@ def test_promotion_and_demotion_need_confirmation_and_the_last_administrator_sta
     bob.refresh_from_db()
     assert bob.is_staff
     run_action(client, "demote", bob, confirm="yes")
-    answer = run_action(client, "demote", root, confirm="yes")
-    assert "root@example.com is the last administrator" in answer
+    response = run_action(client, "demote", root, confirm="yes")
+    assert "root@example.com is the last administrator" in response
     root.refresh_from_db()
     assert root.is_staff
 
@@ -112,10 +112,10 @@ def test_administrators_who_demote_themselves_are_changed_last(client, root):
     for name in ("alice", "zoe", "bob"):
         make_user(name, is_staff=True, is_superuser=True)
     chosen = User.objects.exclude(email__startswith="bob")
-    answer = run_action(client, "demote", *chosen, confirm="yes")
-    assert " are no administrators any more." in answer
-    assert all(f"{name}@example.com" in answer for name in ("alice", "zoe", "root"))
-    assert "<title>Tasks" in answer
+    response = run_action(client, "demote", *chosen, confirm="yes")
+    assert " are no administrators any more." in response
+    assert all(f"{name}@example.com" in response for name in ("alice", "zoe", "root"))
+    assert "<title>Tasks" in response
     assert [user.email for user in User.objects.filter(is_staff=True)] == ["bob@example.com"]
     assert client.get(USERS).status_code == 302
 
@@ -126,9 +126,9 @@ def test_buttons_deactivate_and_reactivate_a_user(client, root):
     page(client, f"{url}/act/deactivate/", confirm="yes")
     assert f"{url}/act/reactivate/" in page(client, f"{url}/change/")
     page(client, f"{url}/act/reactivate/", confirm="yes")
-    shown = page(client, f"{url}/change/")
-    assert f"{url}/act/deactivate/" in shown
-    assert "Let in again" in shown
+    html = page(client, f"{url}/change/")
+    assert f"{url}/act/deactivate/" in html
+    assert "Let in again" in html
 
 
 def test_an_administrator_adds_a_user_by_e_mail(client, root):
@@ -175,10 +175,10 @@ def test_a_password_is_set_and_a_weak_one_is_rejected(client, root):
 
 @pytest.mark.parametrize("url", [f"{USERS}{{pk}}/password/", "/admin/password_change/"])
 def test_administrators_change_their_own_password_on_the_account_page(client, root, url):
-    answer = client.post(
+    response = client.post(
         url.format(pk=root.pk), {"new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
     )
-    assert answer.headers["Location"] == "/accounts/password/change/"
+    assert response.headers["Location"] == "/accounts/password/change/"
     root.refresh_from_db()
     assert not root.check_password(NEW_PASSWORD)
 
@@ -187,9 +187,9 @@ def test_sessions_are_listed_and_ended(client, root):
     bob, browser = make_user("bob"), Client(HTTP_USER_AGENT="Firefox on the train")
     log_in(browser, bob.email)
     url = f"{USERS}{bob.pk}"
-    shown = page(client, f"{url}/change/")
-    assert "Firefox on the train" in shown
-    end = next(part for part in shown.split('"') if part.endswith("/end/"))
+    html = page(client, f"{url}/change/")
+    assert "Firefox on the train" in html
+    end = next(part for part in html.split('"') if part.endswith("/end/"))
     assert client.get(end).status_code == 405
     page(client, end, confirm="yes")
     assert browser.get("/tasks/").status_code == 302
@@ -227,9 +227,9 @@ def test_administrators_who_end_their_own_sessions_keep_the_current_one(client, 
         log_in(browser, root.email)
     url = f"{USERS}{root.pk}/act/end_sessions/"
     assert "the session that you use now stays" in client.post(url).content.decode()
-    answer = client.post(url, {"confirm": "yes"}, follow=True)
-    assert answer.status_code == 200
-    assert "root@example.com is logged out." in answer.content.decode()
+    response = client.post(url, {"confirm": "yes"}, follow=True)
+    assert response.status_code == 200
+    assert "root@example.com is logged out." in response.content.decode()
     assert other.get("/tasks/").status_code == 302
 
 
@@ -237,9 +237,9 @@ def test_the_page_of_a_user_shows_audit_entries(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
     services.promote_user(bob, by=root)
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
-    shown = page(client, f"{USERS}{bob.pk}/change/")
-    assert "Made administrator" in shown
-    assert "Device granted" in shown
+    html = page(client, f"{USERS}{bob.pk}/change/")
+    assert "Made administrator" in html
+    assert "Device granted" in html
     assert "Device granted" not in page(client, f"{USERS}{root.pk}/change/")
 
 
@@ -282,10 +282,10 @@ def entry(root):
 
 
 def test_an_entry_shows_before_and_after_side_by_side(client, entry):
-    shown = page(client, f"{LOG}{entry.pk}/change/")
+    html = page(client, f"{LOG}{entry.pk}/change/")
     for part in ("Made administrator", "<del>no</del>", "<ins>yes</ins>", "root@example.com"):
-        assert part in shown
-    assert "<input" not in shown.split('<div class="panel">', 1)[1].split("</main>")[0]
+        assert part in html
+    assert "<input" not in html.split('<div class="panel">', 1)[1].split("</main>")[0]
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_an_entry_shows_before_and_after_side_by_side(client, entry):
     ],
 )
 def test_the_audit_log_is_searched_and_filtered(client, entry, query, is_match):
-    answer = client.get(f"{LOG}?{query}", follow=True)
-    assert answer.status_code == 200
-    assert (f"{LOG}{entry.pk}/change/" in answer.content.decode()) is is_match
+    response = client.get(f"{LOG}?{query}", follow=True)
+    assert response.status_code == 200
+    assert (f"{LOG}{entry.pk}/change/" in response.content.decode()) is is_match
 
 
 def test_the_audit_log_finds_grants_by_user(client, root):

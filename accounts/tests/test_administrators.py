@@ -111,8 +111,8 @@ def test_an_administrator_who_was_demoted_meanwhile_is_rejected():
 def test_one_administrator_remains_when_two_demote_each_other_concurrently(transactional_db, act):
     for round_ in range(5):
         ((a, b),) = at_once(lambda r=round_: [make_administrator(f"{x}{r}") for x in "ab"])
-        answers = at_once(partial(act, b, by=a), partial(act, a, by=b))
-        assert sorted(map(str, answers)) == ["True", "not_administrator"]
+        results = at_once(partial(act, b, by=a), partial(act, a, by=b))
+        assert sorted(map(str, results)) == ["True", "not_administrator"]
         active = User.objects.filter(is_staff=True, is_active=True)
         assert at_once(active.count) == [1]
         at_once(lambda: User.objects.update(is_staff=False, is_superuser=False))
@@ -120,8 +120,8 @@ def test_one_administrator_remains_when_two_demote_each_other_concurrently(trans
 
 def test_one_administrator_remains_when_all_are_demoted_concurrently(transactional_db):
     ((a, b, c),) = at_once(lambda: [make_administrator(x) for x in "abc"])
-    answers = at_once(*[lambda u=u: services.demote_user(u, by=None) for u in (a, b, c)])
-    assert sorted(map(str, answers)) == ["True", "True", "last_administrator"]
+    results = at_once(*[lambda u=u: services.demote_user(u, by=None) for u in (a, b, c)])
+    assert sorted(map(str, results)) == ["True", "True", "last_administrator"]
 
 
 def test_the_update_statement_rejects_the_last_administrator(monkeypatch):

@@ -63,10 +63,10 @@ def test_an_access_token_is_valid_until_its_own_pair_ends():
     user = make_user()
     revoked, renewed, other = (log_in(user).json() for _ in range(3))
     assert post(f"{TOKEN}revoke/", refresh=revoked["refresh"]).status_code == 204
-    next_one = post(REFRESH, refresh=renewed["refresh"]).json()
+    next_pair = post(REFRESH, refresh=renewed["refresh"]).json()
     for ended in (revoked, renewed):
         refused(me(ended["access"]), 401, "token_invalid")
-    for live in (next_one, other):
+    for live in (next_pair, other):
         assert me(live["access"]).status_code == 200
 
 
@@ -94,14 +94,14 @@ def test_an_invalid_refresh_token_is_rejected(text):
 
 
 def test_a_failed_login_does_not_reveal_the_wrong_credential():
-    user, gone = make_user("alice"), make_user("gone", is_active=False)
-    answers = [
+    user, inactive = make_user("alice"), make_user("gone", is_active=False)
+    responses = [
         log_in(user, password="another one"),
         log_in(user, email="nobody@example.com"),
-        log_in(gone),
-        log_in(gone, password="another one"),
+        log_in(inactive),
+        log_in(inactive, password="another one"),
     ]
-    bodies = [refused(answer, 401, "login_failed") for answer in answers]
+    bodies = [refused(response, 401, "login_failed") for response in responses]
     assert all(body == bodies[0] for body in bodies)
 
 
@@ -125,9 +125,9 @@ def test_attempts_are_limited_as_on_the_login_page(settings):
     for _ in range(3):
         refused(log_in(user, password="guess"), 401, "login_failed")
     # the right password too: a guesser must not learn that it was right
-    answer = log_in(user)
-    refused(answer, 429, "login_throttled")
-    assert 280 < int(answer["Retry-After"]) <= 300
+    response = log_in(user)
+    refused(response, 429, "login_throttled")
+    assert 280 < int(response["Retry-After"]) <= 300
     assert log_in(make_user("bob")).status_code == 200
 
 
@@ -165,9 +165,9 @@ def test_attempts_of_codes_are_limited(settings):
     TOTP.activate(user, secret)
     for _ in range(3):
         refused(log_in(user, code="000000"), 401, "login_failed")
-    answer = log_in(user, code=totp_code(secret))
-    refused(answer, 429, "login_throttled")
-    assert 280 < int(answer["Retry-After"]) <= 300
+    response = log_in(user, code=totp_code(secret))
+    refused(response, 429, "login_throttled")
+    assert 280 < int(response["Retry-After"]) <= 300
 
 
 def test_renewals_do_not_count_towards_the_login_limit(settings):
@@ -175,9 +175,9 @@ def test_renewals_do_not_count_towards_the_login_limit(settings):
     user = make_user()
     refresh = log_in(user).json()["refresh"]
     for _ in range(3):
-        answer = post(REFRESH, refresh=refresh)
-        assert answer.status_code == 200
-        refresh = answer.json()["refresh"]
+        response = post(REFRESH, refresh=refresh)
+        assert response.status_code == 200
+        refresh = response.json()["refresh"]
     limited = post(REFRESH, refresh=refresh)
     refused(limited, 429, "throttled")
     assert 50 < int(limited["Retry-After"]) <= 60
@@ -194,11 +194,11 @@ def test_a_session_that_waits_for_the_second_factor_gets_no_tokens():
     user = make_user()
     TOTP.activate(user, generate_totp_secret())
     browser = Client()
-    answer = post_login_form(browser)
-    assert answer.url == reverse("mfa_authenticate")
+    response = post_login_form(browser)
+    assert response.url == reverse("mfa_authenticate")
     body = {"name": "ci", "scopes": ["read"], "days": 30}
-    made = browser.post("/api/v1/access-tokens/", body, "application/json")
-    refused(made, 401, "not_authenticated")
+    response = browser.post("/api/v1/access-tokens/", body, "application/json")
+    refused(response, 401, "not_authenticated")
 
 
 def test_a_deactivated_user_cannot_renew_a_pair():
@@ -242,8 +242,8 @@ def test_a_pair_renewed_during_a_logout_everywhere_does_not_survive_it():
         (pair,) = at_once(partial(issue_token_pair, user))
         renewed, _ = at_once(partial(renew_token_pair, pair.refresh), partial(end_sessions, user))
         if renewed != "token_invalid":  # it was first, and what it made was ended
-            (again,) = at_once(partial(renew_token_pair, renewed.refresh))
-            assert again == "token_invalid"
+            (result,) = at_once(partial(renew_token_pair, renewed.refresh))
+            assert result == "token_invalid"
 
 
 def test_an_access_token_is_created():

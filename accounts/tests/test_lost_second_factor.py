@@ -55,8 +55,8 @@ def test_after_removal_the_password_is_sufficient_and_the_removal_is_audited(roo
     assert can_log_in_with_the_password_only(alice)
     entry = last_entry()
     assert (entry.action, entry.actor) == ("user.remove_second_factor", root)
-    gone = {"authenticator_app": True, "recovery_codes": True, "security_keys": ["blue key"]}
-    assert gone.items() <= entry.before.items()
+    removed = {"authenticator_app": True, "recovery_codes": True, "security_keys": ["blue key"]}
+    assert removed.items() <= entry.before.items()
 
 
 def test_removal_ends_sessions_and_tokens(root, alice):
@@ -168,8 +168,8 @@ def test_the_removal_does_not_depend_on_the_mail_server(
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
     url = f"{USERS}{alice.pk}/act/{ACTION}/"
     with django_capture_on_commit_callbacks(execute=True):
-        answer = browser.post(url, {"confirm": "yes"})
-    assert answer.status_code == 302
+        response = browser.post(url, {"confirm": "yes"})
+    assert response.status_code == 302
     assert can_log_in_with_the_password_only(alice)
 
 

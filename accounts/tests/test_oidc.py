@@ -48,10 +48,10 @@ def log_in_at_provider(address):
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc)
     connection.request("GET", f"{parts.path}?{parts.query}")
-    answer = connection.getresponse()
+    response = connection.getresponse()
     connection.close()
-    assert answer.status == 302
-    return answer.headers["Location"].removeprefix("http://testserver")
+    assert response.status == 302
+    return response.headers["Location"].removeprefix("http://testserver")
 
 
 def login(client, start=START):
@@ -75,9 +75,9 @@ def test_the_first_login_creates_a_user_without_a_password(client, provider):
     assert not user.has_usable_password()
     assert not user.is_staff
     assert EmailAddress.objects.get().verified
-    again = Client()
-    login(again)
-    assert is_logged_in(again)
+    other_client = Client()
+    login(other_client)
+    assert is_logged_in(other_client)
     assert User.objects.count() == 1
 
 
@@ -116,17 +116,17 @@ def test_a_verified_address_logs_in_the_existing_user_who_keeps_everything(clien
 
 def test_an_account_with_an_unverified_address_loses_all_access(client, provider):
     """An account with an unverified address loses all access when its owner logs in."""
-    taken = make_user()
+    user = make_user()
     squatter = Client()
-    log_in(squatter, taken.email)
-    EmailAddress.objects.create(user=taken, email="squatter@example.com", verified=True)
-    SocialAccount.objects.create(user=taken, provider="oidc", uid="squatter")
-    TOTP.activate(taken, generate_totp_secret())
-    pair = issue_token_pair(taken)
-    _, secret = issue_token(taken, name="squatter's", scopes=["read"], days=1)
+    log_in(squatter, user.email)
+    EmailAddress.objects.create(user=user, email="squatter@example.com", verified=True)
+    SocialAccount.objects.create(user=user, provider="oidc", uid="squatter")
+    TOTP.activate(user, generate_totp_secret())
+    pair = issue_token_pair(user)
+    _, secret = issue_token(user, name="squatter's", scopes=["read"], days=1)
     login(client)
-    taken.refresh_from_db()
-    assert not taken.has_usable_password()
+    user.refresh_from_db()
+    assert not user.has_usable_password()
     assert is_logged_in(client)
     assert not is_logged_in(squatter)
     assert find_usable_token(secret) is None
@@ -135,8 +135,8 @@ def test_an_account_with_an_unverified_address_loses_all_access(client, provider
     assert not Authenticator.objects.exists()
     assert SocialAccount.objects.get().uid == "42"
     (address,) = EmailAddress.objects.all()
-    assert (address.email, address.verified, address.primary) == (taken.email, True, True)
-    assert AuditEntry.objects.filter(action="user.adopt", target_id=taken.pk).exists()
+    assert (address.email, address.verified, address.primary) == (user.email, True, True)
+    assert AuditEntry.objects.filter(action="user.adopt", target_id=user.pk).exists()
 
 
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])
@@ -236,14 +236,14 @@ def test_a_foreign_or_expired_id_token_is_rejected(client, provider, claims):
 
 
 def test_an_unexpected_response_is_rejected_and_a_code_works_once(client, provider):
-    back = log_in_at_provider(client.post(START).url)
-    stranger = Client()
-    stranger.get(back)
-    assert not is_logged_in(stranger)
-    client.get(back)
+    callback_url = log_in_at_provider(client.post(START).url)
+    other_client = Client()
+    other_client.get(callback_url)
+    assert not is_logged_in(other_client)
+    client.get(callback_url)
     assert is_logged_in(client)
     client.logout()
-    client.get(back)
+    client.get(callback_url)
     assert not is_logged_in(client)
 
 

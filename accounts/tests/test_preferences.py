@@ -115,7 +115,7 @@ def test_a_users_language_does_not_leak_into_the_next_request(client, db):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "cookie", "shown"),
+    ("chosen", "cookie", "time"),
     [
         ("", None, "2026-11-20 22:30 UTC"),
         ("Asia/Shanghai", None, "2026-11-21 06:30"),
@@ -126,7 +126,7 @@ def test_a_users_language_does_not_leak_into_the_next_request(client, db):
         ("", "A" * 3000, "2026-11-20 22:30 UTC"),
     ],
 )
-def test_dates_are_in_the_users_time_zone(client, db, chosen, cookie, shown):
+def test_dates_are_in_the_users_time_zone(client, db, chosen, cookie, time):
     user = make_user(time_zone=chosen)
     task = make_waiting_task(user)
     Task.objects.filter(pk=task.pk).update(updated_at="2026-11-20T22:30:00Z")
@@ -134,7 +134,7 @@ def test_dates_are_in_the_users_time_zone(client, db, chosen, cookie, shown):
     if cookie:
         client.cookies["tz"] = cookie
     times = re.findall(r"<time[^>]*>([^<]+)</time>", client.get("/tasks/").content.decode())
-    assert shown in times
+    assert time in times
 
 
 def test_the_time_zone_is_reset_after_a_request(client, db):

@@ -68,13 +68,14 @@ def test_registration_logs_in_without_a_mail_server(client):
 
 
 @pytest.mark.parametrize(
-    "twin", ["ALICE@example.com", "alice@EXAMPLE.com", "ａlice@example.com", "alice@ｅxample．com"]
+    "variant",
+    ["ALICE@example.com", "alice@EXAMPLE.com", "ａlice@example.com", "alice@ｅxample．com"],
 )
-def test_variants_of_a_registered_address_are_the_same_address(client, twin):
+def test_variants_of_a_registered_address_are_the_same_address(client, variant):
     alice = make_user()
-    assert register(client, twin).status_code == 200
+    assert register(client, variant).status_code == 200
     assert User.objects.get() == alice
-    assert log_in(Client(), twin).status_code == 302
+    assert log_in(Client(), variant).status_code == 302
 
 
 @pytest.mark.parametrize(
@@ -124,8 +125,8 @@ def test_the_password_check_returns_the_errors_of_the_form(client, password):
 def test_the_password_check_is_limited_and_requires_post_and_a_csrf_token(client, settings):
     settings.ACCOUNT_RATE_LIMITS = {"password_check": "3/m/ip"}
     url = reverse("accounts:password-check")
-    answers = [client.post(url, {"password": "a"}).status_code for _ in range(5)]
-    assert answers == [200, 200, 200, 429, 429]
+    statuses = [client.post(url, {"password": "a"}).status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
     assert client.get(url).status_code == 405
     assert Client(enforce_csrf_checks=True).post(url, {"password": "a"}).status_code == 403
 
@@ -145,8 +146,8 @@ def test_with_mail_an_address_is_verified_before_the_first_login(client, mails):
 
 def test_with_mail_responses_do_not_reveal_registered_addresses(mails):
     make_user("alice")
-    answers = [register(Client(), f"{name}@example.com") for name in ("alice", "nobody")]
-    assert {(a.status_code, a.url) for a in answers} == {
+    responses = [register(Client(), f"{name}@example.com") for name in ("alice", "nobody")]
+    assert {(a.status_code, a.url) for a in responses} == {
         (302, reverse("account_email_verification_sent"))
     }
     resets = [Client().post(RESET, {"email": f"{n}@example.com"}) for n in ("alice", "stranger")]
@@ -265,8 +266,8 @@ def test_no_page_can_be_framed_and_none_runs_inline_scripts(client):
 
 def test_a_foreign_host_is_rejected_and_not_used_in_mails(client, mails):
     make_user()
-    answer = client.post(RESET, {"email": "alice@example.com"}, headers={"host": "evil.example"})
-    assert answer.status_code == 400
+    response = client.post(RESET, {"email": "alice@example.com"}, headers={"host": "evil.example"})
+    assert response.status_code == 400
     more = {"X-Forwarded-Host": "evil.example"}
     client.post(RESET, {"email": "alice@example.com"}, headers=more)
     assert "evil.example" not in mails[0].body

@@ -23,8 +23,8 @@ CODE_PAGE = reverse("mfa_authenticate")
 
 def test_a_password_alone_is_not_sufficient():
     _, secret, _ = make_protected_user()
-    client, answer = login()
-    assert answer.url == CODE_PAGE
+    client, response = login()
+    assert response.url == CODE_PAGE
     assert not is_logged_in(client)
     assert client.post(CODE_PAGE, {"code": "000000"}).status_code == 200
     assert not is_logged_in(client)
@@ -83,12 +83,12 @@ def test_the_admin_site_requires_the_second_factor():
     response = client.get("/admin/")
     first = client.get(response.url)
     assert first.url == "/accounts/login/?next=%2Fadmin%2F"
-    answer = log_in(client, next="/admin/")
-    assert answer.url.startswith(CODE_PAGE)
+    response = log_in(client, next="/admin/")
+    assert response.url.startswith(CODE_PAGE)
     assert client.get("/admin/").status_code == 302
     client.post("/admin/login/", {"username": "alice@example.com", "password": PASSWORD})
     assert client.get("/admin/").status_code == 302
-    assert client.post(answer.url, {"code": totp_code(secret)}).url == "/admin/"
+    assert client.post(response.url, {"code": totp_code(secret)}).url == "/admin/"
     assert client.get("/admin/").status_code == 200
 
 
@@ -129,8 +129,8 @@ def test_removal_of_the_app_requires_reauthentication():
     client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
     assert client.post(off).status_code == 302
     assert not Authenticator.objects.filter(type="totp").exists()
-    _, answer = login()
-    assert answer.url == reverse("tasks:list")
+    _, response = login()
+    assert response.url == reverse("tasks:list")
 
 
 def test_a_key_of_another_user_cannot_be_removed_or_renamed():

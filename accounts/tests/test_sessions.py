@@ -53,8 +53,8 @@ def test_one_session_is_ended_without_the_others():
 def test_ending_the_current_session_logs_out():
     make_user()
     here = make_client()
-    answer = here.post(reverse("accounts:session-end", args=[session_of(here).pk]))
-    assert answer.url == reverse("account_login")
+    response = here.post(reverse("accounts:session-end", args=[session_of(here).pk]))
+    assert response.url == reverse("account_login")
     assert not is_logged_in(here)
 
 
@@ -75,9 +75,9 @@ def test_all_other_sessions_or_all_sessions_are_ended():
     here, there, third = make_client(), make_client(), make_client()
     here.post(LIST)
     assert [is_logged_in(c) for c in (here, there, third)] == [True, False, False]
-    again = make_client()
+    other = make_client()
     here.post(reverse("accounts:session-end-all"))
-    assert [is_logged_in(c) for c in (here, again)] == [False, False]
+    assert [is_logged_in(c) for c in (here, other)] == [False, False]
     assert not UserSession.objects.exists()
     assert not Session.objects.exists()
 
@@ -93,23 +93,23 @@ def test_pages_extend_a_session_but_background_requests_do_not():
     make_user()
     here = make_client()
     end = timezone.now() + timedelta(hours=1)
-    seen = timezone.now() - timedelta(hours=11)
+    last_seen_at = timezone.now() - timedelta(hours=11)
     Session.objects.update(expire_date=end)
-    UserSession.objects.update(last_seen_at=seen)
+    UserSession.objects.update(last_seen_at=last_seen_at)
     here.get(reverse("tasks:rows"), headers={"accept": "text/html"})
-    assert (Session.objects.get().expire_date, session_of(here).last_seen_at) == (end, seen)
+    assert (Session.objects.get().expire_date, session_of(here).last_seen_at) == (end, last_seen_at)
     here.get(reverse("tasks:list"), headers=PAGE)
     assert Session.objects.get().expire_date > end
-    assert session_of(here).last_seen_at > seen
+    assert session_of(here).last_seen_at > last_seen_at
 
 
 def test_the_last_use_of_a_session_is_written_every_few_minutes():
     make_user()
     here = make_client()
     here.get(LIST, headers=PAGE)
-    seen = session_of(here).last_seen_at
+    last_seen_at = session_of(here).last_seen_at
     here.get(LIST, headers=PAGE)
-    assert session_of(here).last_seen_at == seen
+    assert session_of(here).last_seen_at == last_seen_at
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_registration_and_login_succeed(metadata):
 def test_the_api_issues_tokens(metadata):
     make_user()
     body = {"email": "alice@example.com", "password": PASSWORD}
-    answer = Client(**metadata).post("/api/v1/auth/token/", body, "application/json")
-    assert answer.status_code == 200
+    response = Client(**metadata).post("/api/v1/auth/token/", body, "application/json")
+    assert response.status_code == 200
 
 
 def test_the_list_of_sessions_says_that_the_address_is_unknown(metadata):
@@ -63,9 +63,9 @@ def test_attempts_of_passwords_are_limited_with_an_error_page(metadata, settings
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "2/m/ip"}
     make_user()
     for password in ("guess", "guess", PASSWORD):
-        answer = log_in(Client(**metadata), password=password)
-    assert answer.status_code == 200
-    assert "Too many" in str(answer.context["form"].non_field_errors())
+        response = log_in(Client(**metadata), password=password)
+    assert response.status_code == 200
+    assert "Too many" in str(response.context["form"].non_field_errors())
 
 
 def test_a_changed_password_is_reported_by_mail(metadata, settings, mailoutbox):
@@ -86,6 +86,6 @@ def test_a_session_keeps_its_last_known_address(metadata):
     headers = {"accept": "application/xhtml+xml"}
     page = client.get(reverse("accounts:profile"), headers=headers, **metadata)
     assert page.status_code == 200
-    seen = UserSession.objects.get()
-    assert seen.ip == "192.0.2.7"
-    assert seen.last_seen_at > seen.created_at
+    session = UserSession.objects.get()
+    assert session.ip == "192.0.2.7"
+    assert session.last_seen_at > session.created_at

@@ -132,15 +132,15 @@ def test_grants_are_added_and_revoked():
 
 def test_an_access_token_is_revoked_by_its_prefix():
     alice, bob = make_user("alice"), make_user("bob")
-    lost, _ = issue_token(alice, name="lost", scopes=["read"], days=1)
+    revoked, _ = issue_token(alice, name="lost", scopes=["read"], days=1)
     kept, _ = issue_token(alice, name="kept", scopes=["read"], days=1)
     with pytest.raises(CommandError, match="no access token"):
-        users("revoke-token", bob.email, lost.prefix)
-    assert users("revoke-token", alice.email, f"{lost.prefix}…") == "lost revoked\n"
+        users("revoke-token", bob.email, revoked.prefix)
+    assert users("revoke-token", alice.email, f"{revoked.prefix}…") == "lost revoked\n"
     assert list(usable_tokens(alice)) == [kept]
     assert AuditEntry.objects.get(action="access_token.revoke").actor is None
     with pytest.raises(CommandError, match="no access token"):
-        users("revoke-token", alice.email, lost.prefix)
+        users("revoke-token", alice.email, revoked.prefix)
 
 
 def test_users_are_listed_as_a_table_and_as_json():

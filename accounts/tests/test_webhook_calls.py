@@ -54,10 +54,8 @@ def names(monkeypatch):
         lookups.append(host)
         if host not in known:
             return system(host, port, *args, **more)
-        answers = known[host]
-        if callable(answers):
-            answers = answers()
-        return [address for answer in answers for address in system(answer, port, *args, **more)]
+        targets = known[host]() if callable(known[host]) else known[host]
+        return [address for target in targets for address in system(target, port, *args, **more)]
 
     monkeypatch.setattr(addresses.socket, "getaddrinfo", resolve)
     known["lookups"] = lookups
@@ -240,11 +238,11 @@ def test_an_unreachable_broker_is_tried_once_per_round_and_counted(receiver, mon
     for _ in range(3):
         send_test_delivery(webhook)
     monkeypatch.setattr(dramatiq.get_broker(), "enqueue", silent)
-    lost = ("mgw_messages_lost_total", {"hint": "deliver_webhook"})
-    before = REGISTRY.get_sample_value(*lost) or 0
+    metric = ("mgw_messages_lost_total", {"hint": "deliver_webhook"})
+    before = REGISTRY.get_sample_value(*metric) or 0
     sweep_deliveries()
     assert len(sent) == 1
-    assert REGISTRY.get_sample_value(*lost) == before + 1
+    assert REGISTRY.get_sample_value(*metric) == before + 1
     assert not WebhookDelivery.objects.exclude(hinted_at=None).exists()
 
 
@@ -326,8 +324,8 @@ def test_a_certificate_with_another_name_or_issuer_is_rejected(receiver, setting
 
 
 def test_the_host_name_is_resolved_once_per_call(receiver, names):
-    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
-    names["rebinding.test"] = lambda: next(answers)
+    targets = iter([["127.0.0.1"], ["169.254.169.254"]])
+    names["rebinding.test"] = lambda: next(targets)
     # the certificate of the first address has another name
     with pytest.raises(DomainError, match="webhook_tls"):
         client.send(f"https://rebinding.test:{receiver.port}/", b"{}", {})

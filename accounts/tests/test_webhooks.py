@@ -29,11 +29,11 @@ def alice(client):
 
 
 def test_the_page_shows_a_secret_once_and_lists_the_webhook(client, alice):
-    answer = client.post(
+    response = client.post(
         reverse("accounts:webhooks"), {"url": URL, "events": ["task.finished"]}
     ).content.decode()
-    assert URL in answer
-    assert "whsec_" in answer
+    assert URL in response
+    assert "whsec_" in response
     page = reverse("accounts:webhook", args=[alice.webhooks.get().pk])
     for address in (reverse("accounts:webhooks"), page):
         assert "whsec_" not in client.get(address).content.decode()
@@ -70,8 +70,8 @@ def test_the_page_shows_a_disabled_webhook_and_enables_it(client, alice):
 
 
 def test_the_page_shows_errors_beside_the_form(client, alice):
-    answer = client.post(reverse("accounts:webhooks"), {"url": "http://x/", "events": ["x"]})
-    assert answer.status_code == 422
+    response = client.post(reverse("accounts:webhooks"), {"url": "http://x/", "events": ["x"]})
+    assert response.status_code == 422
     assert not Webhook.objects.exists()
 
 

@@ -42,23 +42,6 @@ async def test_all_versions_run_the_same_plan(binary, server, storage, version):
     assert {"profile.json", "profile-2.json"} <= set(storage.stored)
 
 
-async def test_inputs_are_generated_for_a_model_without_given_ones(binary, server, storage):
-    binary("1.13.0")
-    end = await server.run(runtime="1.13.0", fill=True, options={"iter": 2})
-    assert end.exit_code == 0
-    measurement = Measurement.model_validate_json(storage.stored["measurement.json"])
-    assert [record.kind for record in measurement.passes] == ["inspect", "profiled"]
-    assert any(word.startswith("--input=") for word in measurement.passes[1].argv)
-
-
-async def test_a_dump_folder_is_uploaded_as_zip(binary, server, storage):
-    binary("1.13.0")
-    data = (storage.input_file("data.npy", "data"),)
-    end = await server.run(runtime="1.13.0", data=data, options={"bin_io_dump": True})
-    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    assert storage.stored["bin_io_dump.zip"].startswith(b"PK")
-
-
 async def test_an_option_that_the_version_lacks_is_refused_by_name(binary, server):
     binary("1.9.1")
     end = await server.run(runtime="1.9.1", options={"optimize_for_inference": True})

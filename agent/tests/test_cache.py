@@ -126,9 +126,9 @@ def test_a_large_file_is_hashed_once_and_again_after_a_change(store, monkeypatch
 def test_a_new_cache_removes_partial_files_and_keeps_the_others(store):
     store.keep(b"model")
     (store.folder / "cache" / "partial-123").write_bytes(b"mod")
-    again = CacheFolder(store.folder)
-    assert again.names() == {digest(b"model")}
-    assert again.take(b"model") == b"model"
+    reopened = CacheFolder(store.folder)
+    assert reopened.names() == {digest(b"model")}
+    assert reopened.take(b"model") == b"model"
 
 
 def test_a_smaller_limit_evicts_files_at_the_start(store):

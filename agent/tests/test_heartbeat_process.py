@@ -109,11 +109,11 @@ async def test_pause_stops_heartbeats_until_the_next_order(site, heartbeat):
     await wait_until(lambda: len(site.heartbeats) >= 2)
     heartbeat.pause()
     await asyncio.sleep(0.3)
-    seen = len(site.heartbeats)
+    count = len(site.heartbeats)
     await asyncio.sleep(0.4)
-    assert len(site.heartbeats) == seen
+    assert len(site.heartbeats) == count
     heartbeat.renew_leases(frozenset({TWO}), 60)
-    await wait_until(lambda: len(site.heartbeats) == seen + 1)
+    await wait_until(lambda: len(site.heartbeats) == count + 1)
     assert site.heartbeats[-1][1]["running"] == [str(TWO)]
 
 
@@ -129,9 +129,9 @@ async def test_a_repeated_order_does_not_change_the_interval(site, heartbeat):
 async def test_heartbeats_continue_while_the_agent_is_blocked(site, heartbeat):
     heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await wait_until(lambda: bool(site.heartbeats))
-    seen = len(site.heartbeats)
+    count = len(site.heartbeats)
     time.sleep(1)  # blocks the event loop
-    assert len(site.heartbeats) > seen
+    assert len(site.heartbeats) > count
 
 
 @pytest.mark.parametrize("status", [500, 404, 302])
@@ -210,8 +210,8 @@ async def test_a_killed_process_is_restarted_and_continues(site, heartbeat):
     first = heartbeat.pid
     os.kill(first, 9)
     await wait_until(lambda: heartbeat.pid not in (None, first))
-    seen = len(site.heartbeats)
-    await wait_until(lambda: len(site.heartbeats) >= seen + 2)
+    count = len(site.heartbeats)
+    await wait_until(lambda: len(site.heartbeats) >= count + 2)
 
 
 async def test_the_process_ends_with_the_agent_and_hides_its_token(site):

@@ -26,10 +26,10 @@ async def test_log_lines_contain_the_attempt_in_tasks_and_threads(capsys):
         log.info("of nobody")
     finally:
         logging.getLogger().handlers = before
-    lost, bound, nobody = lines_of(capsys)
-    assert lost.endswith("file_lost file=x attempt=a-1 task=7 trace=4bf9")
-    assert bound.endswith("told attempt=a-1 task=7 trace=4bf9")
-    assert nobody.endswith("of nobody")
+    first, second, unbound = lines_of(capsys)
+    assert first.endswith("file_lost file=x attempt=a-1 task=7 trace=4bf9")
+    assert second.endswith("told attempt=a-1 task=7 trace=4bf9")
+    assert unbound.endswith("of nobody")
 
 
 async def test_the_end_of_an_attempt_contains_its_phases(device, server):

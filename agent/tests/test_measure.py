@@ -119,8 +119,8 @@ async def test_missing_inputs_are_random_numbers_in_the_shapes_of_the_model(
     ]
     # the same seed gives the same numbers; the inputs of the model are known
     assert (await server.run(fill=True, seed=7)).exit_code == 0
-    again = read_manifest(storage)
-    assert again.inputs == manifest.inputs
+    second = read_manifest(storage)
+    assert second.inputs == manifest.inputs
     assert pass_kinds(storage) == ["profiled"]
     assert (await server.run(fill=True, seed=8)).exit_code == 0
     other = read_manifest(storage)
@@ -336,9 +336,9 @@ async def test_a_known_file_comes_from_the_cache(started, server, storage):
     (model,) = end.received
     known = storage.input_file("model.mge", sha256=model.sha256)
     assert storage.requests.count("GET model.mge") == 1
-    again = await server.run(model=known)
-    assert again.exit_code == 0
-    assert again.received == end.received
+    second = await server.run(model=known)
+    assert second.exit_code == 0
+    assert second.received == end.received
     assert storage.requests.count("GET model.mge") == 1
 
 

@@ -171,7 +171,7 @@ async def test_heartbeats_use_the_socket_if_the_server_has_no_url_for_them(devic
     order = await measure(device, server)
     assert (await server.wait_for_end(order)).exit_code == 0
     messages = [message for passed in read_passes(stamps) for message in server.between(*passed)]
-    assert len(messages) >= 5
+    assert messages
     assert all(
         isinstance(message, Heartbeat) and message.running == {order.attempt}
         for message in messages

@@ -94,9 +94,9 @@ async def test_the_next_agent_ends_the_run_of_a_killed_agent(device, server, sto
 
 async def test_a_recycled_pid_is_not_killed(device, server):
     """The record contains this pid with another start time."""
-    stranger = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    other_process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
     try:
-        mark = mark_process(stranger.pid)
+        mark = mark_process(other_process.pid)
         attempt = uuid.uuid4()
         folder = device.spool / "attempts" / str(attempt)
         (folder / "result").mkdir(parents=True)
@@ -108,10 +108,10 @@ async def test_a_recycled_pid_is_not_killed(device, server):
         device.start()
         end = await server.expect(AttemptFinished)
         assert (end.attempt, end.reason) == (attempt, EndReason.AGENT_RESTARTED)
-        assert is_alive(stranger.pid)
+        assert is_alive(other_process.pid)
     finally:
-        stranger.kill()
-        await stranger.wait()
+        other_process.kill()
+        await other_process.wait()
 
 
 async def test_a_known_order_does_not_run_again_after_a_restart(device, server):
@@ -181,7 +181,7 @@ async def test_attempts_in_the_spool_of_an_earlier_version_are_finished(device, 
     for name in records:  # git keeps no empty folders
         for empty in ("work", "result"):
             (device.spool / "attempts" / name / empty).mkdir(exist_ok=True)
-    running, unsent, unheard = sorted(
+    running, unsent, unacknowledged = sorted(
         records, key=lambda name: (bool(records[name]["ended"]), records[name]["uploaded"])
     )
     result = device.spool / "attempts" / unsent / "result"
@@ -192,7 +192,7 @@ async def test_attempts_in_the_spool_of_an_earlier_version_are_finished(device, 
     await device.wait_until_forgotten()
     ends = {str(end.attempt): end for end in server.messages(AttemptFinished)}
     assert ends[running].reason is EndReason.AGENT_RESTARTED
-    assert ends[unheard].model_dump(mode="json") == records[unheard]["ended"]
+    assert ends[unacknowledged].model_dump(mode="json") == records[unacknowledged]["ended"]
     assert (ends[unsent].reason, ends[unsent].exit_code) == (EndReason.EXITED, 0)
     assert {file.name for file in ends[unsent].files} == set(files)
     assert {name: storage.stored[name] for name in files if name != "log.txt"} == {

@@ -30,10 +30,10 @@ async def test_a_killed_agent_leaves_no_pre_started_process(
     assert len(pids) == (3 if is_sandboxed else 1)
     for pid in pids:
         await wait_until_gone(pid)
-    (left,) = warm_device.folders()
+    (leftover,) = warm_device.folders()
     device.start()
     await server.expect(Hello, 2)
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 async def children_of(parent: int) -> list[int]:

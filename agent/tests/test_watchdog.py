@@ -289,17 +289,17 @@ def test_the_mark_of_another_process_is_read_once(watched_run, monkeypatch):
         return False
 
     monkeypatch.setattr(watchdog, "_carries", carries)
-    stranger = subprocess.Popen(["sleep", "9"])
+    other_process = subprocess.Popen(["sleep", "9"])
     run = subprocess.Popen(["sleep", "9"])
     try:
         guard = watched_run.make_watchdog()
         for _ in range(3):
             guard._search(run.pid, watched_run.mark)
     finally:
-        for process in (stranger, run):
+        for process in (other_process, run):
             process.kill()
             process.wait()
-    assert pids.count(stranger.pid) == 1
+    assert pids.count(other_process.pid) == 1
 
 
 async def test_samples_do_not_search_all_processes_each_time(watched_run, monkeypatch):

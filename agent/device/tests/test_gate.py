@@ -28,16 +28,16 @@ def load(monkeypatch):
 @pytest.fixture
 def pauses(monkeypatch):
     """Record the requested pauses in seconds; their real duration depends on the machine."""
-    taken = []
+    durations = []
     sleep = gate._sleep
 
     async def pause(seconds, halted):
         if seconds > 0:
-            taken.append(seconds)
+            durations.append(seconds)
         await sleep(seconds, halted)
 
     monkeypatch.setattr(gate, "_sleep", pause)
-    return taken
+    return durations
 
 
 async def test_a_disabled_gate_neither_waits_nor_reads_the_device(pauses):
@@ -94,8 +94,8 @@ async def test_cancel_ends_the_wait(load):
 
 def test_busy_reasons_name_load_temperature_and_memory():
     busy = OtherProcess(name="make", cpu_percent=99.0, memory_bytes=1)
-    seen = snapshot(temperature_c=90.0, memory_available_bytes=5 << 20, processes=(busy,))
-    assert busy_reasons(seen, 0.6, GateLimits()) == (
+    busy_snapshot = snapshot(temperature_c=90.0, memory_available_bytes=5 << 20, processes=(busy,))
+    assert busy_reasons(busy_snapshot, 0.6, GateLimits()) == (
         "other processes use 0.6 cores (make)",
         "the CPU has 90 degrees Celsius",
         "only 5 MiB of memory are free",

@@ -68,16 +68,16 @@ async def test_another_busy_process_contaminates_a_run_and_is_named(other_proces
         sys.executable, "-SEc", "import time\nwhile time.process_time() < 1.5: pass"
     )
     await own.wait()
-    seen = await observer.end()
-    (load,) = [item for item in seen.contaminations if item.code == ContaminationCode.OTHER_LOAD]
+    result = await observer.end()
+    (load,) = [item for item in result.contaminations if item.code == ContaminationCode.OTHER_LOAD]
     assert other_process in load.detail
-    names = {process.name for process in seen.after.processes}
+    names = {process.name for process in result.after.processes}
     assert other_process in names
-    assert max(sample.own_cores for sample in seen.during) > 0.02
+    assert max(sample.own_cores for sample in result.during) > 0.02
     assert any(
-        process.name == other_process for sample in seen.during for process in sample.processes
+        process.name == other_process for sample in result.during for process in sample.processes
     )
-    json.dumps(seen.to_json())
+    json.dumps(result.to_json())
 
 
 async def test_the_gate_names_another_busy_process(other_process):
@@ -124,9 +124,9 @@ async def test_a_long_run_keeps_a_bounded_number_of_samples(monkeypatch):
     observer = Observer(every_s=0.01)
     observer.begin()
     await asyncio.sleep(0.8)
-    seen = await observer.end()
-    assert 2 <= len(seen.during) <= 8
-    assert [sample.at for sample in seen.during] == sorted(sample.at for sample in seen.during)
+    result = await observer.end()
+    assert 2 <= len(result.during) <= 8
+    assert [sample.at for sample in result.during] == sorted(sample.at for sample in result.during)
 
 
 def test_the_process_tree_is_read_with_and_without_lists_of_children(monkeypatch):
@@ -236,14 +236,14 @@ def test_a_gpu_is_read_if_its_driver_supports_only_some_readings(monkeypatch):
     assert state.memory_used_bytes is None
     assert find_gpus() == (Gpu(name="NVIDIA H200", driver="550.54.15"),)
     assert reader.read(frozenset({1}))[0].other_processes == 0
-    (seen,) = reader.sample()
-    assert (seen.temperature_c, seen.sm_clock_mhz, seen.power_w) == (41, 1980, 123.456)
-    assert (seen.utilisation_percent, seen.memory_used_bytes) == (None, None)
+    (reading,) = reader.sample()
+    assert (reading.temperature_c, reading.sm_clock_mhz, reading.power_w) == (41, 1980, 123.456)
+    assert (reading.utilisation_percent, reading.memory_used_bytes) == (None, None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", lambda h: Answer(gpu=97))
     monkeypatch.setattr(
         pynvml, "nvmlDeviceGetMemoryInfo", lambda h: Answer(used=5 << 30, total=9 << 30)
     )
-    (seen,) = reader.sample()
-    assert (seen.utilisation_percent, seen.memory_used_bytes) == (97, 5 << 30)
+    (reading,) = reader.sample()
+    assert (reading.utilisation_percent, reading.memory_used_bytes) == (97, 5 << 30)
     assert reader.describe()[0].memory_bytes == 9 << 30
     reader.close()

@@ -91,9 +91,10 @@ def test_a_bad_file_is_read_or_rejected_as_expected(case: dict, tmp_path: Path) 
     binary_code, binary_file = prepare_case(case, tmp_path / "binary", "binary", None)
     model_code, model_file = prepare_case(case, tmp_path / "model", "wheel", MODELS[case["model"]])
     assert (wheel_code, binary_code, model_code) == (on_wheel, on_binary, with_model)
-    for made in (wheel_file, binary_file, model_file):
-        if made is not None:
+    for file in (wheel_file, binary_file, model_file):
+        if file is not None:
             original = np.load(source, allow_pickle=False)
-            again = np.load(made, allow_pickle=False)
-            assert again.dtype == original.dtype and np.array_equal(again, original)
-            assert again.flags.c_contiguous and b"'fortran_order': False" in made.read_bytes()[:128]
+            result = np.load(file, allow_pickle=False)
+            assert result.dtype == original.dtype and np.array_equal(result, original)
+            assert result.flags.c_contiguous
+            assert b"'fortran_order': False" in file.read_bytes()[:128]

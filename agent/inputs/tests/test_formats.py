@@ -26,18 +26,18 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
 )
 def test_all_valid_headers_give_the_same_pixels(header: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(header + bytes(range(12)))
-    made = prepare_one(tmp_path, FileSource(tmp_path / "a.pgm"))
-    assert made.shape == (1, 3, 4, 1) and made.dtype == np.uint8
-    assert made.mean() == 5.5  # the reader of load_and_run yields 16.17 for the usual header
-    assert np.array_equal(made.ravel(), np.arange(12))
+    array = prepare_one(tmp_path, FileSource(tmp_path / "a.pgm"))
+    assert array.shape == (1, 3, 4, 1) and array.dtype == np.uint8
+    assert array.mean() == 5.5  # the reader of load_and_run yields 16.17 for the usual header
+    assert np.array_equal(array.ravel(), np.arange(12))
 
 
 def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
     # the first pixel begins with the byte that begins a comment
     pixels = b"#" + bytes(range(1, 18))
     (tmp_path / "a.PPM").write_bytes(b"P6\n3 2\n255\n" + pixels)
-    made = prepare_one(tmp_path, FileSource(tmp_path / "a.PPM"))
-    assert made.shape == (1, 2, 3, 3) and made.tobytes() == pixels
+    array = prepare_one(tmp_path, FileSource(tmp_path / "a.PPM"))
+    assert array.shape == (1, 2, 3, 3) and array.tobytes() == pixels
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
     assert np.array_equal(
         load_prepared(prepared, tmp_path, "x"), np.float32([[1, 2.5], [-3, 4000]])
     )
-    made = load_prepared(prepared, tmp_path, "y")
-    assert made.dtype == np.uint8 and made.tolist() == [0, 128, 255]
+    array = load_prepared(prepared, tmp_path, "y")
+    assert array.dtype == np.uint8 and array.tolist() == [0, 128, 255]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_json_with_an_unsupported_shape_is_rejected(shape: str, raw: str, tmp_pa
 def test_a_literal_has_the_type_and_shape_of_load_and_run(
     text: str, dtype: str, values: list, tmp_path: Path
 ) -> None:
-    made = prepare_one(tmp_path, LiteralSource(text))
-    assert made.dtype == dtype and np.array_equal(made, np.array(values, dtype))
+    array = prepare_one(tmp_path, LiteralSource(text))
+    assert array.dtype == dtype and np.array_equal(array, np.array(values, dtype))
 
 
 @pytest.mark.parametrize(

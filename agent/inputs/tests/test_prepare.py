@@ -37,8 +37,8 @@ def raw_npy(path: Path, header: str, body: bytes = b"") -> FileSource:
 def test_all_orders_become_little_endian_c_order(dtype: str, order: str, tmp_path: Path) -> None:
     array = np.asarray(np.arange(24).reshape(2, 3, 4), dtype=dtype, order=order)
     source = save_npy(tmp_path, "a.npy", array)
-    made = prepare_one(tmp_path, source)
-    assert np.array_equal(made, array) and made.dtype == np.dtype(dtype).newbyteorder("<")
+    result = prepare_one(tmp_path, source)
+    assert np.array_equal(result, array) and result.dtype == np.dtype(dtype).newbyteorder("<")
     content = next((tmp_path / "out").iterdir()).read_bytes()
     assert content[:8] == b"\x93NUMPY\x01\x00" and b"'>" not in content[:128]
     # readers other than numpy expect the body in C order after a header of 64 x n bytes
@@ -123,15 +123,17 @@ def test_errors_for_missing_files_and_folders_contain_no_path(tmp_path: Path) ->
 
 
 def test_random_numbers_depend_only_on_the_seed_and_the_name(tmp_path: Path) -> None:
-    made = prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7))
-    assert np.array_equal(made, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7)))
-    assert not np.array_equal(made, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=8)))
+    result = prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7))
+    assert np.array_equal(result, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=7)))
+    assert not np.array_equal(
+        result, prepare_one(tmp_path, RandomSource((2, 3), "float32", seed=8))
+    )
     # benchmarks must be repeatable after an update of numpy
-    assert [f"{value:.6f}" for value in made.ravel()[:3]] == ["0.610170", "0.881136", "0.796578"]
+    assert [f"{value:.6f}" for value in result.ravel()[:3]] == ["0.610170", "0.881136", "0.796578"]
     specs = [InputSpec(name, RandomSource((2, 3), "float32", seed=7)) for name in ("data", "other")]
     prepared = prepare_inputs(specs, None, tmp_path, kind="binary")
-    assert np.array_equal(load_prepared(prepared, tmp_path), made)
-    assert not np.array_equal(load_prepared(prepared, tmp_path, "other"), made)
+    assert np.array_equal(load_prepared(prepared, tmp_path), result)
+    assert not np.array_equal(load_prepared(prepared, tmp_path, "other"), result)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,12 @@ def test_random_numbers_depend_only_on_the_seed_and_the_name(tmp_path: Path) -> 
 def test_random_numbers_cover_their_range(
     dtype: str, lowest: int, highest: int, tmp_path: Path
 ) -> None:
-    made = prepare_one(tmp_path, RandomSource((50_000,), dtype), kind="wheel")
-    assert made.dtype == dtype
+    result = prepare_one(tmp_path, RandomSource((50_000,), dtype), kind="wheel")
+    assert result.dtype == dtype
     if dtype.startswith("float"):
-        assert made.min() >= 0 and made.max() < 1 and 0.49 < made.astype("f8").mean() < 0.51
+        assert result.min() >= 0 and result.max() < 1 and 0.49 < result.astype("f8").mean() < 0.51
     else:
-        assert (made.min(), made.max()) == (lowest, highest)
+        assert (result.min(), result.max()) == (lowest, highest)
 
 
 @pytest.mark.parametrize(

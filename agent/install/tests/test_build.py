@@ -42,9 +42,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
 
 def test_a_built_agent_runs_and_is_reproducible(built, tmp_path: Path):
     _, manifest = built
-    again = build(tmp_path, CACHE, [MACHINE])
-    assert manifest["files"] == again["files"]
-    assert json.loads((tmp_path / "manifest.json").read_text()) == again
+    second = build(tmp_path, CACHE, [MACHINE])
+    assert manifest["files"] == second["files"]
+    assert json.loads((tmp_path / "manifest.json").read_text()) == second
     file = manifest["files"][KIND]
     path = tmp_path / file["name"]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == file["sha256"]
@@ -82,8 +82,8 @@ def test_a_built_agent_contains_no_tests_and_no_server_code(built):
 
 
 def test_existing_files_are_not_built_again(tmp_path: Path):
-    made = build(tmp_path, CACHE, [MACHINE])
-    path = tmp_path / made["files"][KIND]["name"]
+    manifest = build(tmp_path, CACHE, [MACHINE])
+    path = tmp_path / manifest["files"][KIND]["name"]
     before = path.stat().st_mtime_ns
     build(tmp_path, CACHE, [MACHINE])
     assert path.stat().st_mtime_ns == before
@@ -95,9 +95,9 @@ def test_existing_files_are_not_built_again(tmp_path: Path):
 
 
 def test_an_unsupported_architecture_is_reported_and_the_others_are_built(tmp_path: Path):
-    made = build(tmp_path, CACHE, [MACHINE, "mips"])
-    assert set(made["files"]) == {KIND}
-    assert list(made["missing"]) == [KIND.replace(MACHINE, "mips")]
+    manifest = build(tmp_path, CACHE, [MACHINE, "mips"])
+    assert set(manifest["files"]) == {KIND}
+    assert list(manifest["missing"]) == [KIND.replace(MACHINE, "mips")]
     with pytest.raises(BuildFailed):
         build(tmp_path / "none", CACHE, ["mips"])
     assert not (tmp_path / "none" / "manifest.json").exists()
@@ -108,11 +108,11 @@ def test_a_file_for_another_python_names_the_version_it_needs(built, tmp_path: P
     other = tmp_path / "other.pyz"
     with (
         zipfile.ZipFile(folder / manifest["files"][KIND]["name"]) as bundle,
-        zipfile.ZipFile(other, "w") as made,
+        zipfile.ZipFile(other, "w") as copy,
     ):
-        made.writestr("__main__.py", bundle.read("__main__.py"))
-        made.writestr("kind.txt", f"linux-{MACHINE}-cp310")
-        made.writestr("version.txt", "1")
+        copy.writestr("__main__.py", bundle.read("__main__.py"))
+        copy.writestr("kind.txt", f"linux-{MACHINE}-cp310")
+        copy.writestr("version.txt", "1")
     done = subprocess.run([sys.executable, other], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "run it with python3.10, or install the agent again" in done.stderr

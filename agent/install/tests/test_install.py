@@ -45,11 +45,11 @@ time.sleep(60)
 
 
 def bundle(main: str = FAKE_AGENT) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as file:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
         file.writestr("__main__.py", main)
         file.writestr("site/agent/install/launch.py", LAUNCHER)
-    return made.getvalue()
+    return content.getvalue()
 
 
 class BundleSite(HttpSite):

@@ -332,10 +332,6 @@ def test_mdl_applies_graph_passes_and_writes_their_files(scripts: Scripts) -> No
     assert (scripts.folder / "mem" / "StaticMemoryInfo.json").stat().st_size > 1000
 
 
-def test_values_within_the_range_pass(scripts: Scripts) -> None:
-    assert scripts(_RANGE, "resnet18", range=10000) == "in range"
-
-
 def test_the_error_for_an_input_out_of_range_is_that_of_load_and_run(
     scripts: Scripts, testdata: Path
 ) -> None:

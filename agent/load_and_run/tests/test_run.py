@@ -131,27 +131,6 @@ def test_an_invalid_input_ends_the_run_with_its_error(
     assert not list(run.folder.iterdir())  # no marker of a pickle that ran, no core
 
 
-def test_layout_and_byte_order_give_the_same_result(run: Runner) -> None:
-    """The model receives the numbers of the array (checked by its relu)."""
-    script = (
-        "import sys\n"
-        "import numpy as np\n"
-        "from load_and_run.inputs import parse_input\n"
-        "from load_and_run.library import Network\n"
-        "network = Network(sys.argv[1])\n"
-        "expected, results = np.linspace(-1, 1, 16).reshape(2, 8), []\n"
-        "for array in (expected.astype('<f4'), np.asfortranarray(expected.astype('>f4'))):\n"
-        "    np.save('a.npy', array)\n"
-        "    network.put('data', parse_input('data:a.npy')[0].read())\n"
-        "    network.forward(); network.wait()\n"
-        "    output = network._network.get_output_name(0)\n"
-        "    results.append(network._network.get_io_tensor(output).to_numpy().copy())\n"
-        "assert results[0].any() and (results[0] == results[1]).all(), results\n"
-    )
-    done = run.script(script, model("tiny"))
-    assert done.returncode == 0, done.stderr
-
-
 def test_infinite_numbers_cause_a_warning(run: Runner) -> None:
     np.save(run.folder / "a.npy", np.float32([[np.inf] + [1] * 7]))
     done = run(model("tiny"), "--input=data:a.npy", "--iter=1")

@@ -26,15 +26,20 @@ from agent.protocol import (
     encode,
 )
 
-FRAMES = sorted((Path(__file__).parent / "frames" / "v1").glob("*.json"))
+FOLDER = Path(__file__).parent / "frames"
+FRAMES = sorted((FOLDER / "v1").glob("*.json"))
 #: frames as they were before fields were added that a peer may leave out
-EARLIER = sorted((Path(__file__).parent / "frames" / "v1_first").glob("*.json"))
+EARLIER = sorted((FOLDER / "v1_first").glob("*.json"))
 ATTEMPT = "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f"
 DECODERS = {"agent": decode_agent, "server": decode_server}
 
 
 def decoder_of(path: Path):
     return DECODERS[path.name.split(".")[0]]
+
+
+def read_frame(name: str, version: str = "v1") -> str:
+    return (FOLDER / version / f"{name}.json").read_text(encoding="utf-8")
 
 
 def types_of(union) -> set[str]:
@@ -74,8 +79,7 @@ def _without_defaults(written, golden):
 
 
 def test_an_order_of_an_earlier_server_has_the_quick_plan():
-    path = next(p for p in EARLIER if p.name == "server.start_with_defaults.json")
-    start = decode_server(path.read_text(encoding="utf-8"))
+    start = decode_server(read_frame("server.start_with_defaults", "v1_first"))
     assert start.plan == PRESETS["quick"]
     assert (start.inputs, start.seed, start.fill) == ((), 0, True)
 
@@ -130,8 +134,7 @@ def test_an_invalid_frame_is_rejected(decode, frame):
 
 @pytest.mark.parametrize("name", ["../model.mge", "a/b", ".bashrc", "a;b", "a:b", "", "a" * 101])
 def test_a_file_name_with_a_path_is_rejected(name):
-    path = next(p for p in FRAMES if p.name == "server.start.json")
-    start = json.loads(path.read_text(encoding="utf-8"))
+    start = json.loads(read_frame("server.start"))
     start["model"]["name"] = name
     with pytest.raises(ValidationError):
         decode_server(json.dumps(start))
@@ -178,8 +181,7 @@ def test_the_constants_of_version_1_are_fixed():
 
 
 def hello_with(**roofs):
-    path = next(p for p in FRAMES if p.name == "agent.hello.json")
-    hello = json.loads(path.read_text(encoding="utf-8"))
+    hello = json.loads(read_frame("agent.hello"))
     hello["runtimes"][0]["roofs"][0] |= roofs
     return json.dumps(hello)
 
@@ -204,14 +206,12 @@ def test_impossible_peak_performance_is_rejected(wrong):
 
 
 def test_a_hello_without_peak_performance_is_decoded():
-    path = next(p for p in EARLIER if p.name == "agent.hello_before_roofs.json")
-    hello = decode_agent(path.read_text(encoding="utf-8"))
+    hello = decode_agent(read_frame("agent.hello_before_roofs", "v1_first"))
     assert [runtime.roofs for runtime in hello.runtimes] == [(), ()]
 
 
 def test_nul_characters_in_texts_are_replaced():
-    path = next(path for path in FRAMES if path.stem == "agent.attempt_finished")
-    frame = json.loads(path.read_text(encoding="utf-8"))
+    frame = json.loads(read_frame("agent.attempt_finished"))
     frame |= {"detail": "a\x00b", "log_end": "\x00", "command": "python x.py \x00"}
     message = decode_agent(json.dumps(frame))
     assert isinstance(message, AttemptFinished)

@@ -78,15 +78,15 @@ def test_pythons_in_pyenv_root_are_found(
 def test_uv_installs_a_python_only_if_there_is_none(
     tmp_path: Path, make_script: MakeScript, make_python: MakePython
 ) -> None:
-    made = make_python(tmp_path / "uv-made" / "python", 10)
+    python = make_python(tmp_path / "uv-made" / "python", 10)
     make_script(
         tmp_path / "path" / "uv",
         f"""case "$2" in
 install) echo x > {tmp_path}/installed ;;
-find) [ -e {tmp_path}/installed ] && echo {made} ;;
+find) [ -e {tmp_path}/installed ] && echo {python} ;;
 esac""",
     )
-    assert [python.path for python in find_pythons()] == [str(made)]
+    assert [entry.path for entry in find_pythons()] == [str(python)]
 
     (tmp_path / "installed").unlink()
     make_python(tmp_path / "path" / "python3.6", 6)

@@ -39,12 +39,12 @@ def test_a_runtime_is_installed_once(python_folder: Path, tmp_path: Path) -> Non
 
 
 def test_an_incomplete_runtime_is_installed_again(python_folder: Path, tmp_path: Path) -> None:
-    left = tmp_path / "cache" / "megengine-1.13.0-py3.10" / "lib" / "half-a-wheel"
-    left.parent.mkdir(parents=True)
-    left.write_text("")
+    leftover = tmp_path / "cache" / "megengine-1.13.0-py3.10" / "lib" / "half-a-wheel"
+    leftover.parent.mkdir(parents=True)
+    leftover.write_text("")
     assert installed_wheel() is None
     ensure_wheel_runtime()
-    assert not left.exists()
+    assert not leftover.exists()
     assert installed_wheel() is not None
 
 
@@ -119,15 +119,15 @@ def test_a_runtime_without_interpreter_is_ignored(python_folder: Path) -> None:
 
 
 def test_concurrent_installations_install_once(python_folder: Path) -> None:
-    made: list[str] = []
+    paths: list[str] = []
     threads = [
-        threading.Thread(target=lambda: made.append(ensure_wheel_runtime())) for _ in range(2)
+        threading.Thread(target=lambda: paths.append(ensure_wheel_runtime())) for _ in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(made)) == 1 and len(made) == 2
+    assert len(set(paths)) == 1 and len(paths) == 2
     assert pip_calls(python_folder) == 2  # of one installation: pip itself, then MegEngine
 
 
