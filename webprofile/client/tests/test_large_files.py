@@ -77,7 +77,7 @@ def break_off(client, cuts):
     # each connection carries one part, then storage does not answer
     cuts.up = [40 * MIB, 1, 1, 1, *[1] * 400]
     process = client.start(*SUBMIT, "--key", "night")
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until and not _stored_sizes():
         time.sleep(0.1)
     process.kill()
@@ -85,7 +85,7 @@ def break_off(client, cuts):
     cuts.wait_until_ended()
     cuts.up = []
     # storage may still be storing a part that it has received completely
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until and len(_stored_sizes()) < sum(cuts.sent) // PART_BYTES:
         time.sleep(0.1)
     arrived = _stored_sizes()

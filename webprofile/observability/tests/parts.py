@@ -26,7 +26,7 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     command = [redis_program(), "--port", "0", "--unixsocket", str(path), "--dir", str(folder)]
     server = subprocess.Popen([*command, "--save", ""], stdout=subprocess.DEVNULL)
     try:
-        for _ in range(100):
+        for _ in range(1200):
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(str(path))
                 break

@@ -120,7 +120,7 @@ def visit(browser, live_server):
         browser.add_cookie({"name": "django_language", "value": language})
         set_colour_scheme(browser, "light")
         browser.get(live_server.url + page.address)
-        WebDriverWait(browser, 30).until(is_loaded, f"{page.address} is still being loaded")
+        WebDriverWait(browser, 60).until(is_loaded, f"{page.address} is still being loaded")
 
     return go
 
@@ -175,7 +175,7 @@ def send(browser, address, fields) -> None:
     """Send a form of the open page."""
     page = browser.find_element(By.TAG_NAME, "html")
     browser.execute_script(_SEND, address, fields)
-    WebDriverWait(browser, 20).until(staleness_of(page))
+    WebDriverWait(browser, 60).until(staleness_of(page))
 
 
 @pytest.fixture
@@ -278,14 +278,14 @@ def test_form_responses_are_accessible(browser, axe, visit, permission_site):
 @pytest.mark.exhaustive
 def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
     visit(page_of(make_user(), "/api/v1/docs/"))
-    WebDriverWait(browser, 20).until(
+    WebDriverWait(browser, 60).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, ".opblock-tag")
     )
     for tag in ("tasks", "access-tokens", "profiles"):
         browser.find_element(By.ID, f"operations-tag-{tag}").click()
     for method in ("get", "post", "patch", "delete"):
         selector = f".opblock-{method} .opblock-summary-control"
-        WebDriverWait(browser, 20).until(
+        WebDriverWait(browser, 60).until(
             lambda driver, selector=selector: driver.find_elements(By.CSS_SELECTOR, selector)
         )[0].click()
     faults = []
@@ -296,7 +296,7 @@ def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
         browser.execute_script(choose, theme)
         set_colour_scheme(browser, system)
         background = "#fff" if (theme or system) == "light" else "#1c2022"
-        WebDriverWait(browser, 10).until(
+        WebDriverWait(browser, 60).until(
             lambda driver, background=background: background_of(driver) == background
         )
         faults += violations(browser, axe, rules=["color-contrast"])
@@ -361,7 +361,7 @@ def test_selected_tasks_stay_selected_when_rows_are_updated(browser, visit, root
     # the page fetches the rows again
     browser.execute_script("window.dispatchEvent(new Event('online'))")
     delete.click()
-    WebDriverWait(browser, 10).until(lambda driver: "Delete 1 task?" in driver.page_source)
+    WebDriverWait(browser, 60).until(lambda driver: "Delete 1 task?" in driver.page_source)
 
 
 def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
@@ -379,7 +379,7 @@ def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
 def test_printed_result_has_texts_and_tables_but_no_controls(browser, visit, root):
     task = Task.objects.filter(outcome="succeeded").first()
     visit(page_of(root, f"/tasks/{task.pk}/result/"))
-    WebDriverWait(browser, 20).until(
+    WebDriverWait(browser, 60).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operators tbody tr, [data-row]")
     )
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

@@ -20,7 +20,7 @@ def test_operator_of_a_recommendation_is_selected_without_a_reload(
 
     link = browser.find_element(By.CSS_SELECTOR, "#advice-unfused_batch_norm [data-row='90']")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
-    wait = WebDriverWait(browser, 10, 0.02)
+    wait = WebDriverWait(browser, 60, 0.02)
     # until its module is loaded, it is a plain link to the same selection
     wait.until(lambda _: browser.execute_script("return document.readyState") == "complete")
     link.click()

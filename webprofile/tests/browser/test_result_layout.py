@@ -71,7 +71,7 @@ def show(browser, storage, live_server, log_in):
         log_in(owner)
         resize(browser, size)
         browser.get(live_server.url + make(owner))
-        WebDriverWait(browser, 15).until(
+        WebDriverWait(browser, 60).until(
             lambda _: browser.find_elements(By.CSS_SELECTOR, "#tables [role=grid]")
         )
 
@@ -107,11 +107,11 @@ def test_click_on_a_row_does_not_move_it(show, browser, size):
     assert before["height"] > 0
     row.find_element(By.CSS_SELECTOR, ".operator__type").click()
     facts = browser.find_element(By.ID, "operator-facts")
-    WebDriverWait(browser, 15).until(lambda _: facts.find_elements(By.CSS_SELECTOR, "h3"))
+    WebDriverWait(browser, 60).until(lambda _: facts.find_elements(By.CSS_SELECTOR, "h3"))
     assert row.get_attribute("aria-selected") == "true"
     assert browser.execute_script(place, row) == before
     facts.find_element(By.CSS_SELECTOR, "[data-clear]").click()
-    WebDriverWait(browser, 15).until(lambda _: row.get_attribute("aria-selected") == "false")
+    WebDriverWait(browser, 60).until(lambda _: row.get_attribute("aria-selected") == "false")
     if size == LAPTOP:
         assert browser.execute_script(place, row) == before
 

@@ -91,8 +91,8 @@ def test_killed_supervisor_leaves_no_process(site: Running, tmp_path: Path) -> N
     family = parts_of(site)
     assert len(family) >= 6
     site.kill()
-    assert wait_until_gone(family, 20) == set()
-    deadline = time.monotonic() + 5
+    assert wait_until_gone(family, 60) == set()
+    deadline = time.monotonic() + 60
     while (tmp_path / "socket-folder").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not (tmp_path / "socket-folder").exists()

@@ -108,7 +108,7 @@ def test_rclone_settings_of_the_caller_are_removed(tmp_path: Path) -> None:
     assert variables["REDIS_URL"] == f"unix://{tmp_path}/s%20o?db=0"
 
 
-def test_update_config_sets_address_and_runtime(
+def test_update_config_sets_address_and_runtime_and_keeps_the_rest(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "agent.toml"
@@ -116,6 +116,8 @@ def test_update_config_sets_address_and_runtime(
         'server = "http://127.0.0.1:1"\ntoken_file = "agent.token"\nspool = "sp\\"ool"\nnice = 5\n'
         '[[runtime]]\nversion = "1.13.0"\nkind = "wheel"\npath = "/old"\n'
         '[[runtime]]\nversion = "1.12.0"\nkind = "binary"\npath = "/opt/mge"\n'
+        "[gate]\nmax_load = 0.1\n[measure]\ncores = [1]\n"
+        '[[c_opr_lib]]\nname = "ops"\npath = "libops.so"\n'
     )
     update_config(file, "http://127.0.0.1:9", MegEngineRuntime(problem="No Python."))
     config = tomllib.loads(file.read_text())
@@ -125,6 +127,8 @@ def test_update_config_sets_address_and_runtime(
     ours, other = config["runtime"]
     assert ours == {"version": "1.13.0", "kind": "wheel", "path": "", "problem": "No Python."}
     assert other["path"] == "/opt/mge"
+    assert (config["gate"], config["measure"]) == ({"max_load": 0.1}, {"cores": [1]})
+    assert config["c_opr_lib"] == [{"name": "ops", "path": "libops.so"}]
     update_config(file, "http://127.0.0.1:9", MegEngineRuntime(python="/new/bin/python"))
     runtime = tomllib.loads(file.read_text())["runtime"][0]
     assert runtime == {"version": "1.13.0", "kind": "wheel", "path": "/new/bin/python"}
@@ -143,17 +147,3 @@ def test_manage_works_with_the_settings_of_the_last_start(tmp_path):
     assert manage(layout, ["check"]) == 1  # before the first start
     remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
     assert manage(layout, ["compare_binary_iodump", "--help"]) == 0
-
-
-def test_update_config_keeps_tables(tmp_path):
-    file = tmp_path / "agent" / "agent.toml"
-    file.parent.mkdir()
-    file.write_text(
-        'server = "http://old"\nspool = "spool"\n[gate]\nmax_load = 0.1\n[measure]\ncores = [1]\n'
-        '[[c_opr_lib]]\nname = "ops"\npath = "libops.so"\n'
-    )
-    update_config(file, "http://new", MegEngineRuntime(python="/usr/bin/python3"))
-    config = tomllib.loads(file.read_text())
-    assert (config["server"], config["gate"]) == ("http://new", {"max_load": 0.1})
-    assert config["measure"] == {"cores": [1]}
-    assert config["c_opr_lib"] == [{"name": "ops", "path": "libops.so"}]

@@ -1,6 +1,7 @@
 """Tests of the supervisor, which reports a dead part and restarts it a few times."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -33,13 +34,13 @@ async def supervisor(layout: Layout) -> AsyncIterator[Supervisor]:
 
 async def lines_until(capsys: pytest.CaptureFixture[str], expected: str) -> str:
     printed = ""
-    for _ in range(400):
+    deadline = time.monotonic() + 60
+    while expected not in printed:
+        assert time.monotonic() < deadline, f"{expected!r} was not printed: {printed}"
+        await asyncio.sleep(0.02)
         output = capsys.readouterr()
         printed += output.out + output.err
-        if expected in printed:
-            return printed
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{expected!r} was not printed: {printed}")
+    return printed
 
 
 async def test_dead_part_is_reported_and_restarted(

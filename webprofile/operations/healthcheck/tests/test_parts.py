@@ -70,9 +70,9 @@ def test_hanging_part_does_not_block_the_others():
         return good("too late")
 
     parts = [Part("slow", hang, "Wake it."), Part("quick", lambda: good("here"), "")]
-    findings = dict(examine(parts, time_limit_s=0.2))
+    findings = dict(examine(parts, time_limit_s=1))
     forever.set()
-    assert as_text(findings["slow"]) == "broken No answer in 0.2 s. Wake it."
+    assert as_text(findings["slow"]) == "broken No answer in 1 s. Wake it."
     assert as_text(findings["quick"]) == "ok here "
 
 
@@ -200,40 +200,30 @@ def test_public_address_that_is_unreachable_from_here_is_odd(storage, settings, 
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("status", "allowed", "text"),
     [
-        ((403, {}), "Browsers may not upload from"),
+        (403, {}, "Browsers may not upload from"),
+        (200, {"Origin": "https://other.example"}, "Browsers may not upload"),
         (
-            (200, {"Access-Control-Allow-Origin": "https://other.example"}),
-            "Browsers may not upload",
+            200,
+            {"Origin": "*", "Methods": "GET"},
+            "may not PUT from http://127.0.0.1:8000, only GET",
         ),
         (
-            (200, {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET"}),
-            "may not PUT from http://127.0.0.1:8000, only GET",
+            200,
+            {"Origin": "*", "Methods": "GET, PUT", "Headers": "content-md5, x-amz-meta-md5"},
+            "may not send x-amz-server-side-encryption,",
         ),
     ],
 )
-def test_cors_rules_that_block_uploads_are_reported(settings, http, answer, text):
+def test_cors_rules_that_block_uploads_are_reported(settings, http, status, allowed, text):
     settings.S3_PUBLIC_ENDPOINT_URL = http.url
-    http.answers.answer = answer
+    settings.S3_ENCRYPTION = "aws:kms"
+    headers = {f"Access-Control-Allow-{name}": value for name, value in allowed.items()}
+    http.answers.answer = (status, headers)
     finding = objects.cross_origin()
     assert text in finding.text
     assert "CORS rules" in finding.next_step
-
-
-def test_cors_rules_that_block_a_header_are_reported(settings, http):
-    settings.S3_PUBLIC_ENDPOINT_URL = http.url
-    settings.S3_ENCRYPTION = "aws:kms"
-    http.answers.answer = (
-        200,
-        {
-            "Access-Control-Allow-Origin": "*",
-            "Access-Control-Allow-Methods": "GET, PUT",
-            "Access-Control-Allow-Headers": "content-md5, x-amz-meta-md5",
-        },
-    )
-    finding = objects.cross_origin()
-    assert "may not send x-amz-server-side-encryption," in finding.text
 
 
 # -- mail ---------------------------------------------------------------------------------------
