@@ -284,7 +284,7 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
 _FIXED: dict[str, Any] = {
     "number": 1,
     "row": 0,
-    "act": "test",
+    "action": "test",
     "version": "1.13.0",
     "code": "not_found",
     "provider_id": "nobody",

@@ -151,7 +151,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stranger(home: Path) -> Client:
+def anonymous(home: Path) -> Client:
     """A client without login."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -171,7 +171,7 @@ def alice(transactional_db, storage) -> User:
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, live_server, alice: User, stranger: Client) -> Client:
+def client(request: pytest.FixtureRequest, live_server, alice: User, anonymous: Client) -> Client:
     """A client of alice as in CI, with site and token in the environment.
 
     It connects to the proxy if the test uses one.
@@ -180,5 +180,5 @@ def client(request: pytest.FixtureRequest, live_server, alice: User, stranger: C
     site = live_server.url
     if "proxy" in request.fixturenames:
         site = request.getfixturevalue("proxy").address
-    stranger.environment |= {"WEBPROFILE_SITE": site, "WEBPROFILE_TOKEN": secret}
-    return stranger
+    anonymous.environment |= {"WEBPROFILE_SITE": site, "WEBPROFILE_TOKEN": secret}
+    return anonymous

@@ -19,37 +19,37 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def login_file(stranger):
-    return stranger.home / "config" / "webprofile" / "login.json"
+def login_file(anonymous):
+    return anonymous.home / "config" / "webprofile" / "login.json"
 
 
 def test_token_from_standard_input_is_stored_for_its_user_only(
-    live_server, alice, stranger, login_file
+    live_server, alice, anonymous, login_file
 ):
     _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
-    result = stranger.run("login", live_server.url + "/", "--token-stdin", stdin=secret + "\n")
+    result = anonymous.run("login", live_server.url + "/", "--token-stdin", stdin=secret + "\n")
     assert "alice@example.com" in result.stderr
     assert secret not in result.stdout + result.stderr
     assert stat.S_IMODE(login_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(login_file.parent.stat().st_mode) == 0o700
     assert json.loads(login_file.read_text())["token"] == secret
-    assert "x86-1" in stranger.run("workers").stdout
+    assert "x86-1" in anonymous.run("workers").stdout
 
 
 def test_login_by_password_creates_a_token_that_logout_revokes(
-    live_server, alice, stranger, login_file
+    live_server, alice, anonymous, login_file
 ):
-    stranger.run("login", live_server.url, "--email", alice.email, stdin=PASSWORD + "\n")
+    anonymous.run("login", live_server.url, "--email", alice.email, stdin=PASSWORD + "\n")
     token = AccessToken.objects.get()
     assert token.name.startswith("webprofile on ")
     assert token.scopes == ["read", "write"]
     assert PASSWORD not in login_file.read_text()
-    stranger.run("logout")
+    anonymous.run("logout")
     token.refresh_from_db()
     assert token.revoked_at is not None
     assert not login_file.exists()
-    assert "Not logged in" in stranger.run("logout", code=1).stderr
-    stranger.run("workers", code=2)
+    assert "Not logged in" in anonymous.run("logout", code=1).stderr
+    anonymous.run("workers", code=2)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_login_by_password_creates_a_token_that_logout_revokes(
     ],
 )
 def test_refused_login_stores_nothing(
-    live_server, alice, stranger, login_file, arguments, typed, code
+    live_server, alice, anonymous, login_file, arguments, typed, code
 ):
-    stranger.run("login", live_server.url, *arguments, stdin=typed, code=code)
+    anonymous.run("login", live_server.url, *arguments, stdin=typed, code=code)
     assert not login_file.exists()
     assert not AccessToken.objects.exists()
 
@@ -80,49 +80,51 @@ def test_invalid_site_address_is_refused(site):
         site_checked(site)
 
 
-def test_invalid_token_is_reported_with_a_suggested_fix(live_server, alice, stranger):
-    stranger.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": "mwp_x"}
-    stderr = stranger.run("list", code=3).stderr
+def test_invalid_token_is_reported_with_a_suggested_fix(live_server, alice, anonymous):
+    anonymous.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": "mwp_x"}
+    stderr = anonymous.run("list", code=3).stderr
     assert (stderr.count("\n"), "webprofile login" in stderr) == (2, True)
 
 
-def test_response_404_asks_whether_the_address_is_the_site(live_server, proxy, alice, stranger):
-    stranger.environment |= {"WEBPROFILE_SITE": proxy.address, "WEBPROFILE_TOKEN": "mwp_x"}
+def test_response_404_asks_whether_the_address_is_the_site(live_server, proxy, alice, anonymous):
+    anonymous.environment |= {"WEBPROFILE_SITE": proxy.address, "WEBPROFILE_TOKEN": "mwp_x"}
     proxy.plan = lambda method, path: "404"
-    assert "is it the site?" in stranger.run("list", code=1).stderr
+    assert "is it the site?" in anonymous.run("list", code=1).stderr
 
 
-def test_logout_removes_an_invalid_token(live_server, alice, stranger, login_file):
+def test_logout_removes_an_invalid_token(live_server, alice, anonymous, login_file):
     _, secret = issue_token(alice, name="mine", scopes=["read", "write"], days=1)
-    stranger.run("login", live_server.url, "--token-stdin", stdin=secret)
+    anonymous.run("login", live_server.url, "--token-stdin", stdin=secret)
     AccessToken.objects.all().delete()
-    stranger.run("list", code=3)
-    stranger.run("logout")
+    anonymous.run("list", code=3)
+    anonymous.run("logout")
     assert not login_file.exists()
 
 
-def test_stored_token_is_sent_only_to_its_site(live_server, alice, stranger, login_file):
+def test_stored_token_is_sent_only_to_its_site(live_server, alice, anonymous, login_file):
     _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
-    stranger.run("login", live_server.url, "--token-stdin", stdin=secret)
-    stranger.environment["WEBPROFILE_SITE"] = "http://127.0.0.1:9"
-    assert "Not logged in" in stranger.run("list", code=2).stderr
+    anonymous.run("login", live_server.url, "--token-stdin", stdin=secret)
+    anonymous.environment["WEBPROFILE_SITE"] = "http://127.0.0.1:9"
+    assert "Not logged in" in anonymous.run("list", code=2).stderr
 
 
-def test_login_without_a_terminal_refuses_a_second_factor(live_server, alice, stranger, login_file):
+def test_login_without_a_terminal_refuses_a_second_factor(
+    live_server, alice, anonymous, login_file
+):
     totp.TOTP.activate(make_user("bob"), totp.generate_totp_secret())
-    result = stranger.run(
+    result = anonymous.run(
         "login", live_server.url, "--email", "bob@example.com", stdin=PASSWORD + "\n", code=2
     )
     assert "--token-stdin" in result.stderr
     assert not login_file.exists()
 
 
-def test_login_at_a_terminal_asks_for_password_and_code(live_server, alice, stranger, login_file):
+def test_login_at_a_terminal_asks_for_password_and_code(live_server, alice, anonymous, login_file):
     secret = totp.generate_totp_secret()
     totp.TOTP.activate(make_user("bob"), secret)
     code = totp.hotp_value(secret, next(totp.yield_hotp_counters_from_time()))
     output, status = at_terminal(
-        stranger,
+        anonymous,
         ("login", live_server.url, "--email", "bob@example.com"),
         {"Password: ": PASSWORD, "authenticator app: ": totp.format_hotp_value(code)},
     )
@@ -132,10 +134,10 @@ def test_login_at_a_terminal_asks_for_password_and_code(live_server, alice, stra
     assert AccessToken.objects.get().user.email == "bob@example.com"
 
 
-def test_wrong_code_stores_nothing(live_server, alice, stranger, login_file):
+def test_wrong_code_stores_nothing(live_server, alice, anonymous, login_file):
     totp.TOTP.activate(make_user("bob"), totp.generate_totp_secret())
     output, status = at_terminal(
-        stranger,
+        anonymous,
         ("login", live_server.url, "--email", "bob@example.com"),
         {"Password: ": PASSWORD, "authenticator app: ": "000000x"},
     )
@@ -171,9 +173,9 @@ def test_site_without_encryption_is_detected(site, is_open):
     assert is_open_to_listeners(site) is is_open
 
 
-def test_damaged_login_file_is_reported_without_traceback(stranger, login_file):
+def test_damaged_login_file_is_reported_without_traceback(anonymous, login_file):
     login_file.parent.mkdir(parents=True)
     login_file.write_text("{")
-    stderr = stranger.run("list", code=2).stderr
+    stderr = anonymous.run("list", code=2).stderr
     assert "cannot be read" in stderr
     assert "Traceback" not in stderr

@@ -26,7 +26,7 @@ from tasks.tests.make import make_task, make_user, make_waiting_task
 
 
 @pytest.fixture
-def result(alice):
+def make_result(alice):
     """Function that creates a task with a latency and an operator that takes `seconds`."""
 
     def make(seconds: float, *, latency_ms: float = 10.0, iterations: int = 3, owner=None) -> int:
@@ -43,8 +43,8 @@ def result(alice):
     return make
 
 
-def test_show_prints_latency_operators_and_address(client, result, live_server):
-    task = result(0.25)
+def test_show_prints_latency_operators_and_address(client, make_result, live_server):
+    task = make_result(0.25)
     output = client.run("show", task).stdout
     assert f"{live_server.url}/tasks/{task}/result/" in output
     assert "median 10 ms" in output
@@ -68,7 +68,7 @@ def test_exit_code_of_show_depends_on_the_task(client, alice):
 
 
 @pytest.fixture
-def steady(alice):
+def make_steady(alice):
     """Function that creates a task with five passes that differ by up to 0.2 %.
 
     The device has five equal runs of the first task, which differ by 1 %.
@@ -104,8 +104,8 @@ def gate_of(result):
     return result.stdout.partition("\n\n--fail-above ")[2].splitlines()
 
 
-def test_gate_fails_for_a_slower_task(client, steady):
-    before, after = steady(0.25), steady(0.30)
+def test_gate_fails_for_a_slower_task(client, make_steady):
+    before, after = make_steady(0.25), make_steady(0.30)
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
     number = "sum of the operators' times on the device"
     assert gate_lines[0] == f"5: {number}, #{before} 250.3 ms"
@@ -126,8 +126,8 @@ def test_gate_fails_for_a_slower_task(client, steady):
     assert "gate" not in client.json("compare", before, after)
 
 
-def test_gate_passes_within_the_spread_of_equal_runs(client, steady):
-    before, after = steady(0.25), steady(0.2535)
+def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
+    before, after = make_steady(0.25), make_steady(0.2535)
     output = client.run("compare", before, after, "--fail-above", "5").stdout
     assert "passed; no clear difference; estimated change +1.4 %" in output
     undecided = client.run("compare", before, after, "--fail-above", "1", code=5).stdout
@@ -135,8 +135,8 @@ def test_gate_passes_within_the_spread_of_equal_runs(client, steady):
     assert "hardly ever between two runs of the same files and settings" in undecided
 
 
-def test_gate_needs_more_than_one_sample(client, result):
-    before, after = result(0.25), result(0.60, latency_ms=20.0)
+def test_gate_needs_more_than_one_sample(client, make_result):
+    before, after = make_result(0.25), make_result(0.60, latency_ms=20.0)
     output = client.run("compare", before, after).stdout
     assert "one sample" in output
     assert "conv" in output
@@ -151,8 +151,9 @@ def test_gate_needs_more_than_one_sample(client, result):
     assert len(client.json("compare", before, after)["profiles"]) == 2
 
 
-def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, steady):
-    before, disturbed, after = steady(0.25), steady(0.50, disturbed=True), steady(0.30)
+def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, make_steady):
+    before, after = make_steady(0.25), make_steady(0.30)
+    disturbed = make_steady(0.50, disturbed=True)
     output = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
     assert (
         "not enough evidence; a run was disturbed; run it again while the device is idle" in output
@@ -161,22 +162,22 @@ def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, stea
     client.run("compare", before, after, disturbed, "--fail-above", "30", code=5)
 
 
-def test_gate_needs_equal_runs_of_the_device(client, steady):
-    before, after = steady(0.25), steady(0.30)
+def test_gate_needs_equal_runs_of_the_device(client, make_steady):
+    before, after = make_steady(0.25), make_steady(0.30)
     AttemptMeasurement.objects.exclude(attempt__profile__isnull=False).delete()
     output = client.run("compare", before, after, "--fail-above", "5", code=5).stdout
     assert "it is not known how far equal runs differ on the device" in output
 
 
-def test_compare_reports_tasks_that_it_cannot_compare(client, result, alice):
-    task = result(0.25)
+def test_compare_reports_tasks_that_it_cannot_compare(client, make_result, alice):
+    task = make_result(0.25)
     client.run("compare", task, code=2)
     assert "no result" in client.run("compare", task, make_task(alice).pk, code=1).stderr
-    client.run("compare", task, result(0.5, owner=make_user("bob")), code=2)
+    client.run("compare", task, make_result(0.5, owner=make_user("bob")), code=2)
 
 
-def test_export_writes_each_format(client, result, home):
-    task = result(0.25)
+def test_export_writes_each_format(client, make_result, home):
+    task = make_result(0.25)
     rows = list(csv.DictReader(io.StringIO(client.run("export", task).stdout)))
     assert list(rows[0]) == [field.heading for field in (*FIELDS, *SOURCE_FIELDS)]
     client.run("export", task, "--format", "json", "-o", "a.json")
@@ -185,8 +186,8 @@ def test_export_writes_each_format(client, result, home):
     assert b"<html" in (home / "all" / f"task-{task}.html").read_bytes()
 
 
-def test_export_derives_the_format_from_the_file_name(client, result, home):
-    task = result(0.25)
+def test_export_derives_the_format_from_the_file_name(client, make_result, home):
+    task = make_result(0.25)
     client.run("export", task, "-o", "a.json")
     assert json.loads((home / "a.json").read_text())["operators"]
     client.run("export", task, "-o", "a.trace.json")
@@ -195,8 +196,8 @@ def test_export_derives_the_format_from_the_file_name(client, result, home):
     assert not (home / "a.parquet").exists()
 
 
-def test_export_writes_several_results_as_a_table_or_a_folder(client, result, home, alice):
-    tasks = [result(0.25), result(0.75)]
+def test_export_writes_several_results_as_a_table_or_a_folder(client, make_result, home, alice):
+    tasks = [make_result(0.25), make_result(0.75)]
     client.run("export", *tasks, "-o", "all.csv")
     rows = list(csv.DictReader(io.StringIO((home / "all.csv").read_bytes().decode(), newline="")))
     assert [row["task"] for row in rows] == [str(tasks[0])] * 2 + [str(tasks[1])] * 2
@@ -211,8 +212,8 @@ def test_export_writes_several_results_as_a_table_or_a_folder(client, result, ho
     client.run("export", code=2)
 
 
-def test_export_reports_a_full_disk(client, result, home):
-    task = result(0.25)
+def test_export_reports_a_full_disk(client, make_result, home):
+    task = make_result(0.25)
     (home / "full.csv").symlink_to("/dev/full")
     stderr = client.run("export", task, "-o", "full.csv", code=1).stderr
     assert "No space left on device; nothing was written" in stderr
@@ -223,8 +224,8 @@ def test_export_reports_a_full_disk(client, result, home):
     assert ("Traceback" in err, "Exception" in err) == (False, False)
 
 
-def test_export_table_has_a_row_for_each_task(client, result, home, alice):
-    finished, waiting = result(0.25), make_task(alice, title="nightly")
+def test_export_table_has_a_row_for_each_task(client, make_result, home, alice):
+    finished, waiting = make_result(0.25), make_task(alice, title="nightly")
     failed = finished_attempt(b"{", owner=alice)
     build_attempt_profile(failed)
     client.run("export", "--table", finished, waiting.pk, failed.task_id, "-o", "matrix.csv")

@@ -47,7 +47,7 @@ def finish_oldest(outcome: str) -> None:
 
 
 @pytest.fixture
-def device(proxy):
+def outcomes(proxy):
     """List of outcomes: each request for tasks first finishes a task with the next one."""
     outcomes: list[str] = []
 
@@ -87,8 +87,8 @@ def test_equal_files_are_uploaded_once(client, matrix, proxy):
 
 
 @pytest.mark.parametrize(("last", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
-def test_exit_code_of_submit_tells_whether_all_tasks_succeeded(client, device, last, code):
-    device += ["succeeded", last]
+def test_exit_code_of_submit_tells_whether_all_tasks_succeeded(client, outcomes, last, code):
+    outcomes += ["succeeded", last]
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2")
     result = client.run(*arguments, "--json", code=code)
     assert [row["status"] for row in json.loads(result.stdout)] == ["succeeded", last]
@@ -279,10 +279,10 @@ def test_interrupted_wait_can_be_repeated(client, alice, proxy):
 
 
 @pytest.mark.exhaustive
-def test_wait_for_many_tasks_sends_few_requests(client, alice, device, proxy):
+def test_wait_for_many_tasks_sends_few_requests(client, alice, outcomes, proxy):
     worker = make_worker("other")
     tasks = [make_waiting_task(alice, worker) for _ in range(12)]
-    device += [*["succeeded"] * 11, "failed"]
+    outcomes += [*["succeeded"] * 11, "failed"]
     stderr = client.run("wait", *(task.pk for task in tasks), code=1).stderr
     lines = stderr.splitlines()
     assert sum(f"{n}/12 #" in line for n, line in enumerate(lines, 1)) == 12

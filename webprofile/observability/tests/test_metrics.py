@@ -42,14 +42,14 @@ def token(settings):
 
 
 @pytest.fixture
-def read(client):
-    def read():
+def read_metrics(client):
+    def read_metrics():
         rows.forget()
         response = client.get("/metrics", headers=TOKEN)
         assert response.status_code == 200
         return samples(response.text)
 
-    return read
+    return read_metrics
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", "Basic read-me", "Bearer read-m"])
@@ -89,15 +89,15 @@ def test_session_of_an_administrator_does_not_read_metrics(client):
     assert client.get("/metrics").status_code == 404
 
 
-def test_queue_metrics_have_tier_and_age_of_the_oldest_task(read):
+def test_queue_metrics_have_tier_and_age_of_the_oldest_task(read_metrics):
     make_task()
-    assert read()['mgw_queue_tasks{tier="usual"}'] == 0
+    assert read_metrics()['mgw_queue_tasks{tier="usual"}'] == 0
     make_waiting_task()
     old = make_waiting_task(priority=0)
     Task.objects.filter(pk=old.pk).update(
         submitted_at=timezone.now() - datetime.timedelta(seconds=90), priority=50
     )
-    metrics = read()
+    metrics = read_metrics()
     assert (
         metrics['mgw_queue_tasks{tier="usual"}'] == metrics['mgw_queue_tasks{tier="raised"}'] == 1
     )
@@ -108,9 +108,9 @@ def test_queue_metrics_have_tier_and_age_of_the_oldest_task(read):
     assert metrics['mgw_tasks_live{state="initiated"}'] == 1
 
 
-def test_renamed_metrics_keep_their_former_names_for_a_release(read):
+def test_renamed_metrics_keep_their_former_names_for_a_release(read_metrics):
     make_worker("d", is_enabled=False)
-    metrics = read()
+    metrics = read_metrics()
     for former in ("mgw_workers_out", "mgw_workers_unavailable"):
         assert metrics[former + '{why="drained"}'] == 1
     assert metrics["mgw_opened_unread"] == metrics["mgw_imports_unread"] == 0
@@ -119,12 +119,12 @@ def test_renamed_metrics_keep_their_former_names_for_a_release(read):
     assert "# TYPE mgw_ingest_seconds histogram" in text
 
 
-def test_workers_are_counted_by_their_last_heartbeat(read):
+def test_workers_are_counted_by_their_last_heartbeat(read_metrics):
     make_worker("a")
     go_offline(make_worker("b"))
     make_worker("c", online=False)
     make_worker("d", is_enabled=False)
-    metrics = read()
+    metrics = read_metrics()
     beats = {
         beat: metrics[f'mgw_workers{{beat="{beat}"}}'] for beat in ("on_time", "lost", "never")
     }
@@ -142,12 +142,12 @@ def end_attempts(settle=True):
         Attempt.objects.update(ended_at=timezone.now() - datetime.timedelta(seconds=20))
 
 
-def test_outcomes_are_counted_once_and_outlive_their_rows(read):
+def test_outcomes_are_counted_once_and_outlive_their_rows(read_metrics):
     end_attempts()
     assert count_outcomes() == 3
     assert count_outcomes() == 0
     Task.objects.all().delete()
-    metrics = read()
+    metrics = read_metrics()
     name = "mgw_attempts_ended_total"
     assert metrics[f'{name}{{outcome="succeeded",reason="exited"}}'] == 1
     assert metrics[f'{name}{{outcome="failed",reason="exited"}}'] == 1
@@ -163,7 +163,7 @@ def test_recent_outcome_is_counted_later():
     assert count_outcomes() == 3
 
 
-def test_purge_does_not_change_counted_outcomes(read):
+def test_purge_does_not_change_counted_outcomes(read_metrics):
     end_attempts()
     sweep()
     purge(POLICIES["tasks"], 0)
@@ -171,12 +171,12 @@ def test_purge_does_not_change_counted_outcomes(read):
     assert sum(EndTally.objects.values_list("number", flat=True)) == 3
 
 
-def test_sweep_age_grows_when_no_sweep_runs(read):
-    assert "mgw_sweep_age_seconds" not in read()
+def test_sweep_age_grows_when_no_sweep_runs(read_metrics):
+    assert "mgw_sweep_age_seconds" not in read_metrics()
     sweep()
-    assert read()["mgw_sweep_age_seconds"] < 5
+    assert read_metrics()["mgw_sweep_age_seconds"] < 5
     Mark.objects.update(at=timezone.now() - datetime.timedelta(seconds=100))
-    assert 80 < read()["mgw_sweep_age_seconds"] < 90
+    assert 80 < read_metrics()["mgw_sweep_age_seconds"] < 90
 
 
 def test_task_transitions_are_counted_and_timed():
@@ -222,7 +222,7 @@ def test_lost_message_is_counted_and_the_task_continues(
     assert task.status == "cancelled"
 
 
-def test_sweep_counts_what_it_changed(read):
+def test_sweep_counts_what_it_changed(read_metrics):
     before = metric_value("mgw_sweep_moved_total", what="devices_hinted")
     make_waiting_task()
     sweep()
@@ -240,12 +240,12 @@ def test_scrape_has_a_fixed_number_of_queries(client, django_assert_num_queries)
         client.get("/metrics", headers=TOKEN)
 
 
-def test_each_metric_name_has_a_unit_or_is_a_count(read):
+def test_each_metric_name_has_a_unit_or_is_a_count(read_metrics):
     units = ("seconds", "bytes", "total", "info", "bucket", "count", "sum", "created")
     counted = {
         "mgw_queue_tasks", "mgw_tasks_live", "mgw_results_overdue", "mgw_workers",
         "mgw_workers_unavailable", "mgw_removals_due", "mgw_imports_unread", "mgw_sockets_open",
         "mgw_database_readable", "mgw_database_pool",
     }  # fmt: skip
-    names = {name.partition("{")[0] for name in read() if name.startswith("mgw_")}
+    names = {name.partition("{")[0] for name in read_metrics() if name.startswith("mgw_")}
     assert {n for n in names if not n.endswith(units)} <= counted | {*FORMER_NAMES.values()}

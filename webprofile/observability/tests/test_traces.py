@@ -45,7 +45,7 @@ def client(client):
 
 
 @pytest.fixture
-def collected(settings, monkeypatch):
+def collect_spans(settings, monkeypatch):
     """Function that returns the collected spans. Tracing is on."""
     with collector() as server:
         settings.TRACING = True
@@ -89,7 +89,7 @@ def run_attempt(attempt, **report):
     gateway.handle(worker, finished_report(attempt, files=(offer,), phases=phases, **report))
 
 
-def test_trace_spans_browser_server_and_agent(client, storage, collected):
+def test_trace_spans_browser_server_and_agent(client, storage, collect_spans):
     now_ms = int(time.time() * 1000)
     created = create_task(client)
     upload_files(created)
@@ -103,7 +103,7 @@ def test_trace_spans_browser_server_and_agent(client, storage, collected):
     build_profile.fn(str(attempt.pk))
     assert Task.objects.get().outcome == "succeeded"
 
-    spans = collected()
+    spans = collect_spans()
     assert {span.trace for span in spans} == {TRACE}
     names = {span.span: span.name for span in spans}
     assert len(names) == len(spans)
@@ -128,23 +128,23 @@ def test_trace_spans_browser_server_and_agent(client, storage, collected):
     assert of_attempt.attributes["mgw.attempt"] == str(attempt.pk)
 
 
-def test_request_without_a_trace_starts_one(client, storage, collected):
+def test_request_without_a_trace_starts_one(client, storage, collect_spans):
     created = client.post(TASKS, task_request(), content_type="application/json").json()
-    spans = collected()
+    spans = collect_spans()
     (root,) = spans
     assert (root.name, root.parent) == ("POST /api/v1/tasks/", "")
     task = Task.objects.get(pk=created["id"])
     assert task.traceparent == f"00-{root.trace}-{root.span}-01"
 
 
-def test_failed_attempt_is_a_failed_span(client, storage, collected):
+def test_failed_attempt_is_a_failed_span(client, storage, collect_spans):
     created = create_task(client)
     upload_files(created)
     client.post(f"{TASKS}{created['id']}/submit/", headers=PARENT)
     assign_waiting()
     attempt = Attempt.objects.get()
     gateway.handle(attempt.worker, finished_report(attempt, exit_code=134))
-    (span,) = (span for span in collected() if span.name == "attempt")
+    (span,) = (span for span in collect_spans() if span.name == "attempt")
     assert span.failed
 
 
@@ -160,46 +160,46 @@ def test_failed_attempt_is_a_failed_span(client, storage, collected):
         "a;1;2," * 999,
     ],
 )
-def test_invalid_phases_are_dropped(client, collected, phases):
+def test_invalid_phases_are_dropped(client, collect_spans, phases):
     client.post("/tasks/cancel-all/", headers=PARENT | {"x-trace-phases": phases})
-    assert [span.service for span in collected()] == ["mgw-server"]
+    assert [span.service for span in collect_spans()] == ["mgw-server"]
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_asgi_request_is_a_span(async_client, collected, caplog):
+async def test_asgi_request_is_a_span(async_client, collect_spans, caplog):
     await async_client.post("/tasks/cancel-all/?key=of-somebody", headers=PARENT)
-    (span,) = collected()
+    (span,) = collect_spans()
     assert (span.trace, span.parent, span.name) == (TRACE, SPAN, "POST /tasks/cancel-all/")
     assert not any("of-somebody" in value for value in span.attributes.values())
     assert [r for r in caplog.records if r.name.startswith("opentelemetry")] == []
 
 
-def test_unsampled_trace_is_not_recorded(client, collected):
+def test_unsampled_trace_is_not_recorded(client, collect_spans):
     client.post("/tasks/cancel-all/", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
-    assert collected() == []
+    assert collect_spans() == []
 
 
-def test_span_has_the_route_pattern_instead_of_the_path(client, collected):
+def test_span_has_the_route_pattern_instead_of_the_path(client, collect_spans):
     client.post("/accounts/confirm-email/a-secret-key/?also=secret")
-    (span,) = collected()
+    (span,) = collect_spans()
     assert "secret" not in str((span.name, span.attributes))
     assert not span.failed  # the answer is 404
 
 
-def test_server_error_is_a_failed_span_without_its_exception(client, collected, monkeypatch):
+def test_server_error_is_a_failed_span_without_its_exception(client, collect_spans, monkeypatch):
     monkeypatch.setattr("tasks.views.pages.cancel_task", lambda *_, **__: 1 / 0)
     client.raise_request_exception = False
     task = make_task(make_user("bob"))
     client.force_login(task.owner)
     assert client.post(f"/tasks/{task.pk}/cancel/").status_code == 500
-    (span,) = collected()
+    (span,) = collect_spans()
     # the text of an exception may contain names of files of the user
     assert (span.failed, span.events) == (True, 0)
 
 
-def test_get_request_starts_no_trace(client, collected):
+def test_get_request_starts_no_trace(client, collect_spans):
     client.get("/tasks/")
-    assert collected() == []
+    assert collect_spans() == []
 
 
 def test_traceparent_is_not_stored_without_tracing(client, storage):

@@ -73,7 +73,7 @@ class GraphPage(PageObject):
 
 
 @pytest.fixture
-def show(browser, storage, live_server, settings, log_in):
+def make_graph_page(browser, storage, live_server, settings, log_in):
     """Function that makes a result of a profile and logs in its owner."""
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
@@ -91,8 +91,8 @@ def show(browser, storage, live_server, settings, log_in):
     return make_page
 
 
-def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(show):
-    graph = show(good_profile("resnet18"))
+def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_graph_page):
+    graph = make_graph_page(good_profile("resnet18"))
     graph.open(f"/tasks/{graph.profile.attempt.task_id}/result/?view=graph")
     graph.inside()
     title = graph.title_of("[493] conv(data,conv1.weight)[493]")
@@ -118,8 +118,8 @@ def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(show):
     assert graph.console_errors() == []
 
 
-def test_panel_is_below_the_graph_on_a_phone_and_closes(show):
-    graph = show(good_profile("resnet18"))
+def test_panel_is_below_the_graph_on_a_phone_and_closes(make_graph_page):
+    graph = make_graph_page(good_profile("resnet18"))
     resize(graph.browser, (400, 900), mobile=True)
     graph.open_alone("?op=98")
     graph.inside()
@@ -134,8 +134,8 @@ def test_panel_is_below_the_graph_on_a_phone_and_closes(show):
     assert graph.find("#target").rect["height"] > 1.9 * room["height"]
 
 
-def test_blocks_of_a_deep_graph_open_and_close(show):
-    graph = show(good_profile("deep_loop"))
+def test_blocks_of_a_deep_graph_open_and_close(make_graph_page):
+    graph = make_graph_page(good_profile("deep_loop"))
     graph.open_alone()
     assert "5316 operators in 72 nodes" in graph.status
     graph.inside()
@@ -160,13 +160,13 @@ def test_blocks_of_a_deep_graph_open_and_close(show):
     graph.until(lambda: graph.scope != "", "the block of the selected operator was not opened")
 
 
-def test_hostile_names_in_the_graph_are_text(show):
+def test_hostile_names_in_the_graph_are_text(make_graph_page):
     profile = json.loads(good_profile("hostile_names"))
     odd = "<img src=x onerror=alert(1)>\n\u202efdp.\u202c🦊 עברית"
     operator = profile["graph_exec"]["operator"]["18"]
     operator["name"], operator["type"] = odd, "<b>bold</b>"
     profile["profiler"]["opr_footprint"]["18"]["param"] = {"<i>pad</i>": "</script><b>"}
-    graph = show(json.dumps(profile).encode())
+    graph = make_graph_page(json.dumps(profile).encode())
     graph.open_alone()
     graph.inside()
     visible = "[18] <img src=x onerror=alert(1)>\\u000a\\u202efdp.\\u202c🦊 עברית"
@@ -178,8 +178,8 @@ def test_hostile_names_in_the_graph_are_text(show):
     assert graph.console_errors() == []
 
 
-def test_uploaded_model_opens_without_external_requests(show, megengine_python):
-    graph = show(good_profile("resnet18"), model="resnet18")
+def test_uploaded_model_opens_without_external_requests(make_graph_page, megengine_python):
+    graph = make_graph_page(good_profile("resnet18"), model="resnet18")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
     graph.until(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
@@ -203,8 +203,8 @@ def test_uploaded_model_opens_without_external_requests(show, megengine_python):
     assert graph.console_errors() == []
 
 
-def test_unreadable_model_is_explained_and_the_graph_stays(show):
-    graph = show(good_profile("resnet18"), model="tiny_fbs1")
+def test_unreadable_model_is_explained_and_the_graph_stays(make_graph_page):
+    graph = make_graph_page(good_profile("resnet18"), model="tiny_fbs1")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
     graph.until(lambda: "FBS_V2" in graph.status, "no reason given")
@@ -213,8 +213,8 @@ def test_unreadable_model_is_explained_and_the_graph_stays(show):
     assert len(graph.all(".graph-node")) == 79
 
 
-def test_keyboard_enters_and_leaves_the_frame(show):
-    graph = show(good_profile("tiny"))
+def test_keyboard_enters_and_leaves_the_frame(make_graph_page):
+    graph = make_graph_page(good_profile("tiny"))
     graph.open_alone()
     graph.js("document.querySelector('.graph__frame').focus()")
     graph.inside()
@@ -224,11 +224,11 @@ def test_keyboard_enters_and_leaves_the_frame(show):
     graph.until(lambda: graph.js(focused) == "graph-source", "Escape did not lead out")
 
 
-def test_graph_is_drawn_on_a_second_origin(show, settings, live_server):
+def test_graph_is_drawn_on_a_second_origin(make_graph_page, settings, live_server):
     settings.SITE_URL = live_server.url
     settings.NETRON_ORIGIN = live_server.url.replace("localhost", "127.0.0.1")
     allow(settings, "frame-src", settings.NETRON_ORIGIN)
-    graph = show(good_profile("resnet18"))
+    graph = make_graph_page(good_profile("resnet18"))
     graph.open_alone("?op=98")
     assert graph.find(".graph__frame").get_attribute("src").startswith(settings.NETRON_ORIGIN)
     graph.inside()
@@ -237,8 +237,8 @@ def test_graph_is_drawn_on_a_second_origin(show, settings, live_server):
     assert graph.console_errors() == []
 
 
-def test_graph_that_fails_to_load_can_be_retried(show):
-    graph = show(good_profile("tiny"))
+def test_graph_that_fails_to_load_can_be_retried(make_graph_page):
+    graph = make_graph_page(good_profile("tiny"))
     block_urls(graph.browser, "*/graph/netron/*")
     graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/")
     graph.wait_for("failed")

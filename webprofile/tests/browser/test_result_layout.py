@@ -63,10 +63,10 @@ def make_traced(owner) -> str:
 
 
 @pytest.fixture
-def show(browser, storage, live_server, log_in):
+def open_result(browser, storage, live_server, log_in):
     """Function that opens the result that `make` returns, in a window of this size."""
 
-    def open_result(make, size=LAPTOP) -> None:
+    def open_page(make, size=LAPTOP) -> None:
         owner = make_user("alice")
         log_in(owner)
         resize(browser, size)
@@ -75,7 +75,7 @@ def show(browser, storage, live_server, log_in):
             lambda _: browser.find_elements(By.CSS_SELECTOR, "#tables [role=grid]")
         )
 
-    return open_result
+    return open_page
 
 
 def vertical_extents(browser, css: str) -> list[list[float]]:
@@ -87,8 +87,8 @@ def vertical_extents(browser, css: str) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("make", [make_measured, make_disturbed, make_imported, make_traced])
-def test_operators_are_visible_without_scrolling(show, browser, make):
-    show(make)
+def test_operators_are_visible_without_scrolling(open_result, browser, make):
+    open_result(make)
     rows = vertical_extents(browser, "#device-operators tbody tr[data-row]")
     assert rows[0][0] <= MAX_TOP_PX
     assert sum(bottom <= LAPTOP[1] for _top, bottom in rows) >= MIN_ROWS
@@ -98,8 +98,8 @@ PHONE_AND_LAPTOP = [LAPTOP, PHONE]
 
 
 @pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
-def test_click_on_a_row_does_not_move_it(show, browser, size):
-    show(make_measured, size)
+def test_click_on_a_row_does_not_move_it(open_result, browser, size):
+    open_result(make_measured, size)
     row = browser.find_elements(By.CSS_SELECTOR, "#device-operators tbody tr[data-row]")[3]
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
     place = "return arguments[0].getBoundingClientRect().toJSON()"
@@ -117,8 +117,8 @@ def test_click_on_a_row_does_not_move_it(show, browser, size):
 
 
 @pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
-def test_result_fits_the_window(show, browser, size):
-    show(make_disturbed, size)
+def test_result_fits_the_window(open_result, browser, size):
+    open_result(make_disturbed, size)
     wide, room = browser.execute_script(
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
