@@ -19,22 +19,22 @@ HEAD = (
 END = "</svg>\n"
 
 
-def units(number: int, names: tuple[tuple[str, int], ...]) -> str:
+def format_units(number: int, units: tuple[tuple[str, int], ...]) -> str:
     """Format a number as MegEngine's time2str and size2str do; 0 is an empty text."""
-    written = ""
-    for name, worth in names:
-        if number >= worth:
-            written += f"{number // worth}{name} "
-            number %= worth
-    return written
+    text = ""
+    for name, factor in units:
+        if number >= factor:
+            text += f"{number // factor}{name} "
+            number %= factor
+    return text
 
 
 def time_text(ns: int) -> str:
-    return units(ns, (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)))
+    return format_units(ns, (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1)))
 
 
 def size_text(size: int) -> str:
-    return units(size, (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)))
+    return format_units(size, (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)))
 
 
 def tensor(

@@ -78,7 +78,7 @@ WORST = (
 
 def all_cases() -> dict[str, bytes]:
     """Return every damaged file by its defect."""
-    return dict(_missing()) | _time_cases() | _graph_cases() | _shape_cases() | _whole_cases()
+    return dict(_missing()) | _time_cases() | _graph_cases() | _shape_cases() | _file_cases()
 
 
 def _missing() -> Iterator[tuple[str, bytes]]:
@@ -259,7 +259,7 @@ def _plan_cases() -> dict[str, bytes]:
     }
 
 
-def _whole_cases() -> dict[str, bytes]:
+def _file_cases() -> dict[str, bytes]:
     good = good_profile()
     deep = b"[" * 100_000 + b"]" * 100_000
     trace = "traces/dynamic_train_resnet/profile."

@@ -18,15 +18,15 @@ NAN_FACTS = dataclasses.replace(ALL_FACTS, iteration_cv=math.nan, overhead=math.
 
 
 def test_passes_that_agree_are_neither_single_nor_unsteady():
-    one = recorded_profile("resnet18")
+    profile = recorded_profile("resnet18")
 
-    findings = findings_of(one, scale_times(one, 1.01), scale_times(one, 0.99))
+    findings = findings_of(profile, scale_times(profile, 1.01), scale_times(profile, 0.99))
     assert not {"single_sample", "unsteady"} & findings.keys()
 
 
 def test_passes_that_differ_by_a_fifth_are_unsteady():
-    one = recorded_profile("resnet18")
-    findings = advise(data_of(one, scale_times(one, 1.2)), RunFacts()).findings
+    profile = recorded_profile("resnet18")
+    findings = advise(data_of(profile, scale_times(profile, 1.2)), RunFacts()).findings
 
     # 1 and 1.2: mean 1.1, standard deviation 0.1414
     assert findings[0].rule == "unsteady"
@@ -97,8 +97,8 @@ def test_time_outside_operators_needs_an_undisturbed_run_and_an_idle_device(
 
 
 def test_a_disturbed_run_gets_only_advice_that_does_not_depend_on_times():
-    one = recorded_profile("resnet18")
-    passes = [one, scale_times(one, 1.6), scale_times(one, 1.3)]
+    profile = recorded_profile("resnet18")
+    passes = [profile, scale_times(profile, 1.6), scale_times(profile, 1.3)]
     calm = findings_of(*passes, facts=RunFacts(options={}))
     disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
 
@@ -131,8 +131,8 @@ def test_a_constant_or_copy_that_dominates_a_single_sample_is_a_spike(type_name)
 
 
 def test_a_copy_that_is_long_in_all_samples_is_not_a_spike():
-    one = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", "Copy")
-    findings = findings_of(one, one, one)
+    profile = with_type(spaced(0.0, 7.7, 1.0, 1.3), "0", "Copy")
+    findings = findings_of(profile, profile, profile)
 
     assert "spike" not in findings
     assert "copies" in findings
@@ -148,10 +148,10 @@ def test_findings_about_the_same_operators_overlap():
 
 
 def test_findings_about_time_without_operators_overlap_only_each_other():
-    one = json.loads(spaced(1.0, 4.0, 3.0, 3.0))
-    one["profiler"]["host"] = {"0": {"host": {"start": 1.0, "kern": 1.0, "end": 1.02}}}
+    profile = json.loads(spaced(1.0, 4.0, 3.0, 3.0))
+    profile["profiler"]["host"] = {"0": {"host": {"start": 1.0, "kern": 1.0, "end": 1.02}}}
     facts = RunFacts(iterations_s={"profile-1.json": 0.030})
-    findings = findings_of(to_json(one), facts=facts)
+    findings = findings_of(to_json(profile), facts=facts)
 
     assert findings["host_bound"].overlaps == ("outside_operators",)
     assert findings["outside_operators"].overlaps == ("host_bound",)

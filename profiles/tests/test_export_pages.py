@@ -130,30 +130,30 @@ def long_profile(alice, operators=1_500):
 
 
 def test_texts_have_every_operator_unless_rows_are_limited(client, alice, tmp_path):
-    profile, whole = long_profile(alice)
+    profile, expected = long_profile(alice)
     task = profile.attempt.task_id
     for address in (
         f"/profiles/{profile.pk}/export/text/",
         f"/api/v1/profiles/{profile.pk}/text/",
         f"/api/v1/profiles/{profile.pk}/export/text/",
     ):
-        assert client.get(address).getvalue().decode() == whole, address
+        assert client.get(address).getvalue().decode() == expected, address
     shorter = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=3").getvalue().decode()
-    assert len(shorter) < len(whole) / 100
+    assert len(shorter) < len(expected) / 100
     call_command("export", "--profile", str(task), "-o", str(tmp_path / "a.txt"))
-    assert (tmp_path / "a.txt").read_text() == whole
+    assert (tmp_path / "a.txt").read_text() == expected
 
 
 @pytest.mark.asyncio
 @pytest.mark.django_db(transaction=True)
 async def test_a_text_is_streamed(async_client, storage):
     alice = await sync_to_async(make_user)()
-    profile, whole = await sync_to_async(long_profile)(alice)
+    profile, expected = await sync_to_async(long_profile)(alice)
     await sync_to_async(async_client.force_login)(alice)
     response = await async_client.get(f"/profiles/{profile.pk}/export/text/")
     assert response.is_async
     pieces = [piece async for piece in response.streaming_content]
-    assert b"".join(pieces).decode() == whole
+    assert b"".join(pieces).decode() == expected
     assert len(pieces) > 5
 
 
