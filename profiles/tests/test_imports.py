@@ -64,8 +64,7 @@ def test_an_import_over_the_api_has_a_page(client, alice):
     assert ">173<" in profiles_page
 
 
-def test_the_form_imports_a_profile_without_javascript(client, storage):
-    client.force_login(make_user())
+def test_the_form_imports_a_profile_without_javascript(client, alice):
     response = client.post("/profiles/opened/", {"files": form_files(good_profile("tiny"))})
     upload = ProfileUpload.objects.get()
     assert response["Location"] == f"/profiles/opened/{upload.pk}/"
@@ -76,8 +75,7 @@ def test_the_form_imports_a_profile_without_javascript(client, storage):
     assert Profile.objects.get(upload=upload).device_total_s > 0
 
 
-def test_several_files_become_ordered_passes_of_one_profile(client, storage):
-    client.force_login(make_user())
+def test_several_files_become_ordered_passes_of_one_profile(client, alice):
     data = good_profile("tiny")
     passes = form_files(data + b"  ", data, data + b" ", names=("p-10.json", "p.json", "p-2.json"))
     client.post("/profiles/opened/", {"files": passes})
@@ -122,8 +120,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("data", "message"), FOREIGN)
-def test_a_foreign_file_is_refused_by_its_kind_before_the_upload(client, data, message):
-    client.force_login(make_user())
+def test_a_foreign_file_is_refused_by_its_kind_before_the_upload(client, alice, data, message):
     if isinstance(data, str):
         data = (DATA / data).read_bytes()
     response = post_json(client, OPENED, {"files": [file_request(data, "x.json")]})
@@ -223,8 +220,7 @@ def test_invalid_announcements_are_refused(files, code):
 
 
 @pytest.mark.parametrize("data", [b"[1, 2, 3]", b'{"a": 1}'])
-def test_other_json_is_refused_with_a_list_of_accepted_files(client, data):
-    client.force_login(make_user())
+def test_other_json_is_refused_with_a_list_of_accepted_files(client, alice, data):
     response = post_json(client, OPENED, {"files": [file_request(data)]})
     assert response.status_code == 422
     detail = response.json()["detail"]
@@ -247,8 +243,7 @@ def test_number_and_size_of_imports_are_limited_per_user(settings):
     create_import(owner=alice, files=[file_to_open(PART, size_bytes=60)])
 
 
-def test_a_form_over_the_size_limit_returns_413(client, settings):
-    client.force_login(make_user())
+def test_a_form_over_the_size_limit_returns_413(client, alice, settings):
     settings.OPENED_FORM_LIMIT_BYTES = 2 << 20
     response = client.post("/profiles/opened/", {"files": form_files(bytes(3 << 20))})
     assert response.status_code == 413
@@ -265,8 +260,7 @@ def test_requests_without_csrf_token_are_refused(storage):
 
 
 @pytest.mark.parametrize("body", ["[]", '{"files": 1}', '{"files": [], "x": 1}', "{" * 50_000])
-def test_a_malformed_body_is_refused(client, body):
-    client.force_login(make_user())
+def test_a_malformed_body_is_refused(client, alice, body):
     response = client.post(OPENED, body, content_type="application/json")
     refusal = (response.status_code, response.json()["code"])
     assert refusal == ((400, "malformed") if body.startswith("{{") else (422, "invalid"))
