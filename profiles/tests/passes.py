@@ -1,17 +1,17 @@
-"""Variants of a real profile: further passes, other times, other graphs."""
+"""Variants of a real profile: additional passes, other times, other graphs."""
 
 import json
 import random
 from typing import Any
 
-from profiles.analysis.data import ProfileData
+from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.passes import merge
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
 
 
 def another_pass(data: bytes, seed: int) -> bytes:
-    """Return the profile that a further process would write for the same model.
+    """Return the profile that another process would write for the same model.
 
     Its times differ, and so does the order of operators in the file.
     """
@@ -38,10 +38,10 @@ def scale_times(data: bytes, factor: float) -> bytes:
     return json.dumps(profile).encode()
 
 
-def data_of(*passes: bytes) -> ProfileData:
+def data_of(*passes: bytes, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
     """Return the analysed data of one or several passes."""
     columns = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(passes, start=1)]
-    return merge(columns, parse_graph(passes[0], columns[0][1]))
+    return merge(columns, parse_graph(passes[0], columns[0][1]), left_out)
 
 
 def change_operator(data: bytes, **fields: Any) -> bytes:

@@ -186,7 +186,7 @@ def test_the_result_does_not_depend_on_the_piece_size(tmp_path, monkeypatch, pie
     assert read(tmp_path, data) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 1))
 def test_a_truncated_file_has_all_complete_rectangles(tmp_path_factory, part):
     data = MLP.read_bytes()
@@ -203,7 +203,7 @@ def test_a_truncated_file_has_all_complete_rectangles(tmp_path_factory, part):
     assert summary.is_cut == (b"</svg>" not in truncated)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_an_arbitrarily_changed_file_is_read_or_refused(tmp_path_factory, data):
     text = bytearray(RESNET.read_bytes()[:6_000] + b"\n</svg>\n")

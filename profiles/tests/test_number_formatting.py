@@ -1,3 +1,5 @@
+"""Durations, milliseconds and sizes as pages show them."""
+
 import math
 
 import pytest

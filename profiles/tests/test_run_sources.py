@@ -19,10 +19,10 @@ pytestmark = pytest.mark.django_db
 def read_file(testdata):
     """Return a function that reads a file in the folder of a program."""
 
-    def of(program: str, name: str) -> bytes:
+    def read(program: str, name: str) -> bytes:
         return (testdata / "traces" / program / f"profile.{name}").read_bytes()
 
-    return of
+    return read
 
 
 def import_page(client, owner, *files: tuple[str, bytes]) -> str:

@@ -9,9 +9,6 @@ from django.utils import translation
 
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.passes import merge
-from profiles.formats.load_and_run.graph_json import parse_graph
-from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.build import profile_row
 from profiles.ingest.measurements import measurement_row
 from profiles.models import AttemptMeasurement
@@ -19,15 +16,14 @@ from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import statistics_view
 from profiles.tables.columns import columns_available
 from profiles.tests.make import STANDARD, make_profile, measurement_json, profiled_pass, to_json
+from profiles.tests.passes import data_of
 from tasks.models import Attempt
 
 CLEAN_MS = (*(10.0 + number / 100 for number in range(100)), 500.0)
 
 
-def data_of(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
-    files = [to_json(make_profile(dict(times))) for times in passes]
-    columns = [(f"profile-{n}.json", parse(file)) for n, file in enumerate(files, start=1)]
-    return merge(columns, parse_graph(files[0], columns[0][1]), left_out)
+def make_data(*passes: dict[str, float], left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
+    return data_of(*(to_json(make_profile(times)) for times in passes), left_out=left_out)
 
 
 def make_row(*passes: PassRecord) -> AttemptMeasurement:
@@ -62,7 +58,7 @@ def test_figures_of_five_passes_and_a_clean_one():
         profiled_pass(2, 11.0, 12.0, profile="profile-1.json"),
         profiled_pass(3, 11.5, profile="profile-2.json"),
     )
-    html = render_page(data_of(*FIVE), row)
+    html = render_page(make_data(*FIVE), row)
     assert text_of(html, "merged-passes") == "5"
     assert text_of(html, "device-median-total") == "9.620 ms"
     assert "passes 9.000 ms to 10.24 ms" in html
@@ -77,7 +73,7 @@ def test_figures_of_five_passes_and_a_clean_one():
 
 def test_coverage_above_100_per_cent_is_explained():
     row = make_row(profiled_pass(1, 10.0, profile="profile-1.json"))
-    html = render_page(data_of({"0": 0.02}), row)
+    html = render_page(make_data({"0": 0.02}), row)
     assert text_of(html, "coverage") == "200.0 %"
     assert "Above 100 per cent: operators overlap" in html
     assert text_of(html, "outside") == "–"
@@ -85,9 +81,8 @@ def test_coverage_above_100_per_cent_is_explained():
 
 
 def test_coverage_requires_iterations_of_the_same_process():
-    html = render_page(
-        data_of({"0": 0.006}), make_row(clean_pass(10.0, 10.0), profiled_pass(2, 12.0)), log_ms=8.0
-    )
+    row = make_row(clean_pass(10.0, 10.0), profiled_pass(2, 12.0))
+    html = render_page(make_data({"0": 0.006}), row, log_ms=8.0)
     assert 'id="coverage"' not in html
     assert 'id="outside"' not in html
 
@@ -97,18 +92,18 @@ def test_coverage_requires_iterations_of_the_same_process():
 )
 def test_profiling_overhead_is_never_negative(profiled_ms, cost):
     row = make_row(clean_pass(*CLEAN_MS), profiled_pass(2, profiled_ms))
-    html = render_page(data_of(*FIVE), row)
+    html = render_page(make_data(*FIVE), row)
     assert text_of(html, "profiling-cost") == cost
     assert "-17" not in html
 
 
 def test_a_single_pass_has_no_spread_and_a_badge():
-    html = render_page(data_of({"0": 0.006}))
+    html = render_page(make_data({"0": 0.006}))
     assert "One sample of each operator" in html
     assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
     assert 'id="coverage"' not in html
     assert html.count(">one sample</span>") == 1  # beside the device's total; the host has no times
-    assert ">one sample</span>" not in render_page(data_of(*FIVE))
+    assert ">one sample</span>" not in render_page(make_data(*FIVE))
 
 
 def test_the_histogram_has_bars_marks_and_a_table():
@@ -141,7 +136,7 @@ def test_equal_iterations_are_described_in_text(times, text):
 def test_coordinates_of_the_drawing_are_not_localized():
     row = make_row(clean_pass(*CLEAN_MS))
     with translation.override("zh-hans"):
-        html = render_page(data_of(*FIVE), row)
+        html = render_page(make_data(*FIVE), row)
     assert "每个算子有 5 个样本" in html
     drawing = html.split('class="histogram__plot"')[1].split("</svg>")[0]
     assert re.search(r'x="\d+\.\d+"', drawing)
@@ -153,7 +148,7 @@ def test_files_left_out_are_listed_with_escaped_reasons():
         LeftOut("profile.json", "not_json", "The <b>file</b> is not JSON."),
         LeftOut("profile-7.json", "too_heavy", "Reading it takes more than 9 MiB of memory."),
     )
-    html = render_page(data_of({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
+    html = render_page(make_data({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
     assert "2 files could not be used" in html
     assert "It cannot be read." in html
     assert "more memory or time than this site allows" in html
@@ -184,7 +179,7 @@ class _Explanations(HTMLParser):
 def test_each_figure_has_an_explanation_in_a_popover():
     row = make_row(clean_pass(*CLEAN_MS), profiled_pass(2, 11.0, 12.0, profile="profile-1.json"))
     explanations = _Explanations()
-    explanations.feed(render_page(data_of(*FIVE), row))
+    explanations.feed(render_page(make_data(*FIVE), row))
     assert len(explanations.targets) >= 11
     assert set(explanations.targets) == set(explanations.texts)
     assert len(explanations.ids) == len(set(explanations.ids))

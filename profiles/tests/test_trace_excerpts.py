@@ -39,7 +39,7 @@ from profiles.tests.traces import (
 )
 
 RANDOM_TRACES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 THREADS = (HOST, WORKER, DEVICE)
 #: times of a short trace, ns

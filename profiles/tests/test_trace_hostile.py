@@ -83,12 +83,15 @@ def test_many_names_stay_distinct(tmp_path):
 def test_a_tensor_without_an_end_links_no_operators(tmp_path):
     """The end of the surrounding operator is taken for the end of the tensor."""
 
-    def broken(number, name, at, tensor):
+    def unended_tensor(number, name, at, tensor):
         begin, end = span(WORKER, name, at, at + 4, __id__=number, __name__=name)
         return [begin, span(WORKER, tensor, at + 1, at + 2)[0], end]
 
-    events = [*broken(3, "ADD", 10, "Output 4"), *broken(5, "MUL", 20, "Input 9")]
-    profile = read(tmp_path, to_trace(*events))
+    first, second = (
+        unended_tensor(3, "ADD", 10, "Output 4"),
+        unended_tensor(5, "MUL", 20, "Input 9"),
+    )
+    profile = read(tmp_path, to_trace(*first, *second))
     assert profile.columns.ids == ("3", "5")
     assert profile.graph.variables.ids == ()
 

@@ -320,7 +320,8 @@ class TestProgress:
     def test_the_api_reports_progress(self, client, alice):
         reports = []
 
-        def look(*_):
+        def set_and_report(*arguments, **more):
+            set_cache(*arguments, **more)
             reports.append(client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"])
 
         upload = make_upload(alice, repeat_trace(RESNET, 4))
@@ -328,7 +329,7 @@ class TestProgress:
             patch.setattr(progress, "_PAUSE_S", 0)
             patch.setattr(readers, "_POLL_S", 0.01)
             set_cache = progress.cache.set
-            patch.setattr(progress.cache, "set", lambda *a, **k: (set_cache(*a, **k), look()))
+            patch.setattr(progress.cache, "set", set_and_report)
             confirm_upload(upload)
             build_opened(upload.pk)
         percents = [report["percent"] for report in reports]
