@@ -1,4 +1,4 @@
-"""Tests of reading headers of uploaded data, and of refusing invalid files."""
+"""Tests of reading headers of uploaded data, and of rejecting invalid files."""
 
 import hashlib
 import json

@@ -242,6 +242,18 @@ def test_cause_given_by_the_agent_decides_and_not_the_name_of_an_input():
     assert diagnose(report, "") == ("input_wrong", detail)
 
 
+def load_and_run(python: str, model: Path, *options: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [python, "-m", "load_and_run", model, "--iter=1", *options],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=model.parent,
+        check=False,
+    )
+
+
 WHEEL = [
     ("two_inputs.mge", "image:more_batch.npy", "input_unknown"),
     ("two_inputs.mge", "data:dtype_int32.npy", "input_dtype"),
@@ -260,15 +272,8 @@ def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, i
         f"{name}:{mask if file == '@mask' else testdata / 'bad' / 'inputs' / file}"
         for name, _, file in items
     )
-    command = [megengine_python, "-m", "load_and_run", str(folder / Path(model).name), "--iter=1"]
-    run = subprocess.run(
-        [*command, *([f"--input={inputs_option}"] if inputs_option else [])],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    options = [f"--input={inputs_option}"] if inputs_option else []
+    run = load_and_run(megengine_python, folder / Path(model).name, *options)
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
     reason, detail = diagnose(final_report(code_of_run), run.stdout + run.stderr)
     assert (reason, bool(detail)) == (code, True), run.stderr
@@ -301,14 +306,7 @@ LAYOUT = "--enable_nchw44"
 def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
     model = tmp_path / "splitting.mge"
     subprocess.run([megengine_python, "-c", SPLITTING, model], check=True, capture_output=True)
-    run = subprocess.run(
-        [megengine_python, "-m", "load_and_run", model, "--iter=1", *flags],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    run = load_and_run(megengine_python, model, *flags)
     assert (run.returncode == 0) == (not flags), run.stderr
     if flags:
         reason, detail = diagnose(final_report(), run.stderr)

@@ -1,4 +1,4 @@
-"""Queue status and the choice of the next task cost the same however many tasks wait."""
+"""Tests that the number of queries does not depend on the length of the queue."""
 
 from collections.abc import Callable
 

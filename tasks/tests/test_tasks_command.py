@@ -149,9 +149,8 @@ def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage,
     with pytest.raises(CommandError, match="2 of 2"):
         run_tasks("retry", first.pk, incomplete.pk, "--yes")
     errors = capsys.readouterr().err
-    assert (
-        f"#{first.pk} “net.mge” is not in storage any more" in errors
-    )  # although its row says that it is stored
+    # although the row says that the file is stored
+    assert f"#{first.pk} “net.mge” is not in storage any more" in errors
     assert f"#{incomplete.pk} “net.mge” was never uploaded whole" in errors
     assert "choose the file again" in errors
     assert Task.objects.count() == count

@@ -1,4 +1,4 @@
-"""Each request that is refused before a task exists names its field and its error code."""
+"""Tests of requests that are rejected before a task exists."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of rejecting options that load_and_run rejects, ignores or crashes or hangs on."""
+"""Tests of rejecting options that load_and_run rejects or ignores, or that make it hang."""
 
 import pytest
 
@@ -51,16 +51,16 @@ def test_option_rejects_shell_and_path_characters(name, value):
         # load_and_run ignores both layouts
         ({"enable_nchw44": True, "enable_nchw44_dot": True}, "excluded", "enable_nchw44"),
         ({"enable_nchw88": True, "enable_nchw44": True}, "excluded", "enable_nchw88"),
-        # one of them wins silently
+        # one of the options is ignored
         ({"lite": True, "mdl": True}, "excluded", "lite"),
         ({"cpu": True, "multithread": 2}, "excluded", "cpu"),
         ({"cpu": True, "cpu_default": True}, "excluded", "cpu"),
         ({"multithread": 2, "multithread_default": 2}, "excluded", "multithread"),
         ({"fast_run": True, "full_run": True}, "excluded", "fast_run"),
-        # crashes by a null file
+        # crashes with a null file
         ({"io_dump": True, "bin_io_dump": True}, "excluded", "io_dump"),
         ({"io_dump_stdout": True, "io_dump_stderr": True}, "excluded", "io_dump_stdout"),
-        # does nothing or aborts alone
+        # needs another option or file
         ({"fast_run_shared_batch_size": 4}, "needs", "fast_run_shared_batch_size"),
         ({"fast_run_algo_policy": True}, "needs", "fast_run_algo_policy"),
         ({"layout_transform_dump": True}, "needs", "layout_transform_dump"),
@@ -77,15 +77,15 @@ def test_option_rejects_shell_and_path_characters(name, value):
         ({"lite": True, "optimize_for_inference": True}, "lite", "optimize_for_inference"),
         ({"lite": True, "bin_out_dump": True}, "lite", "bin_out_dump"),
         ({"lite": True, "reproducible": True}, "lite", "reproducible"),
-        # hangs or is written several times over beside a profile
+        # hangs or writes its file several times if a profile is recorded
         ({"record_comp_seq": True}, "alone", "record_comp_seq"),
         ({"record_comp_seq2": True}, "alone", "record_comp_seq2"),
         ({"thread": 2}, "alone", "thread"),
         ({"fitting": True}, "alone", "fitting"),
-        # one file for several copies, or for a run that dumps nothing
+        # several threads write one file, or the run dumps nothing
         ({"thread": 2, "model_dump": True}, "excluded", "thread"),
         ({"record_comp_seq": True, "io_dump": True}, "excluded", "record_comp_seq"),
-        # numbers that never end, abort, or mean nothing
+        # numbers that make it hang or abort, or that have no effect
         ({"iter": -1}, "too_small", "iter"),
         ({"iter": 0}, "too_small", "iter"),
         ({"iter": 10**9}, "too_large", "iter"),
@@ -101,14 +101,14 @@ def test_option_rejects_shell_and_path_characters(name, value):
         ({"range": -1.0}, "too_small", "range"),
         ({"layout_transform": "opencl"}, "bad_choice", "layout_transform"),
         ({"check_var_value": "x:y"}, "bad_text", "check_var_value"),
-        # never taken from users
+        # not available to users
         ({"input": "data:x.npy"}, "never", "input"),
         ({"profile": "/etc/passwd"}, "never", "profile"),
         ({"wait_gdb": True}, "never", "wait_gdb"),
         ({"no_such_option": True}, "unknown", "no_such_option"),
         ({"flagfile": "/etc/passwd"}, "unknown", "flagfile"),
         ({"fromenv": "HOME"}, "unknown", "fromenv"),
-        # what this compiled load_and_run cannot do
+        # not supported by this compiled load_and_run
         ({"workspace_limit": 1000}, "needs_lite", "workspace_limit"),
         ({"enable_nchw4": True}, "cuda", "enable_nchw4"),
         ({"cuda": True}, "cuda", "cuda"),

@@ -15,7 +15,7 @@ from workers.services import retire_worker
 pytestmark = pytest.mark.django_db
 
 POOLS = "/admin/workers/pool/"
-#: a text in quotes, of which the first mark decides
+#: a string in single or double quotes
 TEXT = r"(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")"
 
 

@@ -66,7 +66,7 @@ def test_locked_rows_do_not_block_other_devices(model):
         finally:
             is_done.set()
 
-    # the dispatcher does not wait for each lock: `lock` fails after the timeout
+    # `lock` fails after the timeout, so the dispatcher did not wait for the locks
     _, orders = at_once(lock, dispatch)
     assert orders == {ready.pk: ["start"]} | {worker.pk: [] for worker in locked}
     (orders,) = at_once(lambda: dispatch_to(*locked))

@@ -54,7 +54,7 @@ def test_a_device_is_drained_and_resumed():
 
 def test_retirement_needs_confirmation_and_removes_the_device_from_lists(monkeypatch):
     make_worker("pi-4")
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))  # a pipe is nobody
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))  # no terminal
     with pytest.raises(CommandError, match="--yes"):
         workers("retire", "pi-4")
     assert Worker.objects.get().retired_at is None
