@@ -4,6 +4,7 @@
 records in all of its processes. It counts two phases: from the POST of a task to the start of its
 process on the device, and from there to the rows of the result's table. The second count leaves out
 files of the agent. Heartbeats and sweeps that run in these phases count too.
+Resource-limited processes that read profiles start with a clean environment and are not recorded.
 """
 
 import argparse
