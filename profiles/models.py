@@ -23,7 +23,10 @@ class ProfileUpload(models.Model):
         DELETED = "deleted", _("deleted")
 
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="profile_uploads"
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        related_name="profile_uploads",
+        verbose_name=_("owner"),
     )
     name = models.CharField(_("name"), max_length=255)
     #: total size of its files

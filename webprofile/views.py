@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
@@ -43,6 +45,13 @@ def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Any) -> HttpResponse:
     if is_api(request):
         return problem(DomainError("malformed", status=400))
+    if isinstance(exception, RequestDataTooBig):
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024
+        context = {
+            "title": _("This form is too large"),
+            "message": _("It is larger than %(limit)s KiB. Shorten its texts.") % {"limit": limit},
+        }
+        return render(request, "500.html", context, status=413)
     context = {
         "title": _("This request cannot be read"),
         "message": _("Its address or headers are none that this site expects."),
@@ -56,6 +65,18 @@ def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
     context = {
         "title": _("Not allowed"),
         "message": _("These pages are for administrators. Log in as one, or ask one."),
+    }
+    return render(request, "error.html", context, status=403)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form whose CSRF token is not that of the session (setting CSRF_FAILURE_VIEW)."""
+    context = {
+        "title": _("This page is out of date"),
+        "message": _(
+            "You have logged in again since it was opened, or the browser keeps no cookies of this "
+            "site. Go back, reload the page and try again."
+        ),
     }
     return render(request, "error.html", context, status=403)
 

@@ -126,7 +126,8 @@ def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
     if stuck and task.target is not None:
         stuck += _target_causes(task)
     before = queue.before(turn, queue.own_before(turn, task))
-    running = running_on(worker, reader=reader)
+    # since `task` was read, the dispatcher may have assigned it
+    running = tuple(row for row in running_on(worker, reader=reader) if row.task_id != task.pk)
     wait = None if stuck else queue.wait(before, task.not_before_at)
     causes = [*stuck, *_pause(task)] or [_turn_cause(worker, before, running)]
     hints = _hints(task.owner, lambda w: _can_run(task, w), worker, wait, causes)

@@ -20,7 +20,7 @@ from agent.protocol.options import (
     unavailable,
 )
 from tasks.kinds import program_name
-from tasks.models import DATA_SUFFIXES, TaskFile
+from tasks.models import TaskFile
 from tasks.scheduling.targets import Candidate
 from tasks.submission.inputs import read_inputs
 from tasks.submission.request import InputRequest, TaskRequest
@@ -203,17 +203,17 @@ def _line(arguments: list[str]) -> str:
 
 
 def _fed(request: TaskRequest, inputs: Iterable[InputRequest]) -> dict[str, str]:
-    """Return the file on the device for each input variable.
+    """Return the file on the device for each input variable, as `agent.inputs.prepare` names it.
 
-    The variables in JSON files are not known here, so the name of the JSON file stands for them.
+    The variables in a JSON file are not known here, so the file stands for them.
     """
     fed = {}
     data = [file for file in request.files if file.kind == TaskFile.Kind.DATA]
     for position, file in enumerate(data):
-        path = PurePosixPath(file.name.lower())
-        suffix = path.suffix if path.suffix in DATA_SUFFIXES else ".npy"
-        name = path.stem if file.names_its_inputs else file.input
-        fed[name or "data"] = f"input-{position}{suffix}"
+        if file.names_its_inputs:
+            fed[PurePosixPath(file.name.lower()).stem or "data"] = f"input-{position}.json"
+        else:
+            fed[file.input or "data"] = f"input_{position}.npy"
     for number, variable in enumerate(inputs, len(data)):
         fed[variable.name] = f"input_{number}.npy"
     return fed

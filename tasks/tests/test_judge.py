@@ -47,7 +47,7 @@ def test_each_kind_of_pass_has_a_command(client, alice):
         files=[{"kind": "data", "name": "My picture.PPM", "input": "data"}],
         inputs=[{"name": "b c", "shape": "1,3"}, {"name": "d", "literal": "1,2"}],
     )
-    inputs = "'--input=data:input-0.ppm;b c:input_1.npy;d:input_2.npy'"
+    inputs = "'--input=data:input_0.npy;b c:input_1.npy;d:input_2.npy'"
     assert [(c["kind"], c["processes"], c["line"]) for c in answer["commands"]] == [
         ("clean", 1, f"load_and_run model.mge {inputs} --iter=20 --model_dump=model_dump.mge"),
         ("profiled", 5, f"load_and_run model.mge {inputs} --iter=3 --profile=profile.json"),
@@ -219,7 +219,7 @@ def test_draft_with_copied_files_has_commands_or_a_problem(client, alice):
     assert answer["problems"] == []
     (command,) = answer["commands"]
     (data,) = old.files.filter(kind="data")
-    assert f"--input={data.input}:input-0.npy" in command["line"]
+    assert f"--input={data.input}:input_0.npy" in command["line"]
     files[0]["from_file"] = 10**6
     answer = judge(client, files=files)
     assert [problem["code"] for problem in answer["problems"]] == ["file_unknown"]

@@ -83,6 +83,14 @@ def test_queue_status_hides_the_ids_of_other_users_tasks(alice, bob):
     assert (running.task_id, running.is_own) == (foreign.pk, True)
 
 
+def test_queue_status_does_not_name_the_task_itself_as_running(alice):
+    worker = make_worker()
+    task = make_waiting_task(alice, worker)
+    # the dispatcher assigns it after the request has read it
+    start(Task.objects.get(pk=task.pk))
+    assert facts_of(task, reader=alice).running == ()
+
+
 def test_queue_status_marks_a_running_health_check(alice, bob):
     worker = make_worker()
     start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))

@@ -118,6 +118,8 @@ def add_messages(request: HttpRequest, action: BulkAction, result: BulkResult) -
     }
     if done:
         messages.success(request, texts[action] % {"count": done})
+    elif not result.left and action is BulkAction.CANCEL_WAITING:
+        messages.info(request, _("None of your tasks waits."))
     elif not result.left:
         messages.info(request, _("Nothing to do: tick tasks that this can be done to."))
     if result.left:

@@ -66,6 +66,7 @@ ACTIONS: dict[str, Any] = {
     "pool.delete": _("Pool deleted"),
     "task.delete": _("Task deleted"),
     "profile.delete": _("Opened profile deleted"),
+    "purge": _("Files removed by rule"),
 }
 TARGETS: dict[str, Any] = {
     "user": _("user"),
@@ -74,6 +75,8 @@ TARGETS: dict[str, Any] = {
     "accesstoken": _("access token"),
     "task": _("task"),
     "profileupload": _("opened profile"),
+    "purge": _("rule of retention"),
+    "webhook": _("webhook"),
 }
 #: names of changed values, by the key that the audit log stores
 KEYS: dict[str, Any] = {

@@ -61,6 +61,8 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
+    # a mistake of the sender, which the response names
+    logging.getLogger("django.security.RequestDataTooBig").setLevel(logging.CRITICAL)
 
 
 def _is_bug(record: logging.LogRecord) -> bool:

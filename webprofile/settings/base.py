@@ -370,6 +370,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 #: bodies of requests are small, since files are uploaded to storage directly
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+CSRF_FAILURE_VIEW = "webprofile.views.csrf_failure"
 #: limit of request bodies except that of the import form; the server discards the rest
 BODY_LIMIT_BYTES = 8 * 1024**2
 

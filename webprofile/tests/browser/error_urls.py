@@ -1,5 +1,6 @@
 """URLconf of the site with further paths for pages that a test cannot provoke."""
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
@@ -12,6 +13,10 @@ handler404 = urls.handler404
 
 def bad_request(request: HttpRequest) -> HttpResponse:
     return views.bad_request(request, None)
+
+
+def too_large(request: HttpRequest) -> HttpResponse:
+    return views.bad_request(request, RequestDataTooBig())
 
 
 def forbidden(request: HttpRequest) -> HttpResponse:
@@ -43,6 +48,8 @@ OTHER_LOGINS = {
 ERRORS = {
     "/errors/400/": bad_request,
     "/errors/403/": forbidden,
+    "/errors/csrf/": views.csrf_failure,
+    "/errors/413/": too_large,
     "/errors/429/": too_many,
     "/errors/500/": views.server_error,
 }

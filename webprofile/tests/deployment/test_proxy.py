@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent.tests.http_sites import Answering, serving
+from agent.tests.http_sites import QuietHandler, serving
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.tests.deployment.services import DOCKER
 from webprofile.tests.needs import need
@@ -128,7 +128,7 @@ def test_proxy_does_not_advertise_its_internal_port(proxy):
 def upstream(name: str) -> Iterator[str]:
     """Run a server that responds to each request with its name; yield its address."""
 
-    class UpstreamHandler(Answering):
+    class UpstreamHandler(QuietHandler):
         def do_GET(self) -> None:
             self.answer(200, name.encode())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tests.http_sites import Answering, serving
+from agent.tests.http_sites import QuietHandler, serving
 from webprofile.operations.devserver.layout import REPOSITORY
 from webprofile.operations.devserver.parts import http_answers
 from webprofile.operations.devserver.tests.processes import command_lines_of
@@ -28,7 +28,7 @@ def run_devserver(home: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_another_server_on_the_port_is_recognised() -> None:
-    class OtherHandler(Answering):
+    class OtherHandler(QuietHandler):
         def do_GET(self) -> None:
             self.answer(200, b"")
 
