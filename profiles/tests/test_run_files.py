@@ -11,19 +11,14 @@ from profiles.ingest import results
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.services import build_attempt_profile
+from profiles.tests import flows, traces
 from profiles.tests.imports import file_request, make_import
 from profiles.tests.pages import ended_attempt
 from tasks.models import Task
 from tasks.tests.make import make_user
-from testdata import DATA, good_profile
+from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
-
-SCOPES = DATA / "traces/dynamic_train_mlp_scopes"
-
-
-def read_trace() -> bytes:
-    return (SCOPES / "profile.chrome_timeline.json").read_bytes()
 
 
 def file_kinds(upload: ProfileUpload) -> list[str]:
@@ -57,19 +52,24 @@ def test_a_complete_object_without_known_keys_is_not_a_profile():
 
 
 def test_memory_flow_differs_from_other_svg():
-    flow = (SCOPES / "profile.memory_flow.svg").read_bytes()[:2048]
+    flow = flows.MLP.read_bytes()[:2048]
     assert other_kind(flow) is None
     assert kind_of(flow) == "memory_flow"
     assert other_kind(b'<svg xmlns="http://www.w3.org/2000/svg"/>') == "svg"
 
 
-def test_operators_come_from_the_profile_beside_a_trace(client, alice, storage):
-    upload = make_import(alice, read_trace(), good_profile("tiny"))
+def test_operators_and_advice_come_from_the_profile_beside_a_trace(client, alice):
+    def advice(upload):
+        body = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
+        return [(finding["title"], finding["sentence"]) for finding in body["findings"]]
+
+    upload = make_import(alice, traces.MLP.read_bytes(), good_profile("tiny"))
     assert upload.state == ProfileUpload.State.READY
     assert file_kinds(upload) == ["trace", "profile"]
     single = make_import(alice, good_profile("tiny"))
     assert upload.profile.operators == single.profile.operators
     assert upload.profile.device_total_s == single.profile.device_total_s
+    assert advice(upload) == advice(single)
     page = client.get(f"/profiles/{upload.profile.pk}/").text
     assert 'id="trace-phases"' in page
     assert 'id="device-total"' in page
@@ -80,9 +80,9 @@ def test_operators_come_from_the_profile_beside_a_trace(client, alice, storage):
     assert "profiled pass ·" in file_list
 
 
-def test_a_second_trace_beside_a_profile_is_left_out(client, alice, storage):
-    other = (DATA / "traces/dynamic_train_resnet/profile.chrome_timeline.json").read_bytes()
-    upload = make_import(alice, good_profile("tiny"), read_trace(), other)
+def test_a_second_trace_beside_a_profile_is_left_out(client, alice):
+    both = traces.MLP.read_bytes(), traces.RESNET.read_bytes()
+    upload = make_import(alice, good_profile("tiny"), *both)
     page = client.get(f"/profiles/{upload.profile.pk}/").text
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "1 file could not be used" in left_out
@@ -90,14 +90,11 @@ def test_a_second_trace_beside_a_profile_is_left_out(client, alice, storage):
     assert "“\u2068p1.json\u2069” is shown, which is of the same kind" in left_out
 
 
-def test_the_kind_is_stored_when_the_file_is_read(alice, storage):
-    # a browser sends the beginning of a file; other clients need not
-    upload = make_import(alice, read_trace())
-    assert file_kinds(upload) == [OpenedFile.Kind.TRACE]
-
-
-def test_files_keep_their_numbers_regardless_of_kind(client, alice, storage):
-    bodies = [file_request(read_trace(), "z.json"), file_request(good_profile("tiny"), "a.json")]
+def test_files_keep_their_numbers_regardless_of_kind(client, alice):
+    bodies = [
+        file_request(traces.MLP.read_bytes(), "z.json"),
+        file_request(good_profile("tiny"), "a.json"),
+    ]
     url = "/api/v1/profiles/opened/"
     created = client.post(url, {"files": bodies}, content_type="application/json").json()
     upload = ProfileUpload.objects.get(pk=created["id"])
@@ -107,35 +104,26 @@ def test_files_keep_their_numbers_regardless_of_kind(client, alice, storage):
     ]
 
 
-def test_every_file_of_a_run_can_be_downloaded(client, alice, storage):
-    upload = make_import(alice, good_profile("tiny"), read_trace())
+def test_every_file_of_a_run_can_be_downloaded(client, alice):
+    upload = make_import(alice, good_profile("tiny"), traces.MLP.read_bytes())
     page = client.get(f"/profiles/{upload.profile.pk}/").text
     assert "Original: ⁨p1.json⁩" in page
-    for number, data in ((1, good_profile("tiny")), (2, read_trace())):
+    for number, data in ((1, good_profile("tiny")), (2, traces.MLP.read_bytes())):
         response = client.get(f"/profiles/{upload.profile.pk}/export/original/{number}/")
         assert httpx2.get(response["Location"]).content == data
     assert client.get(f"/profiles/{upload.profile.pk}/trace/").context["number"] == 2
 
 
-def test_a_trace_without_a_stored_kind_is_shown_and_fixed_by_a_rebuild(client, alice, storage):
-    upload = make_import(alice, read_trace())
+def test_the_kind_is_stored_when_the_file_is_read_and_by_a_rebuild(client, alice):
+    # a browser announces the beginning of a file; other clients need not, as here
+    upload = make_import(alice, traces.MLP.read_bytes())
+    assert file_kinds(upload) == ["trace"]
     OpenedFile.objects.update(kind="profile")
     place = f"/profiles/{upload.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
     rebuild_derived(upload.profile)
     assert file_kinds(upload) == ["trace"]
     assert "Each row is one execution of an operator" in client.get(place).text
-
-
-def test_advice_beside_a_trace_equals_that_of_the_profile(client, alice, storage):
-    upload = make_import(alice, good_profile("tiny"), read_trace())
-    single = make_import(alice, good_profile("tiny"))
-
-    def advice(upload):
-        body = client.get(f"/api/v1/profiles/{upload.profile.pk}/advice/").json()
-        return [(finding["title"], finding["sentence"]) for finding in body["findings"]]
-
-    assert advice(upload) == advice(single)
 
 
 def test_reading_a_result_renews_its_message_time(storage, monkeypatch):

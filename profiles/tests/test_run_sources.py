@@ -6,6 +6,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from profiles.actors import build_opened
 from profiles.imports.uploads import create_import
 from profiles.models import ProfileUpload
+from profiles.tests import flows, traces
 from profiles.tests.imports import confirm_upload, file_to_open
 from profiles.tests.make import MEMORY, TIMELINE
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
@@ -13,16 +14,6 @@ from testdata import good_profile
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def read_file(testdata):
-    """Return a function that reads a file in the folder of a program."""
-
-    def read(program: str, name: str) -> bytes:
-        return (testdata / "traces" / program / f"profile.{name}").read_bytes()
-
-    return read
 
 
 def import_page(client, owner, *files: tuple[str, bytes]) -> str:
@@ -40,14 +31,8 @@ def section(page: str, place: str) -> str:
     return page.split(f'id="{place}"')[1].split("</section>")[0] if f'id="{place}"' in page else ""
 
 
-MLP, RESNET = "dynamic_train_mlp_scopes", "dynamic_train_resnet"
-
-
-def test_the_page_lists_the_sections_of_each_file(client, alice, read_file):
-    files = [
-        ("mine.json", read_file(MLP, TIMELINE)),
-        ("mine.svg", read_file(MLP, MEMORY)),
-    ]
+def test_the_page_lists_the_sections_of_each_file(client, alice):
+    files = [("mine.json", traces.MLP.read_bytes()), ("mine.svg", flows.MLP.read_bytes())]
     page = import_page(client, alice, *files)
     sources = section(page, "sources")
     trace, memory = sources.split("<li>")[1:]
@@ -58,17 +43,15 @@ def test_the_page_lists_the_sections_of_each_file(client, alice, read_file):
     assert section(page, "mismatches") == ""
 
 
-def test_a_single_file_has_no_list_of_sources(client, alice, read_file):
-    page = import_page(client, alice, ("a.json", read_file(MLP, TIMELINE)))
+def test_a_single_file_has_no_list_of_sources(client, alice):
+    page = import_page(client, alice, ("a.json", traces.MLP.read_bytes()))
     assert 'id="sources"' not in page
     assert 'id="mismatches"' not in page
 
 
-def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice, read_file):
-    files = [
-        ("resnet18.json", good_profile("resnet18")),
-        ("step.json", read_file(RESNET, TIMELINE)),
-    ]
+def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice):
+    step = traces.RESNET.read_bytes()
+    files = [("resnet18.json", good_profile("resnet18")), ("step.json", step)]
     page = import_page(client, alice, *files)
     mismatches = section(page, "mismatches")
     assert "step.json\u2069” has a backward pass" in mismatches
@@ -78,19 +61,17 @@ def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice, re
     assert "training step: phases" in sources
 
 
-def test_a_training_step_beside_its_own_trace_causes_no_warning(client, alice, read_file):
-    files = [("p.json", good_profile("train_mlp")), ("step.json", read_file(MLP, TIMELINE))]
+def test_a_training_step_beside_its_own_trace_causes_no_warning(client, alice):
+    files = [("p.json", good_profile("train_mlp")), ("step.json", traces.MLP.read_bytes())]
     assert section(import_page(client, alice, *files), "mismatches") == ""
 
 
-@pytest.mark.parametrize(("trace", "flow"), [(MLP, RESNET), (RESNET, MLP)])
-def test_a_memory_flow_of_another_program_causes_a_warning(client, alice, read_file, trace, flow):
-    page = import_page(
-        client,
-        alice,
-        (TIMELINE, read_file(trace, TIMELINE)),
-        (MEMORY, read_file(flow, MEMORY)),
-    )
+@pytest.mark.parametrize(
+    ("trace", "flow"), [(traces.MLP, flows.RESNET), (traces.RESNET, flows.MLP)]
+)
+def test_a_memory_flow_of_another_program_causes_a_warning(client, alice, trace, flow):
+    files = [(TIMELINE, trace.read_bytes()), (MEMORY, flow.read_bytes())]
+    page = import_page(client, alice, *files)
     assert "few names of tensors in common" in section(page, "mismatches")
     profile = ProfileUpload.objects.get().profile
     (mismatch,) = client.get(f"/api/v1/profiles/{profile.pk}/statistics/").json()["mismatches"]
@@ -112,8 +93,8 @@ def test_a_memory_plan_of_another_model_causes_a_warning(client, alice, model, i
     assert ("No operator of the memory plan" in mismatches) is is_warned
 
 
-def test_two_files_with_the_same_name_are_numbered(client, alice, read_file):
-    files = [(MEMORY, read_file(RESNET, MEMORY)), (MEMORY, read_file(MLP, MEMORY))]
+def test_two_files_with_the_same_name_are_numbered(client, alice):
+    files = [(MEMORY, flows.RESNET.read_bytes()), (MEMORY, flows.MLP.read_bytes())]
     left_out = section(import_page(client, alice, *files), "left-out")
     assert f"{MEMORY} (2)</bdi>" in left_out
     assert f"“\u2068{MEMORY} (1)\u2069” is shown, which is of the same kind" in left_out

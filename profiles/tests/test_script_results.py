@@ -89,14 +89,14 @@ def test_the_result_of_a_script_can_be_rebuilt(storage, script_files):
     assert not AttemptMeasurement.objects.exists()
 
 
-def test_a_script_without_files_fails_with_profile_missing(client, alice, storage):
+def test_a_script_without_files_fails_with_profile_missing(client, alice):
     task = process_attempt(make_script_attempt({}, alice))
     assert (task.status, task.reason) == ("failed", "profile_missing")
     page = client.get(f"/tasks/{task.pk}/").text
     assert "The trace did not arrive in storage." in page
 
 
-def test_the_failure_of_an_unreadable_trace_does_not_mention_a_model(client, alice, storage):
+def test_the_failure_of_an_unreadable_trace_does_not_mention_a_model(client, alice):
     task = process_attempt(make_script_attempt({TIMELINE: b'{"traceEvents": ['}, alice))
     assert task.status == "failed"
     page = client.get(f"/tasks/{task.pk}/status/").text
