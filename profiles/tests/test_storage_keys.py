@@ -11,6 +11,8 @@ from pathlib import Path
 import boto3
 import httpx2
 
+from webprofile.operations.devserver.layout import free_ports
+
 ROOT = Path(__file__).parents[2]
 OLD, NEW = ("old-access-key", "old-secret-key"), ("new-access-key", "new-secret-key")
 #: signs as a server does, with settings from the environment
@@ -72,9 +74,7 @@ def sign_urls(port, pair, folder):
 def test_urls_of_both_key_pairs_work_until_the_old_pair_is_removed(tmp_path):
     folder = tmp_path / "s3"
     folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     with serve_storage(folder, port, OLD, NEW):
         client = boto3.client(
             "s3",

@@ -1,6 +1,5 @@
 """The timeline of a trace on its page and in the API: overview, excerpts, limits, progress."""
 
-import base64
 import datetime
 import gzip
 import hashlib
@@ -20,7 +19,13 @@ from profiles.imports.sweep import purge_import
 from profiles.ingest import readers, trace_excerpts
 from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
-from profiles.tests.imports import confirm_upload, make_import, make_upload, stored_keys
+from profiles.tests.imports import (
+    confirm_upload,
+    file_request,
+    make_import,
+    make_upload,
+    stored_keys,
+)
 from profiles.tests.trace_excerpts import spans_in_range, spans_of_events, spans_of_text
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeat_trace, span, to_trace
 from testdata import good_profile
@@ -294,17 +299,11 @@ class TestSizes:
     def test_the_announced_size_is_checked_by_the_kind_of_file(self, client, alice):
         limit = 1 << 30
         for head, status in ((b'{"traceEvents":[', 201), (b'{"graph_exec":{', 422)):
-            body = {"files": [announcement(head, limit + 5)]}
+            body = {"files": [file_request(head) | {"size_bytes": limit + 5}]}
             response = client.post(
                 "/api/v1/profiles/opened/", body, content_type="application/json"
             )
             assert response.status_code == status, response.content
-
-
-def announcement(head, size_bytes):
-    md5 = hashlib.md5(head).hexdigest()
-    head = base64.b64encode(head).decode()
-    return {"name": "x.json", "size_bytes": size_bytes, "md5": md5, "head": head}
 
 
 def test_the_span_index_is_no_orphan_and_is_removed_with_its_import(alice):
