@@ -107,6 +107,15 @@ export function axis(colours, more = {}) {
   };
 }
 
+/**
+ * The option of a grid that stays at these distances from the edges of the chart. ECharts would shrink
+ * it until all labels of its axes fit, so that its edges depend on the last label. The distances must
+ * leave room for labels.
+ */
+export function fixedGrid(distances) {
+  return { ...distances, outerBoundsMode: "none" };
+}
+
 /** The options for zooming by wheel and by a slider below the chart. zoom: the axis and the visible range. */
 export function zooms(colours, zoom) {
   return [
@@ -125,4 +134,9 @@ export function zooms(colours, zoom) {
       moveHandleStyle: { color: colours.strong },
     },
   ];
+}
+
+/** The visible range of an axis with the options of `zooms`, without the rounding to pixels. */
+export function visibleRange(chart) {
+  return chart.getModel().getComponent("dataZoom").getValueRange();
 }

@@ -1,14 +1,14 @@
 // The timeline: lanes for the host's threads and the device's comp nodes, with a bar for each operator.
 
 import { fill } from "../format.js";
-import { axis, stripes, zooms } from "./palette.js";
+import { axis, fixedGrid, stripes, visibleRange, zooms } from "./palette.js";
 import { axisMicro, clean, describeOperator, micro, unitOfMicro } from "./text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "./timeline_layout.js";
 
 const LANE_PX = 52;
 const TOP_PX = 8;
 const BOTTOM_PX = 58;
-const RIGHT_PX = 16;
+const RIGHT_PX = 28;
 const NARROW_PX = 640;
 /** Heights of waiting and computing, as fractions of the lane; they differ, so colour is not the only distinction. */
 const WAIT_PART = 0.22;
@@ -73,8 +73,8 @@ class Timeline {
     const zoom = { xAxisIndex: 0, filterMode: "weakFilter", startValue: this.view[0], endValue: this.view[1] };
     return {
       animation: false,
-      grid: { left: this.left, right: RIGHT_PX, top: TOP_PX, bottom: BOTTOM_PX },
-      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, formatter: axisMicro(this.span) } }),
+      grid: fixedGrid({ left: this.left, right: RIGHT_PX, top: TOP_PX, bottom: BOTTOM_PX }),
+      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, alignMaxLabel: "right", formatter: axisMicro(this.span) } }),
       yAxis: axis(colours, {
         type: "category",
         data: lanes,
@@ -201,8 +201,7 @@ class Timeline {
   }
 
   onZoom() {
-    const at = (pixel) => this.chart.convertFromPixel({ xAxisIndex: 0 }, pixel);
-    this.view = within([at(this.left), at(this.chart.getWidth() - RIGHT_PX)], this.span);
+    this.view = within(visibleRange(this.chart), this.span);
     clearTimeout(this.pause);
     this.pause = setTimeout(() => this.refine(), PAUSE_MS);
   }

@@ -1,13 +1,13 @@
 // The picture of memory over time: tensors as rectangles over time (x) and used addresses (y), and
 // above them a curve of the bytes in use.
 
-import { axis, zooms } from "../charts/palette.js";
+import { axis, fixedGrid, visibleRange, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
 import { showing, within, zoomed } from "../charts/timeline_layout.js";
 import { binaryStep, bytesize, fill } from "../format.js";
 
 const LEFT_PX = 76;
-const RIGHT_PX = 20;
+const RIGHT_PX = 28;
 const CURVE = { top: 26, height: 96 };
 const SPACE_TOP_PX = 156;
 const BOTTOM_PX = 76;
@@ -43,7 +43,7 @@ export class FlowPicture {
         type: "value",
         min: 0,
         max: span,
-        axisLabel: { color: colours.soft, hideOverlap: true, formatter: time },
+        axisLabel: { color: colours.soft, hideOverlap: true, alignMaxLabel: "right", formatter: time },
         ...more,
       });
     const y = (max, gridIndex) =>
@@ -57,8 +57,8 @@ export class FlowPicture {
     return {
       animation: false,
       grid: [
-        { left: LEFT_PX, right: RIGHT_PX, ...CURVE },
-        { left: LEFT_PX, right: RIGHT_PX, top: SPACE_TOP_PX, bottom: BOTTOM_PX },
+        fixedGrid({ left: LEFT_PX, right: RIGHT_PX, ...CURVE }),
+        fixedGrid({ left: LEFT_PX, right: RIGHT_PX, top: SPACE_TOP_PX, bottom: BOTTOM_PX }),
       ],
       xAxis: [
         x({ gridIndex: 0, axisLabel: { show: false }, splitLine: { show: false } }),
@@ -224,7 +224,6 @@ export class FlowPicture {
   }
 
   onZoom() {
-    const at = (pixel) => this.chart.convertFromPixel({ xAxisIndex: 1 }, pixel);
-    this.view = within([at(LEFT_PX), at(this.chart.getWidth() - RIGHT_PX)], this.span);
+    this.view = within(visibleRange(this.chart), this.span);
   }
 }

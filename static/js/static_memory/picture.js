@@ -1,6 +1,6 @@
 // The picture of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
 
-import { axis, stripes, zooms } from "../charts/palette.js";
+import { axis, fixedGrid, stripes, visibleRange, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
 import { panned, showing, zoomed } from "../charts/timeline_layout.js";
 import { binaryStep, bytesize, fill } from "../format.js";
@@ -42,7 +42,7 @@ class StaticMemory {
     const zoom = { xAxisIndex: 0, filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
     return {
       animation: false,
-      grid: GRID,
+      grid: fixedGrid(GRID),
       xAxis: axis(colours, {
         type: "value",
         min: 0,
@@ -162,7 +162,6 @@ class StaticMemory {
   }
 
   onZoom() {
-    const [zoom] = this.chart.getOption().dataZoom;
-    this.view = [zoom.startValue, zoom.endValue];
+    this.view = visibleRange(this.chart);
   }
 }

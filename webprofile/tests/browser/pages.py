@@ -223,6 +223,19 @@ def allow(settings, directive: str, *sources: str) -> None:
     settings.CONTENT_SECURITY_POLICY = {"DIRECTIVES": directives}
 
 
+#: range of time that a chart shows, and the left and right edges of its grids, px
+CHART_VIEW = """
+const chart = echarts.getInstanceByDom(arguments[0]);
+const model = chart.getModel();
+const grids = model.queryComponents({mainType: "grid"});
+const edges = ({x, width}) => [x, x + width];
+return {
+    range: model.getComponent("dataZoom").getValueRange(),
+    edges: grids.map((grid) => edges(grid.coordinateSystem.getRect())),
+};
+"""
+
+
 def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
     """Turn the mouse wheel over the middle of an element; return how far the page scrolled, px."""
     scrolled = "return [scrollY, devicePixelRatio]"

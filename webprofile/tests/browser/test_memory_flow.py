@@ -8,7 +8,7 @@ from profiles.tests.flows import MLP, RESNET, tensor, to_flow
 from profiles.tests.imports import make_import
 from tasks.tests.make import make_user
 from webprofile.tests.browser.conftest import PageObject
-from webprofile.tests.browser.pages import turn_wheel
+from webprofile.tests.browser.pages import CHART_VIEW, turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -70,6 +70,23 @@ def test_memory_flow_is_drawn_and_keyboard_visits_tensors(open_flow):
     assert not flow.part("tip").is_displayed()
     assert turn_wheel(flow.browser, flow.part("stage")) == pytest.approx(-60, abs=1)
     assert flow.console_errors() == []
+
+
+def test_charts_of_memory_are_aligned_and_zoom_by_exact_factors(open_flow):
+    flow = open_flow(MLP.read_bytes())
+    flow.draw()
+
+    def view() -> dict:
+        return flow.js(CHART_VIEW, flow.part("canvas"))
+
+    curve, addresses = view()["edges"]
+    assert curve == addresses
+    span = view()["range"][1]
+    for keys, parts in (("+++", 8), ("-", 4), ("--", 1)):
+        flow.keys(*keys)
+        begin, end = view()["range"]
+        assert end - begin == pytest.approx(span / parts)
+    assert view()["range"] == pytest.approx([0, span], abs=1e-6)
 
 
 def test_search_updates_table_picture_and_url_without_a_reload(open_flow):

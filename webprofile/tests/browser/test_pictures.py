@@ -15,7 +15,7 @@ from webprofile.tests.browser.conftest import (
     resize,
     set_colour_scheme,
 )
-from webprofile.tests.browser.pages import turn_wheel
+from webprofile.tests.browser.pages import CHART_VIEW, turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -168,6 +168,27 @@ def test_timeline_zooms_in_and_out(open_pictures):
     page.keys("timeline", "0")
     page.until(lambda: _bars(page) == whole, "the first bars")
     assert page.console_errors() == []
+
+
+def test_timeline_zooms_by_exact_factors(open_pictures):
+    page = open_pictures(good_profile("resnet18"))
+    page.draw("timeline")
+
+    def view() -> dict:
+        return page.js(CHART_VIEW, page.part("timeline", "canvas"))
+
+    whole = view()
+    for buttons, parts in (("+++→→←", 8), ("−−", 2), ("−", 1)):
+        for button in buttons:
+            page.find(f"#picture-timeline [data-command={COMMANDS[button]}]").click()
+        begin, end = view()["range"]
+        assert end - begin == pytest.approx(whole["range"][1] / parts)
+        # not moved by labels of the axis
+        assert view()["edges"] == whole["edges"]
+    assert view()["range"] == pytest.approx(whole["range"])
+
+
+COMMANDS = {"+": "in", "−": "out", "←": "left", "→": "right"}
 
 
 def _bars(page: PicturesPage) -> str:
