@@ -37,7 +37,7 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart={python} -I {launcher}
+ExecStart={command}
 Restart=on-failure
 RestartSec=10
 RestartPreventExitStatus=2
@@ -73,7 +73,11 @@ def parser() -> argparse.ArgumentParser:
     add("--server", default=SITE, metavar="URL", help="the site (default: filled in)")
     add("--code", default="", help="the one-time code from the device's page")
     add("--home", metavar="FOLDER", help="default: " + default_home())
-    add("--start", action="store_true", help="start the agent now and at each boot")
+    add(
+        "--start",
+        action="store_true",
+        help="start the agent now and at each boot (a service of a user: at login)",
+    )
     add("--no-service", action="store_true", help="--start starts a process alone")
     add("--user", default="", help="as root: the user that the agent runs as")
     text = "if this device has none: ask, install the wheel, or go without"
@@ -298,20 +302,29 @@ def start(options: argparse.Namespace, python: str) -> None:
         return
     target = "multi-user.target" if os.geteuid() == 0 else "default.target"
     user = "User={}\n".format(options.user) if options.user else ""
-    unit = UNIT.format(python=python, launcher=launcher, target=target, user=user)
+    command = " ".join(map(unit_word, (python, "-I", launcher)))
+    unit = UNIT.format(command=command, target=target, user=user)
     os.makedirs(os.path.dirname(unit_path()), exist_ok=True)
     write_file(unit_path(), unit.encode(), 0o644)
     systemctl("daemon-reload")
     if not options.start:
         say("Start it: {}".format(" ".join([*systemctl_command(), "enable", "--now", SERVICE])))
         return
+    # started before with --no-service: two agents cannot share a folder
+    stop_process(options.home)
     systemctl("enable", SERVICE)
     systemctl("restart", SERVICE)
     say("The agent runs. See: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
     if os.geteuid() == 0 and not options.user:
         say("It runs as root: `--user NAME` lets it run as somebody who may do less.")
     elif os.geteuid():
-        say("To keep it running while you are logged out: loginctl enable-linger")
+        say("To run it while you are logged out, and from boot on: loginctl enable-linger")
+
+
+def unit_word(text: str) -> str:
+    """Quote a word of a command line in a unit file (systemd.syntax(7), systemd.unit(5))."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if escaped != text or " " in text else text
 
 
 def has_systemd() -> bool:

@@ -104,6 +104,18 @@ def schema() -> dict[str, tuple[set, set]]:
     return tables
 
 
+def columns_with_defaults() -> dict[str, dict[str, bool]]:
+    """Return for each column whether an INSERT may omit it: it is nullable or has a default."""
+    with connection.cursor() as cursor:
+        return {
+            table.name: {
+                column.name: column.null_ok or column.default is not None
+                for column in connection.introspection.get_table_description(cursor, table.name)
+            }
+            for table in connection.introspection.get_table_list(cursor)
+        }
+
+
 @pytest.fixture(scope="module")
 def new_schema(django_db_setup, django_db_blocker) -> dict[str, tuple[set, set]]:
     with django_db_blocker.unblock():
@@ -111,8 +123,19 @@ def new_schema(django_db_setup, django_db_blocker) -> dict[str, tuple[set, set]]
 
 
 @pytest.fixture(scope="module")
+def recorded_columns() -> dict[str, dict[str, bool]]:
+    """Columns of the recorded database, which `_upgraded` fills in before it migrates."""
+    return {}
+
+
+@pytest.fixture(scope="module")
 def _upgraded(
-    new_schema, object_storage, tmp_path_factory, django_db_setup, django_db_blocker
+    new_schema,
+    recorded_columns,
+    object_storage,
+    tmp_path_factory,
+    django_db_setup,
+    django_db_blocker,
 ) -> Iterator[None]:
     """Migrate the recorded database; the objects are in a bucket of their own."""
     bucket = f"test-{uuid.uuid4().hex}"
@@ -127,6 +150,7 @@ def _upgraded(
         for path in objects.rglob("*"):
             if path.is_file():
                 storage.write(str(path.relative_to(objects)), path.read_bytes())
+        recorded_columns |= columns_with_defaults()
         call_command("migrate", verbosity=0)
         yield
 
@@ -152,6 +176,18 @@ def failing_pages(client: Client, *addresses: str) -> dict[str, int]:
 def test_migrated_schema_equals_that_of_a_new_site(new_schema) -> None:
     call_command("makemigrations", check=True, dry_run=True, verbosity=0)
     assert schema() == new_schema
+
+
+def test_processes_of_the_last_release_can_insert_rows_after_the_migration(
+    recorded_columns,
+) -> None:
+    migrated = columns_with_defaults()
+    for table, former in recorded_columns.items():
+        if table not in migrated:
+            continue
+        assert former.keys() <= migrated[table].keys()
+        added = migrated[table].keys() - former.keys()
+        assert [name for name in added if not migrated[table][name]] == []
 
 
 def test_upgrade_keeps_the_number_of_rows() -> None:

@@ -237,6 +237,22 @@ def test_a_systemd_unit_is_installed_and_removed(
     assert systemd.read_text().splitlines()[-1] == f"--user disable --now {install.SERVICE}"
 
 
+def test_a_service_replaces_a_process_that_was_started_without_one(
+    site: BundleSite, home: Path, systemd: Path
+):
+    words = ["--server", site.url, "--home", str(home), "--code", "good", "--no-measure"]
+    run_installer(*words, "--no-service", "--start")
+    process = int((home / "launch.pid").read_text())
+    assert install.is_ours(process, str(home))
+    assert install.main([*words, "--start"]) == 0
+    assert not install.is_ours(process, str(home))
+
+
+def test_words_of_a_command_line_in_a_unit_are_quoted():
+    assert install.unit_word("/opt/agent/launch.py") == "/opt/agent/launch.py"
+    assert install.unit_word('/home/a b/50%/$x/"') == '"/home/a b/50%%/$$x/\\""'
+
+
 @pytest.fixture
 def as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Pretend that root runs the installer; a change of the user is recorded only.
