@@ -2,7 +2,6 @@
 
 import pytest
 from channels.layers import get_channel_layer
-from channels.testing import WebsocketCommunicator
 from django.db import OperationalError
 
 from agent.protocol import AttemptLog
@@ -21,17 +20,29 @@ from tasks.tests.make import (
     store_log_chunk,
     stored_objects,
 )
-from tasks.tests.sockets import close_code, in_thread, open_socket, receive_messages
+from tasks.tests.sockets import (
+    SocketClient,
+    close_code,
+    in_thread,
+    make_session,
+    open_socket,
+    receive_messages,
+)
 from webprofile.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+async def open_task_socket(make=make_waiting_task) -> tuple[Task, SocketClient]:
+    """Create a task of a new user, and open its socket as that user."""
+    user = await in_thread(make_user)()
+    task = await in_thread(make)(user)
+    return task, await open_socket(f"/ws/tasks/{task.pk}/", user)
+
+
 async def test_socket_sends_each_state_change():
-    alice = await in_thread(make_user)()
-    task = await in_thread(make_task)(alice)
+    task, socket = await open_task_socket(make_task)
     await in_thread(set_last_heartbeat)(None)  # no device takes the task
-    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
     await socket.send_json_to({"after": 0, "log_after": 0})
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     (event,) = await receive_messages(socket, 1)
@@ -91,9 +102,7 @@ async def test_socket_sends_progress_when_a_pass_ends():
 
 
 async def test_socket_sends_nothing_before_the_first_message_of_the_page():
-    alice = await in_thread(make_user)()
-    task = await in_thread(make_task)(alice)
-    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
+    task, socket = await open_task_socket(make_task)
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     assert await socket.receive_nothing(0.2)
     await socket.disconnect()
@@ -120,20 +129,19 @@ async def test_socket_rejects_other_users_and_anonymous_visitors():
     assert await close_code(await open_socket("/ws/tasks/")) == 4401
 
 
-async def test_socket_rejects_a_foreign_origin():
-    alice = await in_thread(make_user)()
-    headers = [(b"origin", b"http://evil.example"), (b"host", b"testserver")]
-    socket = WebsocketCommunicator(application, "/ws/tasks/", headers=headers)
-    connected, _ = await socket.connect()
-    assert not connected
-    assert alice.pk
+async def test_socket_rejects_a_foreign_origin(settings):
+    session = await make_session(await in_thread(make_user)())
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session}".encode()
+    for origin, is_accepted in ((b"http://testserver", True), (b"http://evil.example", False)):
+        headers = [(b"origin", origin), (b"host", b"testserver"), (b"cookie", cookie)]
+        socket = SocketClient(application, "/ws/tasks/", headers=headers)
+        assert (await socket.connect())[0] is is_accepted
+        await socket.disconnect()
 
 
 @pytest.mark.parametrize("message", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}])
 async def test_malformed_message_starts_at_the_first_event(message):
-    alice = await in_thread(make_user)()
-    task = await in_thread(make_waiting_task)(alice)
-    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
+    _, socket = await open_task_socket()
     await socket.send_json_to(message)
     if isinstance(message, dict):
         assert (await receive_messages(socket, 1))[0]["seq"] == 1
@@ -160,7 +168,7 @@ async def test_broken_connection_releases_its_place(settings):
     for _ in range(2):
         socket = await open_socket("/ws/tasks/", alice, app=application_with_broken_connection)
         with pytest.raises(OSError, match="is gone"):
-            await socket.wait(5)
+            await socket.wait()
     assert owner_group(alice.pk) not in get_channel_layer().groups
     socket = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(socket, 1) == [{"type": "changed"}]
@@ -188,7 +196,7 @@ async def test_socket_that_ends_with_an_error_releases_its_place(settings, monke
         patched.setattr("tasks.consumers.visible_tasks", fail)
         socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
         with pytest.raises(OperationalError):
-            await socket.wait(5)
+            await socket.wait()
     socket = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(socket, 1) == [{"type": "changed"}]
     await socket.disconnect()
@@ -196,9 +204,7 @@ async def test_socket_that_ends_with_an_error_releases_its_place(settings, monke
 
 @pytest.mark.exhaustive
 async def test_error_in_the_response_closes_the_socket(monkeypatch):
-    alice = await in_thread(make_user)()
-    task = await in_thread(make_waiting_task)(alice)
-    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
+    _, socket = await open_task_socket()
 
     def fail(*_):
         raise ValueError("an event that cannot be read")
@@ -206,13 +212,11 @@ async def test_error_in_the_response_closes_the_socket(monkeypatch):
     monkeypatch.setattr("tasks.consumers.events_after", fail)
     await socket.send_json_to({"after": 0})
     with pytest.raises(ValueError, match="cannot be read"):
-        await socket.wait(5)
+        await socket.wait()
 
 
 async def test_invalid_json_is_ignored():
-    alice = await in_thread(make_user)()
-    task = await in_thread(make_waiting_task)(alice)
-    socket = await open_socket(f"/ws/tasks/{task.pk}/", alice)
+    _, socket = await open_task_socket()
     for frame in ("no json", "[" * 900):
         await socket.send_to(text_data=frame)
     await socket.send_json_to({"after": 0})

@@ -3,7 +3,6 @@
 import uuid
 
 from channels.db import database_sync_to_async
-from channels.testing import WebsocketCommunicator
 from django.db.models import F
 
 from agent.protocol import FEATURE_PLANS, AttemptAccepted, Hello, decode_server, encode
@@ -11,6 +10,7 @@ from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import FACTS, RUNTIMES, make_user, make_waiting_task, make_worker
+from tasks.tests.sockets import SocketClient
 from webprofile.asgi import application
 from workers.models import Worker
 from workers.tokens import issue_code, redeem_code
@@ -27,7 +27,7 @@ class FakeAgent:
     def __init__(self, token: str) -> None:
         self.token = token
         headers = [(b"authorization", f"Bearer {token}".encode())]
-        self.socket = WebsocketCommunicator(application, "/ws/agent/", headers=headers)
+        self.socket = SocketClient(application, "/ws/agent/", headers=headers)
 
     async def connect(self) -> "FakeAgent":
         await self.socket.connect()
@@ -39,10 +39,10 @@ class FakeAgent:
         )
 
     async def receive(self):
-        return decode_server(await self.socket.receive_from(timeout=5))
+        return decode_server(await self.socket.receive_from())
 
     async def close_code(self) -> int:
-        event = await self.socket.receive_output(timeout=5)
+        event = await self.socket.receive_output()
         assert event["type"] == "websocket.close"
         return event["code"]
 

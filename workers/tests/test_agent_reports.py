@@ -17,7 +17,6 @@ from agent.protocol import (
     EndReason,
     FileOffer,
     StoredFile,
-    decode_server,
 )
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
@@ -206,8 +205,7 @@ async def test_locked_rows_do_not_block_other_reports(settings):
         assert (await other.receive()).attempt == order.attempt
         assert await stuck[0][0].socket.receive_nothing(0.2)
     for agent, stuck_order in stuck:
-        ack = decode_server(await agent.socket.receive_from(timeout=10))
-        assert ack.attempt == stuck_order.attempt
+        assert (await agent.receive()).attempt == stuck_order.attempt
         await agent.socket.disconnect()
     await other.socket.disconnect()
 

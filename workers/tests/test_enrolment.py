@@ -32,7 +32,7 @@ def test_a_code_is_exchanged_for_a_token_that_is_stored_as_a_digest(client):
     assert not WorkerSecret.objects.filter(sha256__contains=answer["token"]).exists()
     checked = check(client, answer["token"]).json()
     assert checked["worker"] == "box"
-    assert abs(checked["server_time"] - timezone.now().timestamp()) < 5
+    assert abs(checked["server_time"] - timezone.now().timestamp()) < 60
 
 
 def test_a_code_works_once(client):

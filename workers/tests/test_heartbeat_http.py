@@ -49,7 +49,7 @@ def test_a_heartbeat_renews_the_leases_of_its_attempts_and_the_device_is_online(
     # no cookie and no CSRF token: an agent has neither
     answer = send_heartbeat(Client(enforce_csrf_checks=True), token_of(worker), [attempt.pk])
     assert answer.status_code == 200
-    assert abs(answer.json()["server_time"] - time.time()) < 5
+    assert abs(answer.json()["server_time"] - time.time()) < 60
     attempt.refresh_from_db()
     worker.refresh_from_db()
     assert attempt.lease_expires_at > timezone.now()

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from structlog.contextvars import get_contextvars
 
-from agent.protocol import AttemptFinished, EndReason, Heartbeat, decode_server
+from agent.protocol import AttemptFinished, EndReason, Heartbeat
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle.attempts import lose_attempt
@@ -20,6 +20,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
+from tasks.tests.sockets import TIMEOUT_S
 from workers import services
 from workers.models import Worker
 from workers.services import revoke_worker
@@ -52,7 +53,7 @@ async def assign_task_to(worker: Worker) -> Task:
 
 
 async def wait_for(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():
             await asyncio.sleep(0.02)
 
@@ -169,6 +170,7 @@ def test_an_error_for_one_device_does_not_block_orders_of_others(monkeypatch, fu
 
 @threads
 async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
+    monkeypatch.setattr(gateway, "ORDER_PATIENCE", datetime.timedelta(hours=1))
     worker, token = await enrol_device()
     agent = await connect_agent(token)
     monkeypatch.setattr("tasks.lifecycle.wakeups._send", lambda *_: None)
@@ -243,7 +245,7 @@ async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
     for agent in (good_agent, bad_agent):
         await agent.send(Heartbeat(sent_at=0))
     assert await bad_agent.close_code() == 4403
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         while not (await Worker.objects.aget(name="good")).is_online:
             await asyncio.sleep(0.02)
     assert not (await Worker.objects.aget(name="bad")).is_online
@@ -271,8 +273,7 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
     monkeypatch.setattr(AgentConsumer, "send_all", fail_for_first)
     for agent in agents:
         await agent.send(Heartbeat(sent_at=0))
-    order = decode_server(await agents[1].socket.receive_from(timeout=60))
-    assert order.type == "start"
+    assert (await agents[1].receive()).type == "start"
     for agent in agents:
         await agent.socket.disconnect()
 
@@ -299,7 +300,7 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
     monkeypatch.setattr(AgentConsumer, "authenticate", fail_for_bad)
     for agent in (bad_agent, good_agent):
         await agent.send(Heartbeat(sent_at=0))
-    assert decode_server(await good_agent.socket.receive_from(timeout=60)).type == "start"
+    assert (await good_agent.receive()).type == "start"
     for agent in (bad_agent, good_agent):
         await agent.socket.disconnect()
 
