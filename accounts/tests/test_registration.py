@@ -176,7 +176,7 @@ def test_a_verification_link_can_be_used_twice_without_effect(client, mails):
     assert EmailAddress.objects.count() == 1
 
 
-def test_a_failed_login_does_not_reveal_the_wrong_credential(client):
+def test_a_failed_login_does_not_reveal_the_wrong_credential():
     make_user()
     make_user("gone", is_active=False)
     tries = [
@@ -198,7 +198,7 @@ def test_a_deactivated_user_gets_no_session(client):
     assert not is_logged_in(client)
 
 
-def test_failed_logins_are_limited_by_address_of_the_account(settings):
+def test_failed_logins_are_limited_by_address_of_the_account():
     make_user()
     for _ in range(5):
         log_in(Client(), password="wrong")

@@ -109,7 +109,7 @@ async def test_a_run_has_its_files_and_limits_but_no_secrets(warm_device, device
     assert len(names) <= 15
 
 
-async def test_an_order_that_is_sent_twice_runs_once(device, server, storage):
+async def test_an_order_that_is_sent_twice_runs_once(device, server):
     device.start('say("run"); time.sleep(0.3); write_profile()')
     order = await server.send_order()
     await server.expect(AttemptAccepted)
@@ -253,7 +253,7 @@ async def test_only_the_owner_can_access_the_folders(device, server):
         assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_an_abort_has_the_exit_code_of_a_shell(device, server, storage):
+async def test_an_abort_has_the_exit_code_of_a_shell(device, server):
     device.start("""
         say("going to warmup"); say("iter 0/3: e2e=1 ms"); write_profile(); os.abort()
     """)
@@ -263,18 +263,16 @@ async def test_an_abort_has_the_exit_code_of_a_shell(device, server, storage):
     assert server.log_text().endswith("iter 0/3: e2e=1 ms\n")
 
 
-async def test_exit_0_without_a_profile_is_a_failure(device, server, storage):
-    device.start('say("nothing to do")')
+@pytest.mark.parametrize(
+    "body",
+    ['say("nothing to do")', 'write_profile("")', 'os.symlink("/etc/hostname", "profile.json")'],
+    ids=["nothing", "empty", "link"],
+)
+async def test_exit_0_without_a_profile_is_a_failure(device, server, body):
+    device.start(body)
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
     assert "profile.json" not in {file.name for file in end.files}
-
-
-async def test_an_empty_profile_or_a_link_is_a_failure(device, server, storage):
-    device.start('write_profile("")')
-    assert (await server.run()).reason is EndReason.NO_PROFILE
-    device.install('os.symlink("/etc/hostname", "profile.json")')
-    assert (await server.run()).reason is EndReason.NO_PROFILE
 
 
 async def test_a_missing_runtime_is_reported(device, server):
@@ -284,7 +282,7 @@ async def test_a_missing_runtime_is_reported(device, server):
     assert "1.9.0" in end.detail
 
 
-async def test_an_invalid_option_is_refused(device, server, storage):
+async def test_an_invalid_option_is_refused(device, server):
     device.start()
     end = await server.run(options={"iter": -1})
     assert end.reason is EndReason.REFUSED
@@ -356,7 +354,7 @@ async def test_log_chunks_join_to_the_uploaded_log(device, server, storage):
     assert text.endswith("cut: € \ufffd")
 
 
-async def test_a_long_log_keeps_its_begin_and_end(device, server, storage):
+async def test_a_long_log_keeps_its_begin_and_end(device, server):
     device.install("""
         say("begin")
         for i in range(40): os.write(1, b"x" * 4095 + b"\\n")

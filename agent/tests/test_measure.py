@@ -175,7 +175,7 @@ async def test_waiting_for_an_idle_device_does_not_count_towards_the_timeout(
     assert [item.code for item in measurement.contaminations][-1] == "gate_gave_up"
 
 
-async def test_a_clean_pass_without_iterations_is_a_failure(device, server, storage):
+async def test_a_clean_pass_without_iterations_is_a_failure(device, server):
     device.start('say("=== total time: 0.000ms")')
     end = await server.run(plan=Plan(preset="custom", clean=True, profiled=0))
     assert (end.reason, end.exit_code) == (EndReason.NOTHING_TIMED, 0)
@@ -342,7 +342,7 @@ async def test_a_known_file_comes_from_the_cache(started, server, storage):
     assert storage.requests.count("GET model.mge") == 1
 
 
-async def test_the_end_names_the_command_of_each_kind_of_pass(started, server, storage):
+async def test_the_end_names_the_command_of_each_kind_of_pass(started, server):
     plan = Plan(preset="custom", clean=True, profiled=2)
     end = await server.run(plan=plan, fill=True, options={"bin_io_dump": True})
     assert end.exit_code == 0

@@ -94,7 +94,7 @@ def stamps(device: AgentDevice, tmp_path: Path) -> Path:
 
 
 async def test_nothing_is_sent_from_the_warm_up_to_the_last_iteration_of_a_pass(
-    device, server, storage, stamps
+    device, server, stamps
 ):
     server.heartbeat_s = 0.2
     order = await measure(device, server)
@@ -111,7 +111,7 @@ async def test_nothing_is_sent_from_the_warm_up_to_the_last_iteration_of_a_pass(
 
 @pytest.mark.exhaustive
 async def test_the_log_of_loading_is_sent_at_once_and_that_of_a_pass_at_its_end(
-    device, server, storage, stamps
+    device, server, stamps
 ):
     order = await measure(device, server)
     await server.wait_for_end(order)
@@ -135,7 +135,7 @@ async def test_the_log_of_loading_is_sent_at_once_and_that_of_a_pass_at_its_end(
 
 
 @pytest.mark.exhaustive
-async def test_progress_is_sent_between_passes(device, server, storage, stamps):
+async def test_progress_is_sent_between_passes(device, server, stamps):
     order = await measure(device, server)
     await server.wait_for_end(order)
     passes = read_passes(stamps)
@@ -150,7 +150,7 @@ async def test_progress_is_sent_between_passes(device, server, storage, stamps):
 
 
 @pytest.mark.exhaustive
-async def test_progress_is_sent_after_a_reconnect_between_passes(device, server, storage, stamps):
+async def test_progress_is_sent_after_a_reconnect_between_passes(device, server, stamps):
     order = await measure(device, server)
     await server.wait(
         lambda: any(message.passes_done == 1 for message in server.messages(AttemptStarted))

@@ -73,7 +73,7 @@ async def test_a_stopped_agent_ends_its_run_and_reports_it_after_the_restart(dev
     await device.wait_until_forgotten()
 
 
-async def test_the_next_agent_ends_the_run_of_a_killed_agent(device, server, storage):
+async def test_the_next_agent_ends_the_run_of_a_killed_agent(device, server):
     pid_file = device.folder / "pid"
     device.install(f"""
         say("alone"); open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)

@@ -36,7 +36,7 @@ def sandboxed_device(device, monkeypatch):
 
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 async def test_a_sandboxed_run_can_access_only_its_folder(
-    sandboxed_device, warm_device, server, storage, is_warm, caplog
+    sandboxed_device, warm_device, server, is_warm, caplog
 ):
     caplog.set_level(logging.INFO, logger="agent")
     look = PROBE.format(

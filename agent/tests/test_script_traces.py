@@ -86,7 +86,7 @@ async def test_the_largest_part_of_an_interrupted_memory_flow_is_kept(script_dev
     assert b"</svg>" in server.storage.stored["memory_flow.svg"]
 
 
-async def test_a_profiler_of_the_program_pauses_for_compiled_steps_too(script_device, server):
+async def test_a_profiler_of_the_program_pauses_for_compiled_steps_too(script_device):
     own = """\
 from megengine.utils.profiler import Profiler
 for _ in range(2):

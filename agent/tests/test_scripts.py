@@ -104,7 +104,7 @@ async def test_a_failure_with_long_arguments_and_many_files_is_reported(script_d
 
 
 @pytest.mark.parametrize(("code", "left"), [("0", 0), ("7", 7), ("'words'", 1)])
-async def test_the_exit_code_of_the_program_is_reported(script_device, server, code, left):
+async def test_the_exit_code_of_the_program_is_reported(script_device, code, left):
     end = await script_device.run(STEP + f"sys.exit({code})")
     assert (end.reason, end.exit_code) == (EndReason.EXITED, left)
     assert script_device.trace()

@@ -126,7 +126,7 @@ async def test_no_process_is_pre_started_if_warm_is_off(warm_device, device, ser
     assert warm_device.start_kinds() == ["cold"]
 
 
-async def test_a_stopped_agent_leaves_no_process_and_no_folder(warm_device, device, server):
+async def test_a_stopped_agent_leaves_no_process_and_no_folder(warm_device, device):
     device.start()
     await warm_device.wait_for_processes()
     await device.stop()

@@ -55,27 +55,50 @@ def watched_run(tmp_path):
     return WatchedRun(tmp_path)
 
 
-async def test_a_fork_bomb_is_ended_without_survivors(watched_run):
-    # grows by one level each 50 ms and is bounded, so that a failure here spares the machine
-    bomb = "f() { [ $1 -gt 7 ] && sleep 30; sleep 0.05; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
-    result = await watched_run.run(["sh", "-c", bomb], processes=40)
-    assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
-    assert "at most 40 are allowed" in result.limit.text
+#: grows by one level each 50 ms, and has a limited depth in case the test fails
+FORK_BOMB = "f() { [ $1 -gt 7 ] && sleep 30; sleep 0.05; f $(($1+1)) & f $(($1+1)) & wait; }; f 0"
+LEAVE = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
+FLOOD = "yes 0123456789012345678901234567890123456789 | head -c 1G; sleep 30"
+MAKE_FILES = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
+USE_MEMORY = """\
+b = b'x' * (60 << 20); import os, time; os.fork(); b2 = b'y' * (60 << 20)
+time.sleep(30)
+"""
+DELETE_OPEN_FILES = """\
+import os, time
+files = []
+for n in range(3):
+    files.append(open('f', 'wb', 0)); os.unlink('f')
+    files[-1].write(b'x' * (2 << 20))
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "limits", "code", "text"),
+    [
+        (["sh", "-c", FORK_BOMB], {"processes": 40}, "TOO_MANY_PROCESSES", "at most 40 are"),
+        (["sh", "-c", LEAVE], {"processes": 6}, "TOO_MANY_PROCESSES", "at most 6 are"),
+        (["sh", "-c", FLOOD], {"print_bytes": 10 << 20}, "LOG_TOO_LONG", "at most 10 MiB are"),
+        ([*PYTHON, MAKE_FILES], {}, "OUTPUT_TOO_LARGE", "more than"),
+        ([*PYTHON, USE_MEMORY], {"memory_bytes": 100 << 20}, "MEMORY", "at most 100 MiB are"),
+        (
+            [*PYTHON, DELETE_OPEN_FILES],
+            {"disk_bytes": 5 << 20},
+            "OUTPUT_TOO_LARGE",
+            "wrote 6 MiB into its folder, at most 5 MiB are allowed",
+        ),
+    ],
+    ids=["fork bomb", "left the tree", "output", "files", "memory", "deleted open files"],
+)
+async def test_a_run_that_exceeds_a_limit_is_ended(
+    watched_run, monkeypatch, command, limits, code, text
+):
+    monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
+    result = await watched_run.run(command, **limits)
+    assert result.limit.code is LimitCode[code]
+    assert text in result.limit.text
     assert marked_processes(watched_run.mark) == []
-
-
-async def test_processes_that_leave_the_tree_are_counted_and_ended(watched_run):
-    leave = "for i in 1 2 3 4 5 6 7 8; do setsid -f sleep 30; done; sleep 30"
-    result = await watched_run.run(["sh", "-c", leave], processes=6)
-    assert result.limit.code is LimitCode.TOO_MANY_PROCESSES
-    assert marked_processes(watched_run.mark) == []
-
-
-async def test_a_run_that_prints_too_much_is_ended(watched_run):
-    flood = ["sh", "-c", "yes 0123456789012345678901234567890123456789 | head -c 1G; sleep 30"]
-    result = await watched_run.run(flood, print_bytes=10 << 20)
-    assert result.limit.code is LimitCode.LOG_TOO_LONG
-    assert "at most 10 MiB are allowed" in result.limit.text
     watched_run.output.unlink()
 
 
@@ -133,20 +156,6 @@ async def test_the_kernel_enforces_the_limit_of_a_file(watched_run):
     result = await watched_run.run(write, Limits(file_bytes=1 << 20))
     assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
     assert (watched_run.work / "out").stat().st_size == 1 << 20
-
-
-async def test_too_many_files_end_the_run(watched_run, monkeypatch):
-    monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
-    make = "for i in range(60): open(str(i), 'w')\nimport time; time.sleep(30)"
-    result = await watched_run.run([*PYTHON, make])
-    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
-
-
-async def test_the_memory_of_all_processes_is_limited(watched_run):
-    eat = "b = b'x' * (60 << 20); import os; os.fork(); b2 = b'y' * (60 << 20)\nimport time; "
-    result = await watched_run.run([*PYTHON, eat + "time.sleep(30)"], memory_bytes=100 << 20)
-    assert result.limit.code is LimitCode.MEMORY
-    assert marked_processes(watched_run.mark) == []
 
 
 async def test_sigxcpu_is_reported_as_the_limit_of_cpu_time(watched_run):
@@ -236,16 +245,6 @@ async def test_processes_of_one_attempt_share_the_limit_of_written_bytes(watched
         [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
     )
     assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
-
-
-async def test_deleted_files_that_are_open_count(watched_run):
-    body = (
-        "import os, time\nfiles = []\n"
-        "for n in range(3):\n files.append(open('f', 'wb', 0)); os.unlink('f')\n"
-        " files[-1].write(b'x' * (2 << 20))\ntime.sleep(30)"
-    )
-    result = await watched_run.run([*PYTHON, body], disk_bytes=5 << 20)
-    assert result.limit.text == "wrote 6 MiB into its folder, at most 5 MiB are allowed"
 
 
 async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched_run):

@@ -17,8 +17,20 @@ def single(items):
     return one.code, one.detail
 
 
-def test_an_undisturbed_run_has_no_contaminations():
-    assert find_contaminations() == []
+@pytest.mark.parametrize(
+    "after",
+    [
+        snapshot(10.0),
+        snapshot(0.3, busy_s=100.34),
+        snapshot(
+            10.0,
+            gpus=(GpuState(throttle_reasons=("sw_power_cap", "gpu_idle"), other_processes=0),),
+        ),
+    ],
+    ids=["idle device", "rounding of CPU time by the kernel", "GPU at its power limit or idle"],
+)
+def test_an_undisturbed_run_has_no_contaminations(after):
+    assert find_contaminations(after=after) == []
 
 
 def test_load_of_other_processes_is_reported_with_their_names():
@@ -47,10 +59,6 @@ def test_a_short_disturbance_of_a_long_run_is_reported():
     assert "updatedb" in detail
 
 
-def test_rounding_of_cpu_time_by_the_kernel_is_no_load():
-    assert find_contaminations(after=snapshot(0.3, busy_s=100.34)) == []
-
-
 @pytest.mark.parametrize(
     ("after", "during", "code", "words"),
     [
@@ -76,11 +84,6 @@ def test_each_kind_of_contamination_is_reported_once(after, during, code, words)
     )
     assert actual == code
     assert words in detail
-
-
-def test_a_gpu_that_is_idle_or_at_its_power_limit_is_no_contamination():
-    gpu = GpuState(throttle_reasons=("sw_power_cap", "gpu_idle"), other_processes=0)
-    assert find_contaminations(after=snapshot(10.0, gpus=(gpu,))) == []
 
 
 def test_a_clock_drop_is_reported_only_under_load():

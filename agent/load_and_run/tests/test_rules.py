@@ -171,20 +171,14 @@ leave(program.main(sys.argv))
 def test_on_amd_convolutions_are_found_in_all_model_formats(
     run: Runner, tmp_path: Path, name: str
 ) -> None:
-    done = run.script(
-        AMD_RUN, model(name), "--layout_transform=cpu", "--layout_transform_dump=t.mge"
-    )
+    done = run.script(AMD_RUN, model(name), *TRANSFORM)
     assert done.returncode == 1, done.stderr
     assert "ERROR: --layout_transform=cpu hangs MegEngine on AMD CPUs" in done.stderr
     assert not (tmp_path / "t.mge").exists()
 
 
-def test_on_amd_a_model_without_convolutions_supports_layout_transform(
-    run: Runner, tmp_path: Path
-) -> None:
-    done = run.script(
-        AMD_RUN, model("tiny"), "--layout_transform=cpu", "--layout_transform_dump=t.mge"
-    )
+def test_on_amd_a_model_without_convolutions_supports_layout_transform(run: Runner) -> None:
+    done = run.script(AMD_RUN, model("tiny"), *TRANSFORM)
     assert done.returncode == 0, done.stderr
     assert "=== finished test #0" in done.stderr
     assert run("t.mge", "--iter=1").returncode == 0

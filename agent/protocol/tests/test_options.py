@@ -255,6 +255,14 @@ def test_unavailable_returns_why_a_runtime_lacks_an_option(runtime, name, code):
         ({"mdl": True, "share_param_mem": True}, Capabilities("wheel"), ["share_param_mem mdl"]),
         ({"mdl": True, "disable_mem_opt": True}, Capabilities("wheel"), []),
         ({"enable_jit": True}, GPU_WHEEL, ["enable_jit needs"]),
+        ({"enable_jit": True, "cpu_default": True}, GPU_WHEEL,
+         ["enable_jit excluded", "enable_jit needs", "cpu_default excluded"]),
+        ({"enable_nchw4": True, "cpu": True}, GPU_WHEEL,
+         ["enable_nchw4 excluded", "enable_nchw4 needs", "cpu excluded"]),
+        ({"enable_nchw32": True}, GPU_WHEEL, ["enable_nchw32 needs"]),
+        ({"fake_first": True}, GPU_WHEEL, ["fake_first warmup"]),
+        ({"multi_thread_core_ids": "\u0663", "multithread": 1}, GPU_WHEEL,
+         ["multi_thread_core_ids bad_text"]),
         ({"tensorrt": True}, GPU_WHEEL, ["tensorrt needs"]),
         ({"tensorrt": True, "enable_jit": True, "cuda": True}, GPU_WHEEL, []),
         ({"tensorrt": True, "enable_jit": True}, BINARY, []),
@@ -346,23 +354,6 @@ HOSTILE = st.text().filter(lambda text: re.search(r"[^A-Za-z0-9_,:-]", text))
 def test_hostile_text_never_reaches_the_command_line(options):
     with pytest.raises(OptionError):
         check_options(options)
-
-
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"cpu": True, "enable_nchw4": True}, "excluded"),
-        ({"cpu_default": True, "enable_jit": True}, "excluded"),
-        ({"enable_nchw32": True}, "needs"),
-        ({"fake_first": True}, "warmup"),
-        ({"multi_thread_core_ids": "\u0663", "multithread": 1}, "bad_text"),
-    ],
-)
-def test_options_without_effect_on_cuda_are_rejected(options, code):
-    runtime = Capabilities(kind="wheel", builds=frozenset({"cuda", "tensorrt"}))
-    with pytest.raises(OptionError) as caught:
-        check_options(options, runtime=runtime)
-    assert caught.value.code == code
 
 
 def test_fitting_with_a_cuda_build_without_gpu_needs_cpu():

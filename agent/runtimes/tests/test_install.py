@@ -65,7 +65,7 @@ def test_another_installed_version_than_the_requested_one_is_an_error(python_fol
     assert installed_wheel("1.12.0") is None
 
 
-def test_another_version_has_the_same_dependencies(python_folder: Path, tmp_path: Path) -> None:
+def test_another_version_has_the_same_dependencies(python_folder: Path) -> None:
     (python_folder / "version").write_text("1.12.0")
     assert "megengine-1.12.0-py3.10" in ensure_wheel_runtime("1.12.0")
     lines = (python_folder / "requirements.txt").read_text().splitlines()

@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from agent.runtimes.install import RuntimeProblem
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.runtimes.tests.fake_load_and_run import install_fake
 
-MakePython = Callable[[Path, int], Path]
 BEGINNING = b"""\
 # written by hand \xe4\xbd\xa0
 server = "https://profile.example.org"   # ours
@@ -93,9 +91,7 @@ def test_an_invalid_binary_is_rejected(
     assert config.read_bytes() == BEGINNING
 
 
-def test_a_configuration_without_a_final_line_break_is_extended(
-    config: Path, tmp_path: Path
-) -> None:
+def test_a_configuration_without_a_final_line_break_is_extended(config: Path) -> None:
     config.write_bytes(BEGINNING.rstrip())
     append_runtime(config, "1.13.0", "binary", '/opt/my "mge"/load_and_run')
     assert load_config(config).runtimes[0].path == '/opt/my "mge"/load_and_run'
