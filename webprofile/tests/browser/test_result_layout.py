@@ -117,6 +117,33 @@ def test_click_on_a_row_does_not_move_it(open_result, browser, size):
 
 
 @pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
+def test_selects_of_filters_show_their_whole_text(open_result, browser, size):
+    open_result(make_imported, size)
+    browser.execute_script("document.querySelector('#filter-order').closest('details').open = true")
+    widths = browser.execute_script(WIDTHS_OF_SELECTS)
+    assert len(widths) == 4
+    assert [width for width, needed in widths if width < needed] == []
+    box, needed = browser.execute_script(
+        "const box = document.querySelector('.choices__box--fields');"
+        "return [box.clientWidth, box.scrollWidth]"
+    )
+    assert needed <= box
+
+
+#: width of each paired select, and the width that its longest option needs
+WIDTHS_OF_SELECTS = """
+return [...document.querySelectorAll(".table-form__pair select")].map((select) => {
+    const copy = select.cloneNode(true);
+    copy.style.cssText = "position: absolute; width: max-content; max-width: none";
+    select.after(copy);
+    const needed = copy.getBoundingClientRect().width;
+    copy.remove();
+    return [select.getBoundingClientRect().width, needed];
+});
+"""
+
+
+@pytest.mark.parametrize("size", PHONE_AND_LAPTOP)
 def test_result_fits_the_window(open_result, browser, size):
     open_result(make_disturbed, size)
     wide, room = browser.execute_script(
