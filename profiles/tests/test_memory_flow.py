@@ -94,9 +94,7 @@ def test_peak_and_curve_equal_sums_over_the_file(path):
     at_peak = sorted((row.name, row.size_bytes) for row in summary.tensors if row.at_peak)
     assert at_peak == sorted((row[0], row[2]) for row in alive)
     usage = usage_of(read_flow(path))
-    assert dict(zip(usage.at_ns.tolist(), usage.held.tolist(), strict=True)) == dict(
-        zip(moments, held, strict=True)
-    )
+    assert (usage.at_ns.tolist(), usage.held.tolist()) == (moments, held)
 
 
 def test_figures_of_the_resnet_sample():

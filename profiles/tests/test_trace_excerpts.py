@@ -95,14 +95,11 @@ class TestSpans:
             patch.setattr(span_index, "BLOCK_ROWS", 4)
             path.write_bytes(to_trace(*events))
             excerpt = excerpt_of(path, ExcerptRange(begin, end))
-        assert spans_of_events(excerpt) == spans_in_range(
-            spans_of_text(path.read_bytes()), begin, end
-        )
-        counter_times = [event["ts"] for event in events if event["ph"] == "C"]
-        kept = [event["ts"] for event in excerpt if event["ph"] == "C"]
-        assert sorted(kept) == sorted(
-            time_us for time_us in counter_times if begin <= time_us <= end
-        )
+        expected = spans_in_range(spans_of_text(path.read_bytes()), begin, end)
+        assert spans_of_events(excerpt) == expected
+        times_us = [event["ts"] for event in excerpt if event["ph"] == "C"]
+        all_times_us = [event["ts"] for event in events if event["ph"] == "C"]
+        assert sorted(times_us) == sorted(at for at in all_times_us if begin <= at <= end)
         assert [event for event in excerpt if event["ph"] == "M"] == thread_names()
 
     @RANDOM_TRACES
@@ -143,15 +140,16 @@ class TestSpans:
             assert kept == expected
 
 
-def events_of_phase(kind, events):
-    return [event for event in events if event["ph"] == kind]
+def complete_events(path, selected, **limits):
+    """Return the complete events of an excerpt, which are its spans."""
+    return [event for event in excerpt_of(path, selected, **limits) if event["ph"] == "X"]
 
 
 class TestRange:
     def test_spans_that_cross_the_range_are_complete(self, path):
         outer = enclose(span(HOST, "outer", 0, 100, note=1), *span(HOST, "inner", 40, 60))
         path.write_bytes(to_trace(*outer, *span(HOST, "later", 200, 210)))
-        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(45, 50)))
+        slices = complete_events(path, ExcerptRange(45, 50))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("outer", 0, 100),
             ("inner", 40, 20),
@@ -162,7 +160,7 @@ class TestRange:
         monkeypatch.setattr(events_of_traces, "PIECE_BYTES", 300)
         many = [event for at in range(1, 400) for event in span(HOST, "x", at, at + 0.5)]
         path.write_bytes(to_trace(*enclose(span(HOST, "all", 0, 500), *many)))
-        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(200.1, 200.2)))
+        slices = complete_events(path, ExcerptRange(200.1, 200.2))
         assert [event["name"] for event in slices] == ["all", "x"]
 
     @pytest.mark.parametrize("ends", [(-50, -10), (1e9, 1e12)])
@@ -223,7 +221,7 @@ class TestDamagedFiles:
     def test_a_span_without_an_end_lasts_as_long_as_its_thread(self, path):
         events = [*span(HOST, "open", 10, 20)[:1], *span(HOST, "b", 30, 40)]
         path.write_bytes(to_trace(*events))
-        slices = events_of_phase("X", excerpt_of(path, ExcerptRange(35, 36)))
+        slices = complete_events(path, ExcerptRange(35, 36))
         assert [(event["name"], event["ts"], event["dur"]) for event in slices] == [
             ("open", 10, 30),
             ("b", 30, 10),
@@ -235,7 +233,7 @@ class TestDamagedFiles:
         (begin, end) = span(HOST, name, 0, 5, **args)
         begin |= {"args": {"first": 1}, "cat": "c", "cname": "good"}
         path.write_bytes(to_trace(begin, end))
-        (event,) = events_of_phase("X", excerpt_of(path, ExcerptRange()))
+        (event,) = complete_events(path, ExcerptRange())
         assert event["name"] == name
         assert event["args"] == {"first": 1, **args}
         assert (event["cat"], event["cname"]) == ("c", "good")
@@ -244,7 +242,7 @@ class TestDamagedFiles:
         begin, end = span(HOST, "a", 0, 5)
         begin["args"], end["args"] = {"x": 1}, {}
         path.write_bytes(to_trace(begin, end).replace(b'"args":{}', b'"args":null'))
-        (event,) = events_of_phase("X", excerpt_of(path, ExcerptRange()))
+        (event,) = complete_events(path, ExcerptRange())
         assert event["dur"] == 5
 
     def test_a_changed_file_is_detected(self, path):
@@ -273,24 +271,20 @@ class TestDamagedFiles:
 )
 def test_an_extreme_event_does_not_affect_the_others(path, change):
     extreme = {"ph": "X", "name": "strange", "ts": 2, "dur": 1, "pid": 1, "tid": 9} | change
-    thread_name = {"ph": "M", "name": "thread_name", "args": {"name": "x"}} | {
-        key: extreme[key] for key in ("pid", "tid")
-    }
+    place = {key: extreme[key] for key in ("pid", "tid")}
+    thread_name = {"ph": "M", "name": "thread_name", "args": {"name": "x"}, **place}
     path.write_bytes(to_trace(*operator(10, "ADD", 0, 5, "a:0"), extreme, thread_name))
     try:
         profile = read_dynamic(path)
     except ProfileFormatError as error:
         assert error.code == "bad_value"
         return
-    kept = msgspec.json.encode(profile.summary)
-    assert msgspec.json.decode(kept, type=TraceSummary) == profile.summary
-    assert len(kept) < 50_000
+    encoded = msgspec.json.encode(profile.summary)
+    assert msgspec.json.decode(encoded, type=TraceSummary) == profile.summary
+    assert len(encoded) < 50_000
     assert len(index_of(path)) < 5_000
-    drawn_names = {
-        event["name"]
-        for event in events_of_phase("X", excerpt_of(path, ExcerptRange(-math.inf, 100)))
-    }
-    assert {"ADD", "OpDispatch"} <= drawn_names
+    slices = complete_events(path, ExcerptRange(-math.inf, 100))
+    assert {"ADD", "OpDispatch"} <= {event["name"] for event in slices}
 
 
 class TestLimits:
@@ -306,10 +300,7 @@ class TestLimits:
         with pytest.raises(ExcerptTooLargeError) as caught:
             excerpt_of(path, ExcerptRange(0, 19_000), limit_bytes=64 * 1_000)
         assert caught.value.events > 1_000
-        assert (
-            len(events_of_phase("X", excerpt_of(path, ExcerptRange(0, 500), limit_bytes=1 << 20)))
-            == 501
-        )
+        assert len(complete_events(path, ExcerptRange(0, 500), limit_bytes=1 << 20)) == 501
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(0, 1e6)), min_size=1, max_size=50))

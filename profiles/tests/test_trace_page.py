@@ -212,12 +212,10 @@ class TestWithoutOperators:
         assert body["operators"] == 0
 
     def test_the_operators_of_a_profile_beside_it_do_not_change(self, alice):
-        alone = make_import(alice, good_profile()).profile
+        single = make_import(alice, good_profile()).profile
         combined = make_import(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
-        assert (combined.operators, combined.device_total_s) == (
-            alone.operators,
-            alone.device_total_s,
-        )
+        assert combined.operators == single.operators
+        assert combined.device_total_s == single.device_total_s
         assert "trace" in run_data(combined).beside
 
     def test_a_second_trace_is_left_out_regardless_of_operators(self, client, alice):

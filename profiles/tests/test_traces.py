@@ -39,13 +39,13 @@ def sum_times(path):
         elif event["ph"] == "E":
             begin_event = open_spans[event["tid"]].pop()
             assert begin_event["name"] == event["name"]
-            took, lane = event["ts"] - begin_event["ts"], lanes[event["tid"]]
+            duration_us, lane = event["ts"] - begin_event["ts"], lanes[event["tid"]]
             number = event.get("args", {}).get("__id__")
             if number is not None and lane != "interpreter":
-                (host if lane == "worker" else device)[number] += took
+                (host if lane == "worker" else device)[number] += duration_us
                 types[number] = event["name"]
             if event["name"] == "TensorWaitProp":
-                waits.append(took)
+                waits.append(duration_us)
     return device, host, types, waits
 
 
@@ -55,16 +55,14 @@ def test_times_of_operators_equal_sums_over_the_file(path):
     profile = read_dynamic(path)
     columns = profile.columns
     assert columns.ids == tuple(str(number) for number in sorted(types))
-    assert [columns.types[row] for row in range(len(columns))] == [
-        types[number] for number in sorted(types)
-    ]
+    assert list(columns.types) == [types[number] for number in sorted(types)]
     for times, expected in ((columns.device, device), (columns.host, host)):
-        took = {
+        times_us = {
             int(number): time * 1e6
             for number, time, known in zip(columns.ids, times.end_s, times.present, strict=True)
             if known
         }
-        assert took == pytest.approx(dict(expected))
+        assert times_us == pytest.approx(dict(expected))
     assert columns.device.total_s() == pytest.approx(sum(device.values()) / 1e6)
     assert profile.summary.wait_s == pytest.approx(sum(waits) / 1e6)
     assert profile.summary.waits_count == len(waits) == 1
@@ -82,8 +80,8 @@ def test_operators_are_linked_by_their_tensors():
     graph = read_dynamic(MLP).graph
     operators, producer = graph.operators, graph.variables.producer
     relu = operators.names.index("relu.RELU")
-    made_by = [operators.names[producer[var]] for var in operators.inputs[relu]]
-    assert made_by == ["fc1.linear[1].tensor.__iadd__.ADD"]
+    producers = [operators.names[producer[var]] for var in operators.inputs[relu]]
+    assert producers == ["fc1.linear[1].tensor.__iadd__.ADD"]
 
 
 def test_phases_divide_the_time_of_all_kernels(tmp_path):
@@ -118,30 +116,29 @@ def test_a_scope_has_self_and_total_times(tmp_path):
 def test_a_wait_has_its_scope_and_tensor(tmp_path):
     tensor = {"id": 5, "name": "loss:0", "dtype": "Float32", "shape": "{1}"}
     wait = span(HOST, "TensorWaitProp", 40, 90, **tensor)
-    summary = read(
-        tmp_path, to_trace(*TWO_OPERATORS, *enclose(span(HOST, "check", 30, 95), *wait))
-    ).summary
+    check = enclose(span(HOST, "check", 30, 95), *wait)
+    summary = read(tmp_path, to_trace(*TWO_OPERATORS, *check)).summary
     assert [(w.path, w.tensor, round(w.wait_s * 1e6)) for w in summary.waits] == [
         (("check",), "loss:0", 50)
     ]
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "after"),
+    ("next_at", "after_us"),
     [(125, 50), (105, 0), (None, 0)],
     ids=["when the device is idle", "before", "never"],
 )
-def test_a_wait_is_extended_until_the_device_is_idle(tmp_path, goes_on, after):
+def test_a_wait_is_extended_until_the_device_is_idle(tmp_path, next_at, after_us):
     events = [
         *operator(10, "ADD", 0, 40, "a:0"),  # on the device from 10 to 50 us
         *operator(20, "MUL", 50, 60, "b:0"),  # on the device from 60 to 120 us
         *span(HOST, "TensorWaitProp", 55, 70),
-        *(operator(30, "SUB", goes_on, 5, "c:0") if goes_on else ()),
+        *(operator(30, "SUB", next_at, 5, "c:0") if next_at else ()),
     ]
     summary = read(tmp_path, to_trace(*events)).summary
     (wait,) = summary.waits
     assert round(wait.wait_s * 1e6) == 15
-    assert round(wait.after_s * 1e6) == round(summary.wait_after_s * 1e6) == after
+    assert round(wait.after_s * 1e6) == round(summary.wait_after_s * 1e6) == after_us
     # another thread may have sent the operators of the device and need not wait for this one
     threads = {**NAMES, 9: "interpreter"}
     more = [*events, *span(9, "other", 0, 1), *thread_names(threads)]
