@@ -276,9 +276,8 @@ def test_device_and_host_have_separate_tables(client, alice):
 
 def test_several_passes_add_statistics_and_their_orders(client, alice):
     content = good_profile("resnet18")
-    profile = make_result(
-        content, scale_times(content, 1.5), scale_times(content, 1.2), owner=alice
-    )
+    passes = [content, scale_times(content, 1.5), scale_times(content, 1.2)]
+    profile = make_result(*passes, owner=alice)
     page, data = result_url(profile), profile_data(profile)
     html = text_of(client.get(page))
     assert "p90" in html

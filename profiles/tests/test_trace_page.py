@@ -83,11 +83,8 @@ def test_other_profiles_have_no_trace(client, alice):
 
 def test_api_and_export_filter_operators_of_a_trace(client, alice):
     profile = make_import(alice, RESNET.read_bytes()).profile
-    body = (
-        caller(alice)
-        .get(f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3")
-        .json()
-    )
+    url = f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3"
+    body = caller(alice).get(url).json()
     assert [row["type"] for row in body["operators"]] == ["Convolution"] * 3
     assert body["operators"][0]["name"] == "conv1.Convolution"
     exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").text

@@ -9,7 +9,7 @@ from profiles.tests.traces import DEVICE, HOST, WORKER, enclose, operator, read,
 def execution_events(number, name, at, duration_us, *, reads, makes):
     """Return the events of worker and device for an execution, as MegEngine 1.13 writes them.
 
-    The worker sends it at `at`, and the device computes it 10 us later for `took` us.
+    The worker sends it at `at`, and the device computes it 10 us later for `duration_us`.
     """
     arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensors = [("Input", tensor) for tensor in reads] + [("Output", makes)]

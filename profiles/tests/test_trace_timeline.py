@@ -300,9 +300,8 @@ class TestSizes:
         limit = 1 << 30
         for head, status in ((b'{"traceEvents":[', 201), (b'{"graph_exec":{', 422)):
             body = {"files": [file_request(head) | {"size_bytes": limit + 5}]}
-            response = client.post(
-                "/api/v1/profiles/opened/", body, content_type="application/json"
-            )
+            url = "/api/v1/profiles/opened/"
+            response = client.post(url, body, content_type="application/json")
             assert response.status_code == status, response.content
 
 
@@ -346,13 +345,12 @@ class TestProgress:
         upload = make_upload(alice, MLP.read_bytes())
         confirm_upload(upload)
         progress.ProgressReporter(upload).report("reading", 42 * upload.size_bytes // 100 + 1)
-        page = client.get(f"/profiles/opened/{upload.pk}/", headers={"Accept-Language": language})
+        headers = {"Accept-Language": language}
+        page = client.get(f"/profiles/opened/{upload.pk}/", headers=headers)
         assert words in page.text
         assert 'max="100" value="42"' in page.text
-        api = caller(alice).get(
-            f"/api/v1/profiles/opened/{upload.pk}/", headers={"Accept-Language": language}
-        )
-        assert api.json()["progress"] == {"step": "reading", "percent": 42, "text": words}
+        response = caller(alice).get(f"/api/v1/profiles/opened/{upload.pk}/", headers=headers)
+        assert response.json()["progress"] == {"step": "reading", "percent": 42, "text": words}
 
     def test_an_import_works_without_the_cache(self, alice, monkeypatch):
         def raise_connection_error(*_, **__):

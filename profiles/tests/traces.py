@@ -23,13 +23,11 @@ def enclose(outer: list[dict[str, Any]], *inner: dict[str, Any]) -> list[dict[st
     return [outer[0], *inner, outer[1]]
 
 
-def operator(
-    number: int, name: str, at: float, duration_us: float, output: str
-) -> list[dict[str, Any]]:
+def operator(number: int, name: str, at: float, length: float, output: str) -> list[dict[str, Any]]:
     """Return the events of an operator.
 
     The host dispatches it at `at`, the worker sends it 1 us later, and the device computes it
-    10 us later for `took` us.
+    10 us later for `length` us.
     """
     arguments = {"__id__": number, "__name__": name, "__device__": "invalid"}
     tensor = {"id": number + 1, "name": output, "dtype": "Float32", "shape": "{2,3}"}
@@ -37,7 +35,7 @@ def operator(
     return [
         *span(HOST, "OpDispatch", at, at, **arguments),
         *enclose(span(WORKER, name, at + 1, at + 3, **arguments), *output_span),
-        *span(DEVICE, name, at + 10, at + 10 + duration_us, **arguments),
+        *span(DEVICE, name, at + 10, at + 10 + length, **arguments),
     ]
 
 
