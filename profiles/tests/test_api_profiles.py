@@ -138,9 +138,8 @@ def test_operators_can_be_grouped(alice, upload):
     (group,) = body["groups"]
     assert (group["type"], group["operators"], body["operators"]) == ("Elemwise", 3, [])
     assert group["time_s"] == pytest.approx(0.038)
-    assert (
-        operators(caller(alice), upload.profile, "?agg=max&over=all")["groups"][0]["type"] == "all"
-    )
+    body = operators(caller(alice), upload.profile, "?agg=max&over=all")
+    assert body["groups"][0]["type"] == "all"
 
 
 @pytest.mark.parametrize("name", ["csv", "json", "trace", "report", "text"])
@@ -212,11 +211,11 @@ def test_every_endpoint_of_a_profile_returns_404_to_other_users(alice, upload):
 
 def test_lists_can_be_filtered(alice, upload):
     client = caller(alice)
-    make_upload(alice, SECOND, name="on its way")
+    make_upload(alice, SECOND, name="incomplete")
     assert len(client.get(f"{ROOT}?origin=opened&title=min").json()["results"]) == 1
     assert client.get(f"{ROOT}?origin=task").json()["results"] == []
-    waiting = client.get(f"{ROOT}opened/?state=initiated").json()["results"]
-    assert [upload["name"] for upload in waiting] == ["on its way"]
+    uploads = client.get(f"{ROOT}opened/?state=initiated").json()["results"]
+    assert [upload["name"] for upload in uploads] == ["incomplete"]
     assert client.get(f"{ROOT}opened/?state=deleted").status_code == 400
     make_import(make_user("bob"), SECOND)
     root = caller(make_user("root", is_staff=True, is_superuser=True))
