@@ -11,7 +11,7 @@ from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PageObject
+from webprofile.tests.browser.conftest import PageObject, block_urls
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -121,6 +121,16 @@ def test_filter_error_is_shown_at_its_field_and_the_table_stays(open_page):
     page.until(lambda: page.query == "?text=conv%28")
     assert page.find("#filter-name").get_attribute("value") == ""
     assert page.js("return window.unchanged") is True
+
+
+@pytest.mark.exhaustive
+def test_panel_distinguishes_an_unknown_operator_from_a_failed_request(open_page):
+    page = open_page(good_profile("tiny"))
+    page.open("?op=9999")
+    page.until(lambda: page.texts("#operator-facts") == ["There is no such operator."])
+    block_urls(page.browser, "*part=1*")
+    page.find("#tables tbody tr[data-row] .operator__type").click()
+    page.until(lambda: "The server did not answer." in page.texts("#operator-facts")[0])
 
 
 def test_preset_of_types_leads_to_operators_of_a_type(open_page):

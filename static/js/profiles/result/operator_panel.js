@@ -35,11 +35,11 @@ export function startPanel(panel, { fetchFragment, announce }) {
       facts.replaceChildren(fragment);
       panel.scrollTop = 0;
       announce(panel.querySelector("[data-announce]")?.dataset.announce ?? "");
-    } catch {
+    } catch (error) {
       if (latest !== row) return;
       const note = document.createElement("p");
       note.className = "card__note";
-      note.textContent = panel.dataset.failed;
+      note.textContent = error.status === 404 ? panel.dataset.unknown : panel.dataset.failed;
       facts.replaceChildren(note);
     } finally {
       if (latest === row) panel.removeAttribute("aria-busy");
