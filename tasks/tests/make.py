@@ -28,6 +28,7 @@ from agent.protocol import (
 from tasks.lifecycle.attempts import assign_attempt, store_log
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.models import Attempt, Task
+from tasks.scheduling.queue_status import facts_of
 from tasks.scheduling.targets import Target
 from tasks.submission import submit
 from tasks.submission.creation import create_task
@@ -85,6 +86,13 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
     files = changes.pop("files", [model_file(), data_file()])
     request = TaskRequest(**{"runtime_version": "1.13.0", "files": tuple(files)} | changes)
     return create_task(owner=owner, worker=worker, request=request)
+
+
+def cause_codes(task: Task) -> list[str]:
+    """Return the codes of the causes why a task waits, as its owner sees them."""
+    facts = facts_of(task, reader=task.owner)
+    assert facts is not None
+    return [cause.code for cause in facts.causes]
 
 
 def make_changed_copy(task: Task, **changes: Any) -> Task:
@@ -209,6 +217,10 @@ def accept_attempt(attempt: Attempt) -> None:
 TASKS = "/api/v1/tasks/"
 
 FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
+
+
+def post_json(client, url, body=None):
+    return client.post(url, {} if body is None else body, content_type="application/json")
 
 
 def task_request(**changes):

@@ -39,6 +39,14 @@ def make_script_task(
     return (make_waiting_task if waits else make_task)(owner, worker, **request)
 
 
+def script_request(content: bytes = PROGRAM, name: str = "train.py", **changes: Any) -> dict:
+    """Return the body of a request that creates a script task."""
+    body = {"runtime_version": "1.13.0", "script": {}, "files": [file_entry(content, name)]}
+    if "worker" not in changes and "target" not in changes:
+        body["worker"] = make_script_worker().pk
+    return body | changes
+
+
 def zip_of(**files: str) -> bytes:
     """Return a zip of Python files: `zip_of(pkg__main="1")` contains pkg/main.py."""
     buffer = io.BytesIO()

@@ -7,7 +7,13 @@ from agent.protocol import PRESETS
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import TASKS, make_waiting_task, make_worker
-from tasks.tests.scripts import PROGRAM, file_entry, make_script_task, make_script_worker, zip_of
+from tasks.tests.scripts import (
+    PROGRAM,
+    make_script_task,
+    make_script_worker,
+    script_request,
+    zip_of,
+)
 from webprofile.tests.documented_api import caller, refused
 
 pytestmark = pytest.mark.django_db
@@ -18,13 +24,6 @@ def client(alice):
     return caller(alice)
 
 
-def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
-    body = {"runtime_version": "1.13.0", "script": {}, "files": [file_entry(content, name)]}
-    if "worker" not in changes and "target" not in changes:
-        body["worker"] = make_script_worker().pk
-    return body | changes
-
-
 def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
     script = {
         "arguments": ["--name", "two words", ""],
@@ -33,7 +32,7 @@ def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
         "profile_device": False,
         "time_limit_s": 45,
     }
-    task = client.post(TASKS, script_body(script=script)).json()
+    task = client.post(TASKS, script_request(script=script)).json()
     assert task["kind"] == "script"
     assert task["script"] == script | {"entry": None}
     assert task["timeout_s"] == 45
@@ -72,7 +71,7 @@ def test_model_task_has_no_script(client, alice):
 )
 def test_invalid_script_request_returns_a_documented_error(client, changes, code, field):
     make_worker()
-    answer = client.post(TASKS, script_body(**changes))
+    answer = client.post(TASKS, script_request(**changes))
     refused(answer, 422, code)
     assert answer.json()["field"] == field
     assert not Task.objects.exists()
@@ -98,20 +97,20 @@ def test_invalid_script_request_returns_a_documented_error(client, changes, code
     ],
 )
 def test_malformed_script_object_is_rejected(client, script):
-    refused(client.post(TASKS, script_body(script=script)), 422, "invalid")
+    refused(client.post(TASKS, script_request(script=script)), 422, "invalid")
 
 
 def test_device_without_permission_for_scripts_rejects_a_script(client):
-    refused(client.post(TASKS, script_body(worker=make_worker().pk)), 422, "scripts_not_allowed")
+    refused(client.post(TASKS, script_request(worker=make_worker().pk)), 422, "scripts_not_allowed")
     box = make_worker(allows_scripts=True)
-    refused(client.post(TASKS, script_body(worker=box.pk)), 422, "scripts_not_offered")
+    refused(client.post(TASKS, script_request(worker=box.pk)), 422, "scripts_not_offered")
     device = client.get(f"/api/v1/workers/{box.name}/").json()
     assert (device["allows_scripts"], device["takes_scripts"]) == (True, False)
 
 
 def test_submit_fails_a_task_whose_archive_lacks_the_entry(client, storage):
     content = zip_of(other="1")
-    task = client.post(TASKS, script_body(content, "a.zip", script={"entry": "main.py"})).json()
+    task = client.post(TASKS, script_request(content, "a.zip", script={"entry": "main.py"})).json()
     for target in task["uploads"]:
         httpx2.put(target["url"], content=content, headers=target["headers"])
     refused(client.post(f"{TASKS}{task['id']}/submit/"), 422, "script_entry_not_there")
@@ -120,7 +119,7 @@ def test_submit_fails_a_task_whose_archive_lacks_the_entry(client, storage):
 
 
 def test_judge_shows_the_command_of_a_script(client):
-    body = script_body(script={"arguments": ["--steps", "3"]})
+    body = script_request(script={"arguments": ["--steps", "3"]})
     judgement = client.post("/api/v1/tasks/judge/", body).json()
     assert (judgement["refusal"], judgement["queue"]["position"]) == (None, 1)
     (command,) = judgement["commands"]
@@ -140,7 +139,7 @@ def test_list_filters_by_kind(client, alice):
 
 
 def test_script_stored_without_a_time_limit_is_read_as_unlimited(client, storage):
-    task = client.post(TASKS, script_body()).json()
+    task = client.post(TASKS, script_request()).json()
     script = Task.objects.get().script
     del script["time_limit_s"]
     Task.objects.update(script=script)

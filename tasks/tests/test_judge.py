@@ -5,7 +5,15 @@ import pytest
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, Task, artifact_key
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import MD5, make_attempt, make_task, make_user, make_waiting_task, make_worker
+from tasks.tests.make import (
+    MD5,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    post_json,
+)
 from webprofile.storage import storage as object_store
 
 pytestmark = pytest.mark.django_db
@@ -19,14 +27,10 @@ def alice(client, alice):
     return alice
 
 
-def post(client, path, body):
-    return client.post(path, body, content_type="application/json")
-
-
 def judge(client, **draft):
     """Judge a draft for a new device; return the response."""
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0"} | draft
-    answer = post(client, JUDGE, body)
+    answer = post_json(client, JUDGE, body)
     assert answer.status_code == 200, answer.content
     return answer.json()
 
@@ -56,7 +60,7 @@ def test_each_kind_of_pass_has_a_command(client, alice):
 
 
 def test_empty_draft_has_the_commands_of_the_default_plan(client, alice):
-    answer = post(client, JUDGE, {}).json()
+    answer = post_json(client, JUDGE, {}).json()
     kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
     assert kinds == [("clean", 1), ("profiled", 5)]
     assert (answer["problems"], answer["unavailable"]) == ([], {})
@@ -108,7 +112,7 @@ def test_draft_explains_unreadable_values_with_their_rule(client, alice):
         "script": {"arguments": "'", "sample_rate": "often", "time_limit_s": 0.5},
         "title": "x" * 201,
     }
-    answer = post(client, JUDGE, draft)
+    answer = post_json(client, JUDGE, draft)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
     details = {problem["field"]: problem["detail"] for problem in answer.json()["problems"]}
     assert set(details) == set(texts)
@@ -130,13 +134,13 @@ def test_problems_are_translated(client, alice):
 
 def test_draft_reveals_nothing_about_a_private_device(client, alice):
     hidden = make_worker(is_public=False)
-    answer = post(client, JUDGE, {"worker": hidden.pk, "runtime_version": "1.13.0"}).json()
+    answer = post_json(client, JUDGE, {"worker": hidden.pk, "runtime_version": "1.13.0"}).json()
     assert answer["unavailable"] == {}
 
 
 @pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
 def test_malformed_draft_is_reported_as_invalid(client, alice, body):
-    answer = post(client, JUDGE, body)
+    answer = post_json(client, JUDGE, body)
     assert (answer.status_code, answer.json()["refusal"]["code"]) == (200, "invalid")
     assert answer.json()["problems"][0]["detail"]
 
@@ -165,7 +169,7 @@ def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, sto
     source = make_task_with_artifact(alice)
     page = client.get("/tasks/new/").text
     assert f'<option value="{source.pk}">' in page
-    answer = post(client, TASKS, request_with_cache(source.pk))
+    answer = post_json(client, TASKS, request_with_cache(source.pk))
     assert answer.status_code == 201, answer.content
     assert [target["name"] for target in answer.json()["uploads"]] == ["net.mge"]
     task = Task.objects.get(pk=answer.json()["id"])
@@ -173,14 +177,14 @@ def test_cache_of_an_earlier_task_is_copied_without_an_upload(client, alice, sto
     assert (cache.option, cache.device_name) == ("fast_run_algo_policy", "algo_cache.bin")
     assert object_store.read(cache.object_key, limit_bytes=100) == CACHE
     assert task.options == {"fast_run_algo_policy": True}
-    again = post(client, f"/api/v1/tasks/{answer.json()['id']}/uploads/", {}).json()
+    again = post_json(client, f"/api/v1/tasks/{answer.json()['id']}/uploads/", {}).json()
     assert [target["name"] for target in again["uploads"]] == ["net.mge"]
 
 
 def test_cache_of_another_users_task_has_the_error_of_an_unknown_task(client, alice, storage):
     foreign = make_task_with_artifact(make_user("bob"))
     for source in (foreign.pk, 10**6):
-        answer = post(client, TASKS, request_with_cache(source))
+        answer = post_json(client, TASKS, request_with_cache(source))
         assert (answer.status_code, answer.json()["code"]) == (422, "source_unknown")
         assert answer.json()["field"] == "fast_run_algo_policy"
     assert f'<option value="{foreign.pk}">' not in client.get("/tasks/new/").text
@@ -191,22 +195,21 @@ def test_cache_of_a_live_task_or_without_the_file_is_rejected(client, alice, sto
     without = make_task_with_artifact(alice, name="log.txt")
     live = make_task(alice)
     for source in (without, live):
-        answer = post(client, TASKS, request_with_cache(source.pk))
+        answer = post_json(client, TASKS, request_with_cache(source.pk))
         assert answer.json()["code"] == "source_missing"
 
 
 @pytest.mark.parametrize("option", ["iter", "pack_info_json", "", "no_such"])
 def test_only_cache_options_accept_a_file_of_another_task(client, alice, storage, option):
-    answer = post(
-        client, TASKS, request_with_cache(make_task_with_artifact(alice).pk, option=option)
-    )
+    source = make_task_with_artifact(alice)
+    answer = post_json(client, TASKS, request_with_cache(source.pk, option=option))
     assert answer.json()["code"] == "option_file_unwanted"
 
 
 def test_cache_missing_in_storage_is_rejected_before_a_task_exists(client, alice, storage):
     source = make_task_with_artifact(alice)
     object_store.delete(Artifact.objects.get().object_key)
-    answer = post(client, TASKS, request_with_cache(source.pk))
+    answer = post_json(client, TASKS, request_with_cache(source.pk))
     assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
     assert list(Task.objects.all()) == [source]
 
@@ -237,7 +240,7 @@ def test_request_sets_plan_inputs_seed_and_time_limit(client, alice, storage):
         "time_limit_s": 90,
         "options": {"thread": 2},
     }
-    task = Task.objects.get(pk=post(client, TASKS, body).json()["id"])
+    task = Task.objects.get(pk=post_json(client, TASKS, body).json()["id"])
     assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
     assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
     assert (task.seed, task.time_limit_s) == (2**63 - 1, 90)

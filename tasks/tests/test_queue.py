@@ -12,6 +12,7 @@ from tasks.scheduling.messages import cause_words, rough, wait_words
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import facts_of, outlook, wait_samples
 from tasks.tests.make import (
+    cause_codes,
     make_task,
     make_user,
     make_waiting_task,
@@ -50,11 +51,6 @@ def make_history(worker: Worker, owner, *durations_s: float) -> None:
         Task.objects.filter(pk=attempt.task_id).update(state="processing")
 
 
-def causes(task: Task) -> list[str]:
-    facts = facts_of(task, reader=task.owner)
-    return [cause.code for cause in facts.causes]
-
-
 def test_queue_status_shows_position_and_causes(alice, bob):
     worker = make_worker("x86-1")
     running = make_waiting_task(bob, worker)
@@ -63,10 +59,10 @@ def test_queue_status_shows_position_and_causes(alice, bob):
     task = make_waiting_task(alice, worker)
     # bob has used the device and alice has not, so she is next
     facts = facts_of(task, reader=alice)
-    assert (facts.position, causes(task)) == (1, ["busy"])
+    assert (facts.position, cause_codes(task)) == (1, ["busy"])
     second = make_waiting_task(alice, worker)
     assert facts_of(second, reader=alice).position > 1
-    assert causes(second) == ["behind"]
+    assert cause_codes(second) == ["behind"]
     assert "before this one on x86-1" in cause_words(facts_of(second, reader=alice).causes[0])
 
 

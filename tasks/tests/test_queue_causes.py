@@ -12,6 +12,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.messages import cause_words, hint_words
 from tasks.scheduling.queue_status import facts_of
 from tasks.tests.make import (
+    cause_codes,
     change_worker,
     go_offline,
     make_task_for_any_device,
@@ -32,11 +33,6 @@ def change(worker: Worker, **columns) -> None:
     change_worker(worker.pk, **columns)
 
 
-def causes(task: Task) -> list[str]:
-    facts = facts_of(task, reader=task.owner)
-    return [cause.code for cause in facts.causes]
-
-
 def cause_texts(task: Task, reader) -> list[str]:
     return [cause_words(cause) for cause in facts_of(task, reader=reader).causes]
 
@@ -44,7 +40,7 @@ def cause_texts(task: Task, reader) -> list[str]:
 def test_each_cause_has_a_message(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
-    assert causes(task) == ["next"]
+    assert cause_codes(task) == ["next"]
     since = timezone.now() - datetime.timedelta(minutes=9)
     change(worker, last_seen_at=since)
     # another day has a date
@@ -55,20 +51,20 @@ def test_each_cause_has_a_message(alice):
     change(worker, last_seen_at=None)
     assert cause_texts(task, alice) == ["desk has never been online."]
     change(worker, last_seen_at=timezone.now(), is_enabled=False)
-    assert causes(task) == ["drained"]
+    assert cause_codes(task) == ["drained"]
     change(worker, is_enabled=True, held_at=since, held_reason="it crashed")
-    assert causes(task) == ["held"]
+    assert cause_codes(task) == ["held"]
     assert "it crashed" in cause_texts(task, alice)[0]
     change(worker, held_at=None, is_public=False)
-    assert causes(task) == ["not_allowed"]
+    assert cause_codes(task) == ["not_allowed"]
     Grant.objects.create(worker=worker, user=alice)
     Runtime.objects.filter(worker=worker).update(problem="no such file")
-    assert causes(task) == ["version_broken"]
+    assert cause_codes(task) == ["version_broken"]
     assert "no such file" in cause_texts(task, alice)[0]
     Runtime.objects.all().delete()
-    assert causes(task) == ["version_gone"]
+    assert cause_codes(task) == ["version_gone"]
     change(worker, retired_at=timezone.now())
-    assert causes(task) == ["retired", "version_gone"]
+    assert cause_codes(task) == ["retired", "version_gone"]
 
 
 def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice):
@@ -76,10 +72,10 @@ def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice)
     worker = make_worker("desk")
     redeem_code(issue_code(worker))
     task = make_waiting_task(alice, worker)
-    assert causes(task) == ["next"]
+    assert cause_codes(task) == ["next"]
     revoke_worker(worker, by=root)
     # the device still counts as online
-    assert causes(task) == ["shut_out"]
+    assert cause_codes(task) == ["shut_out"]
     assert "shut out since" in cause_texts(task, alice)[0]
     assert "its token was revoked" in cause_texts(task, alice)[0]
     assert facts_of(task, reader=alice).wait is None
@@ -87,7 +83,7 @@ def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice)
     with pytest.raises(DomainError, match="target_away"):
         make_task_for_any_device(alice)
     redeem_code(issue_code(worker))
-    assert causes(task) == ["next"]
+    assert cause_codes(task) == ["next"]
     assert [attempt.task for attempt in assign_waiting()] == [task]
 
 
@@ -97,22 +93,22 @@ def test_causes_of_a_task_for_any_device_name_unavailable_matches(alice):
     make_worker("small", labels={"chip": "A"}, online=False)
     make_worker("secret", labels={"chip": "A"}, online=False, is_public=False)
     go_offline(task.worker)
-    assert causes(task) == ["offline", "matches_away"]
+    assert cause_codes(task) == ["offline", "matches_away"]
     text = cause_texts(task, alice)[1]
     assert "No device that matches takes tasks at the moment" in text
     assert "big (offline), small (never connected)" in text
     assert "secret" not in text
     # an available match is no cause
     change(Worker.objects.get(name="small"), last_seen_at=timezone.now())
-    assert causes(task) == ["offline"]
+    assert cause_codes(task) == ["offline"]
     # a device that lacks an option is no match
     Task.objects.update(options={"cuda": True})
     task.refresh_from_db()
-    assert causes(task) == ["offline", "no_fit"]
+    assert cause_codes(task) == ["offline", "no_fit"]
     assert "cannot do all" in cause_texts(task, alice)[1]
     # the labels were changed
     Worker.objects.update(labels={})
-    assert causes(task) == ["offline", "no_match"]
+    assert cause_codes(task) == ["offline", "no_match"]
 
 
 def test_message_for_lost_access_addresses_owner_or_administrator(alice):
@@ -128,7 +124,7 @@ def test_health_check_does_not_wait_for_the_release_of_a_held_device(alice):
     worker = make_worker(is_public=False)
     check = make_waiting_task(alice, worker, purpose=Purpose.HEALTH)
     change(worker, held_at=timezone.now(), held_reason="it failed")
-    assert causes(check) == ["next"]
+    assert cause_codes(check) == ["next"]
 
 
 def test_reason_of_a_hold_is_translated(alice):
@@ -170,7 +166,7 @@ def test_hint_names_a_free_device_with_the_same_chip(client, alice):
     assert escape("Move the task to x86-2") in page
     client.post(f"/tasks/{task.pk}/move/", {"worker": hint.worker.pk})
     task.refresh_from_db()
-    assert (task.worker.name, causes(task)) == ("x86-2", ["next"])
+    assert (task.worker.name, cause_codes(task)) == ("x86-2", ["next"])
 
 
 def test_hints_omit_unsuitable_devices(alice):

@@ -31,9 +31,8 @@ def fill(owners, worker: Worker, number: int) -> None:
 
 
 @pytest.fixture
-def queue(settings):
+def queue(devices_stay_online):
     """Return two users and a busy device with waiting tasks; a similar device is free."""
-    settings.HEARTBEAT_S = 3600  # devices stay online on a slow machine
     owners = [make_user("alice"), make_user("bob")]
     busy = make_worker("busy", labels={"chip": "A"})
     occupy(busy, owners[0])

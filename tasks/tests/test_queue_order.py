@@ -22,7 +22,11 @@ from tasks.submission.creation import rerun_task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored_objects
 from webprofile.errors import DomainError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.database,
+    pytest.mark.usefixtures("devices_stay_online"),
+]
 
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

@@ -18,7 +18,7 @@ from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
 from tasks.submission.submit import submit_task
-from tasks.tests.make import make_waiting_task, make_worker, stored_objects
+from tasks.tests.make import cause_codes, make_waiting_task, make_worker, stored_objects
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -37,12 +37,6 @@ def make_script_task_for_any_device(owner, **target) -> Task:
     submit_task(task, stored_objects(task))
     task.refresh_from_db()
     return task
-
-
-def causes(task: Task) -> list[str]:
-    facts = facts_of(task, reader=task.owner)
-    assert facts is not None
-    return [cause.code for cause in facts.causes]
 
 
 def test_order_of_a_script_contains_program_and_arguments(alice, storage):
@@ -87,7 +81,7 @@ def test_script_waits_while_its_device_forbids_scripts(client, alice, columns, c
     task, model = make_script_task(alice, worker), make_waiting_task(alice, worker)
     Worker.objects.update(**columns)
     assert [attempt.task_id for attempt in assign_waiting()] == [model.pk]
-    assert causes(task) == [code]
+    assert cause_codes(task) == [code]
     facts = facts_of(task, reader=alice)
     assert queue_rows(facts)["is_stuck"]
     client.force_login(alice)
@@ -103,7 +97,7 @@ def test_script_waits_for_a_wheel(alice):
     task = make_script_task(alice, worker)
     Runtime.objects.update(kind="binary")
     assert assign_waiting() == []
-    assert causes(task) == ["script_needs_wheel"]
+    assert cause_codes(task) == ["script_needs_wheel"]
     assert {"scripts_not_allowed", "scripts_not_offered", "script_needs_wheel"} <= STUCK
 
 
@@ -123,7 +117,7 @@ def test_unaccepted_order_is_withdrawn_when_scripts_are_forbidden(alice, storage
     task.refresh_from_db()
     attempt.refresh_from_db()
     assert (task.state, attempt.end_reason) == ("waiting", "scripts_withdrawn")
-    assert causes(task)[0] == "scripts_not_allowed"
+    assert cause_codes(task)[0] == "scripts_not_allowed"
 
 
 def test_running_script_continues_when_scripts_are_forbidden(alice, storage):
@@ -186,7 +180,7 @@ def test_script_for_any_device_leaves_a_device_that_forbids_scripts(alice):
     assert task.worker == second
     Worker.objects.filter(pk=second.pk).update(offers_scripts=False)
     assert rebind_orphans() == 0
-    assert causes(task) == ["scripts_not_offered", "no_match"]
+    assert cause_codes(task) == ["scripts_not_offered", "no_match"]
 
 
 def test_only_a_device_that_runs_scripts_takes_over_a_script(alice):

@@ -24,6 +24,7 @@ from tasks.tests.make import (
     make_user,
     make_worker,
     model_file,
+    post_json,
 )
 from tasks.tests.scripts import (
     PROGRAM,
@@ -31,6 +32,7 @@ from tasks.tests.scripts import (
     make_script_task,
     make_script_worker,
     program_file,
+    script_request,
     zip_of,
 )
 from tasks.views.task_form import form_data
@@ -229,38 +231,23 @@ def test_model_with_the_content_of_a_program_is_rejected():
 # -- requests of the form -------------------------------------------------------------------------
 
 
-def post(client, url, data=None):
-    return client.post(url, data or {}, content_type="application/json")
-
-
-def script_body(content: bytes = PROGRAM, name: str = "train.py", **changes) -> dict:
-    return {
-        "worker": make_script_worker().pk,
-        "runtime_version": "1.13.0",
-        "script": {
-            "arguments": "--steps 3",
-            "formats": ["chrome_timeline.json", "memory_flow.svg"],
-        },
-        "files": [file_entry(content, name)],
-    } | changes
-
-
 def submit(client, body, contents):
     """Create a task, upload its files and submit it; return the last response."""
-    task = post(client, "/api/v1/tasks/", body).json()
+    task = post_json(client, "/api/v1/tasks/", body).json()
     for target in task["uploads"]:
         httpx2.put(target["url"], content=contents[target["name"]], headers=target["headers"])
-    return post(client, f"/api/v1/tasks/{task['id']}/submit/?discard=true")
+    return post_json(client, f"/api/v1/tasks/{task['id']}/submit/?discard=true")
 
 
 def test_form_submits_a_script_with_data(client, alice, storage):
-    body = script_body()
+    formats = ["chrome_timeline.json", "memory_flow.svg"]
+    body = script_request(script={"arguments": "--steps 3", "formats": formats})
     body["files"].append(file_entry(b"\x93NUMPY", "table.npy", "data"))
     answer = submit(client, body, {"train.py": PROGRAM, "table.npy": b"\x93NUMPY"})
     assert answer.json()["status"] == "waiting", answer.content
     task = Task.objects.get()
     assert task.script["arguments"] == ["--steps", "3"]
-    assert task.script["formats"] == ["chrome_timeline.json", "memory_flow.svg"]
+    assert task.script["formats"] == formats
     # the site does not read the data of a script
     assert [(f.device_name, f.arrays) for f in task.files.all()] == [
         ("train.py", []),
@@ -279,7 +266,7 @@ def test_form_submits_a_script_with_data(client, alice, storage):
 def test_submit_with_discard_deletes_a_task_with_the_wrong_kind_of_file(
     client, alice, storage, content, name, script, code
 ):
-    answer = submit(client, script_body(content, name, script=script), {name: content})
+    answer = submit(client, script_request(content, name, script=script), {name: content})
     assert answer.json()["code"] == code
     assert f"“{name}”" in answer.json()["detail"]
     assert not Task.objects.exists()
@@ -293,16 +280,16 @@ def test_judge_validates_a_draft_of_a_script(client, alice):
         "script": {"arguments": "'"},
         "files": [{"kind": "model", "name": "train.py"}],
     }
-    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["problems"]
+    (problem,) = post_json(client, "/api/v1/tasks/judge/", draft).json()["problems"]
     assert problem["field"] == "script.arguments"
     draft["script"] = {
         "arguments": "--steps '3 4'",
         "formats": ["chrome_timeline.json", "memory_flow.svg"],
     }
-    (problem,) = post(client, "/api/v1/tasks/judge/", draft).json()["problems"]
+    (problem,) = post_json(client, "/api/v1/tasks/judge/", draft).json()["problems"]
     assert (problem["field"], problem["code"]) == ("worker", "scripts_not_allowed")
     draft["worker"] = make_script_worker().pk
-    answer = post(client, "/api/v1/tasks/judge/", draft).json()
+    answer = post_json(client, "/api/v1/tasks/judge/", draft).json()
     assert answer["problems"] == []
     line = "python train.py --steps '3 4'"
     commands = [(command["kind"], command["line"]) for command in answer["commands"]]

@@ -12,11 +12,13 @@ from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
 from tasks.tests.make import (
     FILES,
+    TASKS,
     data_file,
     make_attempt,
     make_task,
     make_waiting_task,
     model_file,
+    post_json,
     receive_report,
     started_report,
     task_request,
@@ -32,16 +34,12 @@ def alice(client, alice):
     return alice
 
 
-def post(client, url, data=None):
-    return client.post(url, data or {}, content_type="application/json")
-
-
 def put_file(target, content):
     return httpx2.put(target["url"], content=content, headers=target["headers"])
 
 
 def test_presigned_upload_is_limited_to_its_size_and_key(client, alice, storage):
-    first, second = post(client, "/api/v1/tasks/", task_request()).json()["uploads"]
+    first, second = post_json(client, TASKS, task_request()).json()["uploads"]
     assert put_file(first, b"a longer model").status_code == 403
     other = first["url"].replace(f"/{first['file']}?", f"/{second['file']}?")
     assert httpx2.put(other, content=b"a model", headers=first["headers"]).status_code == 403
@@ -50,29 +48,30 @@ def test_presigned_upload_is_limited_to_its_size_and_key(client, alice, storage)
 def test_download_keeps_the_uploaded_file_name(client, alice, storage):
     files = task_request()["files"]
     files[0]["name"] = '模型 "quo" 😀.mge'
-    made = post(client, "/api/v1/tasks/", task_request(files=files)).json()
-    for target, content in zip(made["uploads"], FILES.values(), strict=True):
+    task = post_json(client, TASKS, task_request(files=files)).json()
+    for target, content in zip(task["uploads"], FILES.values(), strict=True):
         put_file(target, content)
-    post(client, f"/api/v1/tasks/{made['id']}/submit/")
-    link = client.get(f"/tasks/{made['id']}/files/{made['uploads'][0]['file']}/")
+    post_json(client, f"{TASKS}{task['id']}/submit/")
+    link = client.get(f"/tasks/{task['id']}/files/{task['uploads'][0]['file']}/")
     answer = httpx2.get(link["Location"])
     assert answer.content == FILES["net.mge"]
     assert quote('模型 "quo" 😀.mge') in answer.headers["content-disposition"]
 
 
 def test_cancelled_upload_cannot_be_submitted(client, alice, storage):
-    made = post(client, "/api/v1/tasks/", task_request()).json()
-    assert post(client, f"/api/v1/tasks/{made['id']}/cancel/").json()["status"] == "cancelled"
-    assert post(client, f"/api/v1/tasks/{made['id']}/submit/").json()["code"] == "not_initiated"
-    assert post(client, f"/api/v1/tasks/{made['id']}/uploads/").json()["code"] == "not_initiated"
+    task = post_json(client, TASKS, task_request()).json()
+    address = f"{TASKS}{task['id']}/"
+    assert post_json(client, f"{address}cancel/").json()["status"] == "cancelled"
+    for action in ("submit", "uploads"):
+        assert post_json(client, f"{address}{action}/").json()["code"] == "not_initiated"
 
 
 def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):
-    made = post(client, "/api/v1/tasks/", task_request()).json()
-    put_file(made["uploads"][0], FILES["net.mge"])
-    key = Task.objects.get(pk=made["id"]).files.first().object_key
+    task = post_json(client, TASKS, task_request()).json()
+    put_file(task["uploads"][0], FILES["net.mge"])
+    key = Task.objects.get(pk=task["id"]).files.first().object_key
     assert object_store.head(key)
-    post(client, f"/api/v1/tasks/{made['id']}/cancel/")
+    post_json(client, f"{TASKS}{task['id']}/cancel/")
     assert purge_abandoned_uploads() == 2
     assert object_store.head(key) is None
     assert purge_abandoned_uploads() == 0
@@ -80,13 +79,13 @@ def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):
 
 def test_submit_while_storage_is_unreachable_returns_503(client, alice, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
-    made = post(client, "/api/v1/tasks/", task_request()).json()
-    answer = post(client, f"/api/v1/tasks/{made['id']}/submit/")
+    task = post_json(client, TASKS, task_request()).json()
+    answer = post_json(client, f"{TASKS}{task['id']}/submit/")
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unreachable")
 
 
 def test_rejected_request_names_field_and_cause(client, alice):
-    answer = post(client, "/api/v1/tasks/", task_request(options={"iter": 0}))
+    answer = post_json(client, TASKS, task_request(options={"iter": 0}))
     assert answer.status_code == 422
     problem = answer.json()
     assert (problem["code"], problem["field"]) == ("option_too_small", "iter")
@@ -145,7 +144,7 @@ def test_page_of_a_running_task_shows_pass_and_elapsed_time(client, alice, monke
     page = client.get(f"/tasks/{attempt.task_id}/").text
     assert ">Pass 3 of 7<" in page
     assert ">3 min 12 s<" in page
-    (attempt_json,) = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()["attempts"]
+    (attempt_json,) = client.get(f"{TASKS}{attempt.task_id}/").json()["attempts"]
     assert (attempt_json["passes"], attempt_json["passes_done"]) == (7, 2)
 
 

@@ -19,7 +19,11 @@ from tasks.tests.make import (
 )
 from workers.models import Worker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.database,
+    pytest.mark.usefixtures("devices_stay_online"),
+]
 
 
 def assign_with_interruption(number: int, act: Callable[[], object]) -> list[Attempt] | None:
