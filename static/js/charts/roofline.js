@@ -19,7 +19,7 @@ export function rooflinePicture({ data, operators, words, chart }) {
   const pointOf = (item) => [data.intensity[order[item]], data.flops[order[item]]];
 
   function lineName({ kind, name, points }) {
-    const value = kind === "memory" ? scaled(data.bytes_s, "byte/s") : scaled(points[0][1], "FLOP/s");
+    const value = kind === "memory" ? scaled(data.bytes_s, "B/s") : scaled(points[0][1], "FLOP/s");
     if (!data.measured) return chart.getWidth() < NARROW_PX ? value : `${words.best} ${value}`;
     return `${kind === "memory" ? words.copy_roof : clean(name, 30)} ${value}`;
   }

@@ -6,6 +6,7 @@ import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
 import { hexOf, inkOn } from "../charts/palette.js";
 import { decades, diameter, labelShifts, ceilingLines } from "../charts/roofline_layout.js";
+import { rooflinePicture } from "../charts/roofline.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
@@ -112,6 +113,13 @@ test("each compute line starts where it meets the memory line", () => {
   assert.deepEqual(lines[1].points, [[40, 400], [1000, 400]]);
   assert.deepEqual(lines[2].points, [[10, 100], [1000, 100]]);
   assert.deepEqual(ceilingLines({ roofs: [{ name: "", flops: 0 }], bytes_s: 0 }, [1, 10]), []);
+});
+
+test("the labels of the roofline have the units of the device page", () => {
+  const data = { rows: [], intensity: [], flops: [], us: [], roofs: [{ name: "Float32", flops: 72.98e9 }], bytes_s: 14.13e9, measured: true };
+  const chart = { getWidth: () => 900, getHeight: () => 420 };
+  const { series } = rooflinePicture({ data, operators: {}, words: { copy_roof: "copy" }, chart }).option({});
+  assert.deepEqual(series.map(({ endLabel }) => endLabel.formatter), ["copy 14.13 GB/s", "Float32 72.98 GFLOP/s"]);
 });
 
 test("labels of compute lines do not overlap", () => {
