@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from profiles.tests.pages import make_result
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
 from tasks.tests.make import make_task, make_waiting_task, model_file
@@ -81,6 +82,22 @@ def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storag
         assert 0 < box["x"] < box["x"] + box["width"] <= PHONE[0]
     reason.click()
     pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
+
+
+def test_ring_of_a_cancelled_task_is_round_and_thinner_than_a_digit(pages, alice):
+    cancelled = make_waiting_task(alice)
+    cancel_task(cancelled)
+    pages.open(f"/tasks/{cancelled.pk}/")
+    width, height, border = pages.js(RING, pages.find(".badge--cancelled"))
+    # a fraction of a pixel is drawn as an oval
+    assert width == height == int(width)
+    assert border == 1
+
+
+RING = """
+const style = getComputedStyle(arguments[0], "::before");
+return [style.width, style.height, style.borderTopWidth].map(parseFloat);
+"""
 
 
 def test_results_are_compared_from_the_task_list(pages, alice, storage):
