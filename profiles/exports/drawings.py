@@ -12,6 +12,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.timeline import FINEST_US, Bars, Timeline, timeline
 from profiles.formats.columns import Side
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
+from profiles.presenters.charts import lane_name
 from profiles.presenters.time_axis import Tick, time_axis
 
 #: maximum number of bars; the remaining types share one more bar
@@ -164,7 +165,7 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
         lanes.append(
             LaneDrawing(
                 side=lane.side,
-                name=lane.name,
+                name=lane_name(lane),
                 operators=lane.operators,
                 y=y + LANE_HEIGHT,
                 text_y=y + LANE_HEIGHT - 6,

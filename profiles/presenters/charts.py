@@ -88,11 +88,16 @@ def pass_sentence(data: ProfileData) -> str:
     }
 
 
-def _lane(lane: TimelineLane) -> Json:
+def lane_name(lane: TimelineLane) -> str:
+    """Return the name of a thread or comp node: `gpu0:0` for `CompNode("gpu0:0" from "xpux:0")`."""
     node = _NODE.match(lane.name)
+    return node[1] if node else lane.name
+
+
+def _lane(lane: TimelineLane) -> Json:
     return {
         "side": lane.side,
-        "name": node[1] if node else lane.name,
+        "name": lane_name(lane),
         "operators": lane.operators,
         "wait": round(lane.wait_us, 3),
         "work": round(lane.work_us, 3),

@@ -304,6 +304,12 @@ def test_the_report_shows_hostile_names_as_text():
     assert "&lt;b&gt;!&lt;/b&gt;" in text
 
 
+def test_the_report_names_lanes_as_the_page_does():
+    text = report_html(data_of(profile_bytes(make_profile({"1": 1.0}))), META)
+    assert "CompNode" not in text
+    assert re.search(r"Device · .{0,40}cpu0:0", text)
+
+
 def test_the_report_shows_unstable_and_omitted_passes():
     content = good_profile("resnet18")
     data = data_of(content, scale_times(content, 0.5), good_profile("tiny"))
