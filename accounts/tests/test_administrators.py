@@ -97,7 +97,7 @@ def test_users_cannot_deactivate_themselves():
         services.deactivate_user(root, by=root)
 
 
-def test_an_administrator_who_was_demoted_meanwhile_is_rejected():
+def test_a_demoted_administrator_cannot_change_users():
     root, other, bob = make_administrator(), make_administrator("other"), make_user("bob")
     services.demote_user(other, by=root)
     for act in (services.promote_user, services.demote_user, services.deactivate_user):

@@ -169,9 +169,7 @@ def test_a_webhook_is_disabled_after_too_many_failures_until_it_is_enabled(recei
     assert webhook.deliveries.count() == deliveries.MOST_FAILURES + 1
 
 
-def test_pending_deliveries_of_a_disabled_webhook_are_not_made_after_it_is_enabled(
-    receiver, monkeypatch
-):
+def test_pending_deliveries_of_a_disabled_webhook_are_dropped(receiver, monkeypatch):
     monkeypatch.setattr(deliveries, "MOST_FAILURES", 1)
     receiver.status = 404
     webhook, _ = make_webhook(receiver)

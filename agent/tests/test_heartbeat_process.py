@@ -152,7 +152,7 @@ async def test_the_agent_sends_its_own_heartbeats_while_the_server_has_orders(si
     await wait_until(lambda: heartbeat.is_well)
 
 
-async def test_a_server_of_the_last_release_does_not_say_whether_it_has_orders(site, heartbeat):
+async def test_a_response_without_has_orders_is_accepted(site, heartbeat):
     site.answer = {"server_time": 1}
     heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await wait_until(lambda: heartbeat.is_well)

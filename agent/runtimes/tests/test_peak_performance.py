@@ -90,7 +90,7 @@ def test_the_best_operator_counts_and_the_largest_copy_is_the_roof(device):
         "float32",
         operator("MatrixMul", 0.004, computation=4e8),
         operator("MatrixMul", 0.002, computation=4e8),
-        # its wait for the one before is no work
+        # the time before the kernel starts does not count
         operator("MatrixMul", 0.002, computation=3e8, wait_s=0.5),
         # too short to be timed
         operator("MatrixMul", 0.00001, computation=1e9),
@@ -111,7 +111,7 @@ def test_the_best_operator_counts_and_the_largest_copy_is_the_roof(device):
     assert "float16: exit code 134: no kernel for float16_small" in record["notes"]
 
 
-def test_runs_are_those_of_tasks_with_algorithms_tried_and_a_profile(device):
+def test_models_run_with_fast_run_and_a_profile(device):
     device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
 
     device.measure()
@@ -121,7 +121,7 @@ def test_runs_are_those_of_tasks_with_algorithms_tried_and_a_profile(device):
     assert {"--cpu", "--fast_run", "--profile=float32.json", "--input=data:data.npy"} <= set(first)
 
 
-def test_a_load_and_run_of_old_gets_the_command_line_that_it_reads(device):
+def test_an_old_load_and_run_gets_its_own_command_line(device):
     device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
 
     assert not device.measure(style="legacy").problem
@@ -133,7 +133,7 @@ def test_a_load_and_run_of_old_gets_the_command_line_that_it_reads(device):
 
 
 @pytest.mark.parametrize(("flops", "larger"), [(2e8, False), (2e10, True)])
-def test_a_large_product_of_float16_is_asked_for_only_where_it_has_kernels(device, flops, larger):
+def test_large_float16_products_run_only_if_small_ones_are_fast(device, flops, larger):
     device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
     device.gives("float16_small", operator("MatrixMul", 0.001, computation=flops * 0.001))
     device.gives("float16", operator("MatrixMul", 0.001, computation=3e8))
@@ -153,7 +153,7 @@ def test_a_runtime_that_runs_no_model_has_no_roofs_but_a_reason(device):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"profiler": {}}', '{"profiler": 7}'])
-def test_a_damaged_profile_is_a_reason(device, tmp_path, content):
+def test_a_damaged_profile_is_reported_as_the_problem(device, tmp_path, content):
     (tmp_path / "profiles" / "float32.json").write_text(content)
 
     assert "no profile can be read" in device.measure().problem
@@ -168,7 +168,7 @@ def test_without_a_wheel_that_makes_models_nothing_is_measured(tmp_path, make_sc
     assert measure_peaks(runtime, []).problem == "no operator was timed"
 
 
-def test_a_device_that_others_use_is_told_to_be_measured_again(device, monkeypatch):
+def test_a_note_suggests_a_new_measurement_of_a_busy_device(device, monkeypatch):
     device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
     monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0.0, 0.0))
 
@@ -178,7 +178,7 @@ def test_a_device_that_others_use_is_told_to_be_measured_again(device, monkeypat
     assert roofs.notes[0] == "others used the device (load 1000.0): measure it again when idle"
 
 
-def test_the_cores_that_tasks_are_measured_on_are_used(device, tmp_path, make_script):
+def test_models_run_on_the_cores_of_tasks(device, tmp_path, make_script):
     device.gives("float32", operator("MatrixMul", 0.002, computation=4e8), *COPIES)
     make_script(tmp_path / "path" / "taskset", f'echo "$2" >> {tmp_path}/cores.txt; shift 2; "$@"')
 
@@ -186,7 +186,7 @@ def test_the_cores_that_tasks_are_measured_on_are_used(device, tmp_path, make_sc
     assert set((tmp_path / "cores.txt").read_text().split()) == {"0,2"}
 
 
-# -- what is kept ---------------------------------------------------------------------------------
+# -- stored measurements ---------------------------------------------------------------------------
 
 ROOFS = {
     "device": "cpu",
@@ -203,7 +203,7 @@ def wheel(tmp_path: Path, make_script) -> RuntimeEntry:
     return RuntimeEntry(version="1.13.0", kind="wheel", path=str(python))
 
 
-def test_the_server_is_told_what_was_measured_of_this_very_runtime(wheel):
+def test_measured_peaks_are_reported_for_the_same_path_only(wheel):
     check = {"path": wheel.path, "roofs": [ROOFS]}
 
     (peaks,) = take_inventory([wheel], checks={"1.13.0": check})["1.13.0"].info.roofs
@@ -225,7 +225,7 @@ def test_the_server_is_told_what_was_measured_of_this_very_runtime(wheel):
         {"measured_at": "soon"},
     ],
 )
-def test_a_record_that_is_no_measurement_keeps_no_device_away(wheel, wrong):
+def test_an_invalid_record_is_ignored(wheel, wrong):
     roofs = [{**ROOFS, **wrong}] if wrong else "none"
     checks = {"1.13.0": {"path": wheel.path, "roofs": roofs}}
 
@@ -240,7 +240,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_quick_check_keeps_what_was_measured_before(wheel, config, capsys):
+def test_a_check_without_limits_keeps_earlier_measurements(wheel, config, capsys):
     append_runtime(config, wheel.version, wheel.kind, wheel.path)
     checks_path(config).write_text(
         json.dumps({"1.13.0": {"path": wheel.path, "roofs": [ROOFS], "roofs_problem": ""}})
@@ -252,7 +252,7 @@ def test_a_quick_check_keeps_what_was_measured_before(wheel, config, capsys):
     assert "limits" not in capsys.readouterr().out
 
 
-def test_a_missing_measurement_is_tried_once(wheel, config, capsys):
+def test_a_failed_measurement_is_not_repeated(wheel, config, capsys):
     append_runtime(config, wheel.version, wheel.kind, wheel.path)
 
     assert runtime_check(config, missing=True) == 0
@@ -266,7 +266,7 @@ def test_a_missing_measurement_is_tried_once(wheel, config, capsys):
     assert read_checks(config)["1.13.0"] == record
 
 
-def test_nothing_is_measured_while_the_agent_may_run_a_task(wheel, config, capsys):
+def test_nothing_is_measured_while_an_agent_uses_the_spool(wheel, config, capsys):
     append_runtime(config, wheel.version, wheel.kind, wheel.path)
     checks_path(config).write_text(json.dumps({"1.13.0": {"path": wheel.path, "roofs": [ROOFS]}}))
 
@@ -287,7 +287,7 @@ def test_nothing_is_measured_while_the_agent_may_run_a_task(wheel, config, capsy
 
 @pytest.mark.alone
 @pytest.mark.megengine
-def test_a_real_wheel_is_measured_within_reason(megengine_python, config, capsys):
+def test_the_peaks_of_a_real_wheel_are_plausible(megengine_python, config, capsys):
     append_runtime(config, "1.13.0", "wheel", megengine_python)
 
     assert runtime_check(config) == 0
