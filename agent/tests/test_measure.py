@@ -166,9 +166,9 @@ async def test_waiting_for_an_idle_device_does_not_count_towards_the_timeout(
     device, server, storage
 ):
     device.install(fake_run())
-    device.changes["gate"] = GateLimits(min_memory_bytes=1 << 60, wait_s=1.5)
+    device.changes["gate"] = GateLimits(min_memory_bytes=1 << 60, wait_s=4)
     device.start()
-    end = await server.run(timeout_s=1)
+    end = await server.run(timeout_s=3)
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     measurement = read_measurement(storage)
     assert measurement.gate["passed"] is False
