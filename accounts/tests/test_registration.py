@@ -88,7 +88,7 @@ def test_variants_of_a_registered_address_are_the_same_address(client, variant):
 )  # fmt: skip
 def test_an_invalid_address_is_rejected_with_its_field(client, email):
     page = register(client, email)
-    assert page.status_code == (200 if len(email) < 10_000 else 400)
+    assert page.status_code == (200 if len(email) < 10_000 else 413)
     if page.status_code == 200:
         assert "email" in page.context["form"].errors
     assert not User.objects.exists()
