@@ -7,6 +7,7 @@ import pytest
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.tests.imports import make_import
+from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize, set_colour_scheme
 from webprofile.tests.browser.pages import allow
@@ -109,3 +110,15 @@ def test_exported_report_works_offline(page, client, alice, tmp_path, size, sche
     loaded = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
     assert page.js(loaded) == []
     assert page.console_errors() == []
+
+
+def test_long_name_leaves_room_for_the_columns_of_the_admin_list(browser, live_server, log_in):
+    root = make_user("root", is_staff=True, is_superuser=True)
+    ProfileUpload.objects.create(owner=root, name="x" * 255, size_bytes=1)
+    log_in(root)
+    resize(browser, DESK)
+    page = PageObject(browser, live_server.url)
+    browser.get(f"{live_server.url}/admin/profiles/profileupload/")
+    table = page.find("#changelist .results")
+    needed, width = page.js("return [arguments[0].scrollWidth, arguments[0].clientWidth]", table)
+    assert needed <= width
