@@ -96,7 +96,7 @@ def states_of(site: PermissionSite) -> list[Page]:
     plan = make_import(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
     addresses.append(f"/profiles/{plan.pk}/?chunk=rnn")
     SavedView.objects.create(owner=root, name="failures", query="status=failed")
-    newcomer = _session_of(make_user("newcomer"))
+    newcomer = session_of(make_user("newcomer"))
     # a user without a password, who logs in at an identity provider
     visitor = make_user("visitor")
     visitor.set_unusable_password()
@@ -104,7 +104,7 @@ def states_of(site: PermissionSite) -> list[Page]:
     lists = ("/tasks/", "/tasks/new/", "/workers/", "/profiles/", "/profiles/compare/")
     pages = [Page(address, session) for address in addresses]
     pages += [Page(address, newcomer) for address in lists]
-    pages.append(Page("/accounts/password/set/", _session_of(visitor)))
+    pages.append(Page("/accounts/password/set/", session_of(visitor)))
     strangers = (_new_password_address(root), "/accounts/3rdparty/login/error/")
     return [*pages, *(Page(address) for address in strangers)]
 
@@ -197,7 +197,8 @@ def _new_password_address(user: User) -> str:
     return f"/accounts/password/reset/key/{user_pk_to_url_str(user)}-{key}/"
 
 
-def _session_of(user: User) -> str:
+def session_of(user: User) -> str:
+    """Log in; return the value of the session cookie."""
     client = Client()
     client.force_login(user)
     return client.cookies["sessionid"].value

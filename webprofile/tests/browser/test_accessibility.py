@@ -28,6 +28,7 @@ from webprofile.tests.browser.pages import (
     make_measured,
     page_templates,
     pages_of,
+    session_of,
     states_of,
 )
 from webprofile.tests.permission_site import PermissionSite
@@ -99,12 +100,6 @@ def root(storage):
     make_import(user, good_profile("lstm"), name="opened here")
     SavedView.objects.create(owner=user, name="failures", query="status=failed")
     return user
-
-
-def page_of(user, address: str) -> Page:
-    client = Client()
-    client.force_login(user)
-    return Page(address, client.cookies["sessionid"].value)
 
 
 @pytest.fixture
@@ -277,7 +272,7 @@ def test_form_responses_are_accessible(browser, axe, visit, permission_site):
 
 @pytest.mark.exhaustive
 def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
-    visit(page_of(make_user(), "/api/v1/docs/"))
+    visit(Page("/api/v1/docs/", session_of(make_user())))
     WebDriverWait(browser, 60).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, ".opblock-tag")
     )
@@ -310,7 +305,7 @@ def background_of(browser) -> str:
 
 
 def test_keyboard_reaches_the_content_with_visible_focus(browser, visit, root):
-    visit(page_of(root, "/tasks/"))
+    visit(Page("/tasks/", session_of(root)))
     reached = []
     for _ in range(14):
         browser.switch_to.active_element.send_keys(Keys.TAB)
@@ -326,7 +321,7 @@ def test_keyboard_reaches_the_content_with_visible_focus(browser, visit, root):
     # in the order of the page: skip link, brand, main menu, language, user menu
     assert reached[:3] == ["skip-link", "header__brand", "header__link"]
     assert reached.index("language__button") < reached.index("menu__title")
-    visit(page_of(root, "/tasks/"))
+    visit(Page("/tasks/", session_of(root)))
     browser.switch_to.active_element.send_keys(Keys.TAB)
     browser.switch_to.active_element.send_keys(Keys.ENTER)
     browser.switch_to.active_element.send_keys(Keys.TAB)
@@ -337,7 +332,7 @@ def test_keyboard_reaches_the_content_with_visible_focus(browser, visit, root):
 
 
 def test_user_menu_opens_by_keyboard_and_returns_the_focus(browser, visit, root):
-    visit(page_of(root, "/tasks/"))
+    visit(Page("/tasks/", session_of(root)))
     title = browser.find_element(By.CSS_SELECTOR, ".menu__title")
     title.send_keys(Keys.ENTER)
     item = browser.find_element(By.LINK_TEXT, "Settings")
@@ -351,7 +346,7 @@ def test_user_menu_opens_by_keyboard_and_returns_the_focus(browser, visit, root)
 
 @pytest.mark.exhaustive
 def test_selected_tasks_stay_selected_when_rows_are_updated(browser, visit, root):
-    visit(page_of(root, "/tasks/"))
+    visit(Page("/tasks/", session_of(root)))
     number = Task.objects.filter(outcome="succeeded").last().pk
     delete = browser.find_element(By.CSS_SELECTOR, "[name=act][value=delete]")
     assert not delete.is_enabled()
@@ -366,7 +361,7 @@ def test_selected_tasks_stay_selected_when_rows_are_updated(browser, visit, root
 
 def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
     user = make_user("newcomer")
-    visit(page_of(user, "/tasks/"))
+    visit(Page("/tasks/", session_of(user)))
     bulk = browser.find_element(By.ID, "bulk")
     assert not bulk.is_displayed()
     for change, shown in ((lambda: make_task(user), True), (Task.objects.all().delete, False)):
@@ -378,7 +373,7 @@ def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
 @pytest.mark.exhaustive
 def test_printed_result_has_texts_and_tables_but_no_controls(browser, visit, root):
     task = Task.objects.filter(outcome="succeeded").first()
-    visit(page_of(root, f"/tasks/{task.pk}/result/"))
+    visit(Page(f"/tasks/{task.pk}/result/", session_of(root)))
     WebDriverWait(browser, 60).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operators tbody tr, [data-row]")
     )
