@@ -3,7 +3,7 @@
 A module need not import the actor, which may belong to an app in a higher layer. A message only
 reduces latency: the sweep finds the same rows within seconds, and a rebuild of derived data is
 requested again by a later reader. Messages that the broker does not accept are counted
-(`mgw_messages_lost`).
+(`mgw_messages_lost_total`).
 """
 
 import time
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import dramatiq
 from django.db import transaction
 
-from webprofile.observability.counters import MESSAGES_LOST, count_if_lost
+from webprofile.observability.counters import MESSAGES_LOST
 
 #: pause of all senders after the broker failed
 REST_S = 5.0
@@ -59,9 +59,12 @@ def enqueue(actor: str, *args: object, queue: str) -> None:
         queue_name=queue, actor_name=actor, args=args, kwargs={}, options={}
     )
     broker = dramatiq.get_broker()
-    with count_if_lost(actor):
+    try:
         broker.declare_queue(queue)  # importing the actor would do this
         broker.enqueue(message)
+    except Exception:
+        MESSAGES_LOST.labels(actor).inc()
+        raise
 
 
 def enqueue_on_commit(actor: str, *args: object, queue: str) -> None:

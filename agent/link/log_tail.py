@@ -129,7 +129,8 @@ class LogTail:
 
     def _cut(self) -> None:
         """Split the held text into chunks, at character boundaries."""
-        raw = "".join(self._held).encode()
+        # PostgreSQL's text cannot hold NUL; replaced here, so that offsets count what is stored
+        raw = "".join(self._held).replace("\0", "\ufffd").encode()
         self._held.clear()
         begin = 0
         while begin < len(raw):

@@ -131,3 +131,14 @@ def test_chunks_join_without_gaps(tmp_path_factory, pieces, looks):
         assert (chunk.seq, chunk.offset) == (number, offset)
         assert chunk.size == len(chunk.text.encode()) <= CHUNK_BYTES
         offset += chunk.size
+
+
+def test_nul_characters_are_replaced_and_offsets_count_what_is_sent(path):
+    tail = LogTail(path, 1000)
+    add(path, b"a\0\0b\n")
+    tail.release()
+    add(path, b"next\n")
+    tail.release()
+    first, second = tail.chunks
+    assert first.text == "a\ufffd\ufffdb\n"
+    assert (first.size, second.offset) == (len(first.text.encode()),) * 2

@@ -7,7 +7,7 @@ the previous stages left unpaired:
 2. *neighbours*: from each pair to the readers of its outputs and to the producers of its inputs;
 3. names without regard to shapes, or without the numbers in them;
 4. *order*: between two pairs, the longest common subsequence of types, parameters and shapes in
-order of execution.
+order of execution, then of types and parameters only.
 
 After each stage, its pairs are propagated to their neighbours. A pair of stage 3 or 4 is kept only
 if pairs of neighbours link it to a pair of stage 1 or 2. Operators of different types are never

@@ -15,7 +15,7 @@ from profiles.comparison.align import Matching
 from profiles.comparison.nodes import Nodes
 from profiles.formats.columns import MISSING
 
-#: most operators on either side of a group; more means a different model
+#: most operators on the smaller side of a group; more means a different model
 MOST_OPERATORS = 8
 #: the side of a node in the joint graph
 _A, _B = 0, 1

@@ -13,7 +13,6 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from profiles.models import ProfileUpload
-from webprofile.observability.counters import count_if_lost
 from webprofile.realtime.layer import send_to_groups
 
 log = structlog.get_logger()
@@ -53,8 +52,7 @@ def opened_changed_on_commit(upload_id: int) -> None:
 
 def opened_changed(upload_id: int) -> None:
     """Wake up pages that show this import immediately."""
-    with count_if_lost("opened.changed"):
-        send_to_groups([opened_group(upload_id)], {"type": "opened.changed"})
+    send_to_groups([opened_group(upload_id)], {"type": "opened.changed"})
 
 
 class ProgressReporter:

@@ -13,7 +13,6 @@ from django.db import transaction
 
 from tasks.models import Task
 from webprofile.background import enqueue_on_commit
-from webprofile.observability.counters import count_if_lost
 from webprofile.realtime.layer import send_to_groups
 from workers.tokens import worker_group
 
@@ -57,5 +56,4 @@ def dispatch_on_commit(worker_ids: Collection[int]) -> None:
 
 
 def _send(groups: set[str], kind: str) -> None:
-    with count_if_lost(kind):
-        send_to_groups(groups, {"type": kind})
+    send_to_groups(groups, {"type": kind})

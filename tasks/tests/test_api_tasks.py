@@ -1,7 +1,10 @@
 """Tests of tasks in the API, for their owner and for other users."""
 
+import datetime
+
 import httpx2
 import pytest
+from django.utils import timezone
 
 from accounts.models import AuditEntry
 from accounts.tests.threads import at_once
@@ -129,6 +132,22 @@ def test_idempotency_key_of_an_abandoned_request_is_released(client, alice):
     refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
     IdempotencyKey.objects.update(created_at="2026-01-01T00:00:00Z", request_sha256="")
     assert client.post(TASKS, body, **key).status_code == 201
+
+
+def test_slow_request_whose_key_was_taken_over_creates_no_second_task(client, monkeypatch):
+    body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "k"}
+    other_answers = []
+
+    def check_while_another_request_takes_over(files):
+        monkeypatch.undo()
+        IdempotencyKey.objects.update(created_at=timezone.now() - datetime.timedelta(minutes=2))
+        other_answers.append(client.post(TASKS, body, **key))
+
+    monkeypatch.setattr("tasks.api.views.check_sources", check_while_another_request_takes_over)
+    refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
+    (answer,) = other_answers
+    assert client.post(TASKS, body, **key).json()["id"] == answer.json()["id"]
+    assert Task.objects.count() == 1
 
 
 def test_idempotency_key_of_a_rejected_request_is_released(client):

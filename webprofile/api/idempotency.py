@@ -36,10 +36,19 @@ class KeyClaim:
         self._bound_task: Task | None = None
 
     def keep(self, task: Task) -> None:
-        """Bind the key to a new task; call it in the transaction that creates the task."""
+        """Bind the key to a new task; call it in the transaction that creates the task.
+
+        Raises DomainError idempotency_in_progress, so that the transaction is rolled back, if this
+        request took so long that another one has taken the key over.
+        """
         self._bound_task = task
-        if self._row is not None:
-            IdempotencyKey.objects.filter(pk=self._row.pk).update(task=task)
+        if self._row is None:
+            return
+        own = IdempotencyKey.objects.filter(
+            pk=self._row.pk, task=None, created_at=self._row.created_at
+        )
+        if not own.update(task=task):
+            raise DomainError("idempotency_in_progress", status=409)
 
     def go_on(self) -> None:
         """Continue the incomplete task of an earlier request; if this request fails, the key
@@ -105,6 +114,7 @@ def _take_over(row: IdempotencyKey, task: Task | None) -> None:
     stale = IdempotencyKey.objects.filter(pk=row.pk, task=task, created_at__lt=now - PATIENCE)
     if not stale.update(created_at=now, task=None):
         raise DomainError("idempotency_in_progress", status=409)
+    row.created_at = now
 
 
 def _digest(request: UserRequest) -> str:

@@ -7,8 +7,6 @@ strings are the text of docs/reference/metrics.md (`make reference`).
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -55,8 +53,8 @@ AGENT_FRAMES = Counter(
 )
 LOG_PIECES = Counter(
     "mgw_log_pieces",
-    "Chunks of attempts' logs; fate: kept, dropped (beyond LOG_LIMIT_BYTES), repeated (received "
-    "before).",
+    "Chunks of attempts' logs; fate: kept, dropped (beyond LOG_LIMIT_BYTES, or after the "
+    "end of the attempt), repeated (received before).",
     ["fate"],
 )
 LOG_BYTES = Counter("mgw_log_bytes", "Bytes of attempts' logs that were kept.")
@@ -96,7 +94,7 @@ STORAGE_ERRORS = Counter(
 MESSAGES_LOST = Counter(
     "mgw_messages_lost",
     "Messages after a commit that could not be sent because Redis or the broker did not answer. "
-    "The sweep does the work some seconds later.",
+    "The sweep repeats those to actors; heartbeats and reconnects make up for the others.",
     ["hint"],
 )
 SWEEP_SECONDS = Histogram(
@@ -117,16 +115,6 @@ SWEEP_LAST = Gauge(
     "Time at which the last round of the sweep ended, Unix time.",
     multiprocess_mode="max",
 )
-
-
-@contextmanager
-def count_if_lost(message: str) -> Iterator[None]:
-    """Count an exception of the block as a lost message, sent after a commit, and re-raise it."""
-    try:
-        yield
-    except Exception:
-        MESSAGES_LOST.labels(message).inc()
-        raise
 
 
 def observe_storage(client: Any) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 from django.utils import timezone
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -197,10 +197,14 @@ def _sweep() -> Iterator[Metric]:
 
 
 def _outbox() -> Iterator[Metric]:
-    due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).count()
+    now, state = timezone.now(), ProfileUpload.State
+    is_due = Q(state=state.DELETED) & (Q(deadline_at=None) | Q(deadline_at__lt=now))
+    uploads = ProfileUpload.objects.filter(state__in=[state.DELETED, state.PROCESSING]).aggregate(
+        due=Count("pk", filter=is_due), unread=Count("pk", filter=Q(state=state.PROCESSING))
+    )
+    due = RemovedObjects.objects.filter(due_at__lt=now).count() + uploads["due"]
     yield _gauge("mgw_removals_due", due)
-    unread = ProfileUpload.objects.filter(state=ProfileUpload.State.PROCESSING).count()
-    yield _gauge("mgw_imports_unread", unread)
+    yield _gauge("mgw_imports_unread", uploads["unread"])
 
 
 def _pool() -> Iterator[Metric]:

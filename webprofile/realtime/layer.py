@@ -22,6 +22,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
+from webprofile.observability.counters import MESSAGES_LOST
+
 log = structlog.get_logger()
 
 #: time limit of sending a message, since a request or a device waits for the sender
@@ -112,19 +114,22 @@ class PatientLayer:
         All threads of the process share one event loop: a new loop and connection for each message
         would cost ten times as much.
         """
-        if time.monotonic() >= self.rests_until:
-            coroutine = self._send(groups, message)
-            asyncio.run_coroutine_threadsafe(coroutine, _loop_of_threads(os.getpid())).result()
+        coroutine = self._send(groups, message)
+        asyncio.run_coroutine_threadsafe(coroutine, _loop_of_threads(os.getpid())).result()
 
     async def group_send(self, group: str, message: dict[str, Any]) -> None:
-        if time.monotonic() >= self.rests_until:
-            await self._send([group], message)
+        await self._send([group], message)
 
     async def _send(self, groups: Iterable[str], message: dict[str, Any]) -> None:
+        """Send a message, or drop and count it if Redis does not answer or has not lately."""
+        if time.monotonic() < self.rests_until:
+            MESSAGES_LOST.labels(message["type"]).inc()
+            return
         try:
             async with asyncio.timeout(SEND_S):
                 await self._redis.group_send(_ALL, {"groups": list(groups), "message": message})
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
+            MESSAGES_LOST.labels(message["type"]).inc()
             self._away(error)
 
     async def new_channel(self, prefix: str = "specific.") -> str:

@@ -228,7 +228,7 @@ HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 
 # -- WebSockets: token buckets (burst, rate) ----------------------------------------------------
 
-#: after a measurement an agent sends its whole log at once, up to 4 MiB in chunks of 16 KiB
+#: after a measurement an agent sends its whole log at once, over 1 MiB in chunks of 8 KiB
 AGENT_FRAMES_BURST = env.int("AGENT_FRAMES_BURST", default=1000)
 AGENT_FRAMES_PER_S = env.float("AGENT_FRAMES_PER_S", default=50.0)
 #: threads of a server process that handle agents' frames, each with a connection of DATABASE_POOL;

@@ -3,7 +3,7 @@
 Heat: a value v gets class floor(10 sqrt(v / m)), at most 9, where m is the largest value of the
     view; class 5 begins at a quarter of m. Change: a difference d gets class 4 + round(4 sign(d)
     sqrt(|d| / m)), where m is the largest |d|; 0 is the largest gain, 4 no change, 8 the largest
-    loss.
+    loss. `static/css/heat.css` defines the colours.
 """
 
 from collections.abc import Sequence

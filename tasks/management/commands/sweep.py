@@ -75,7 +75,7 @@ class Rounds:
 
 
 class Command(BaseCommand):
-    help = "Ends what is overdue and repeats lost hints, every five seconds until stopped."
+    help = "Ends what is overdue and repeats lost messages, every five seconds until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="One round, then stop.")

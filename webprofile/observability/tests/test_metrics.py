@@ -6,7 +6,9 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from profiles.imports.uploads import delete_import
 from profiles.retention.policy import POLICIES, purge
+from profiles.tests.imports import make_upload
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.counters import count_outcomes
@@ -213,13 +215,22 @@ def test_storage_calls_are_timed_and_errors_counted(storage, settings):
 def test_lost_message_is_counted_and_the_task_continues(
     settings, django_capture_on_commit_callbacks
 ):
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "no.such.layer"}}
+    nowhere = {"hosts": [{"address": "redis://127.0.0.1:9/0"}]}
+    backend = "webprofile.realtime.layer.PatientLayer"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": nowhere}}
     before = metric_value("mgw_messages_lost_total", hint="task.changed")
-    with django_capture_on_commit_callbacks(execute=True):
-        task = make_task()
-    assert metric_value("mgw_messages_lost_total", hint="task.changed") == before + 1
+    # the first message fails, and the second is not sent in the pause that follows
+    for count in (1, 2):
+        with django_capture_on_commit_callbacks(execute=True):
+            task = make_task()
+        assert metric_value("mgw_messages_lost_total", hint="task.changed") == before + count
     cancel_task(task)
     assert task.status == "cancelled"
+
+
+def test_deleted_imports_whose_files_remain_count_as_due_removals(read_metrics, storage):
+    delete_import(make_upload(make_user(), b"{}"))
+    assert read_metrics()["mgw_removals_due"] == 1
 
 
 def test_sweep_counts_what_it_changed(read_metrics):
