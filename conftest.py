@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -78,6 +78,19 @@ def _reset_language() -> Iterator[None]:
     """Reset the language, which a request activates for the thread."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture
+async def disconnect_sockets() -> AsyncIterator[None]:
+    """Disconnect the WebSocket clients of a test at its end."""
+    from tasks.tests.sockets import SocketClient
+
+    SocketClient.clients.clear()
+    yield
+    for client in SocketClient.clients:
+        if not client.future.done():
+            await client.disconnect()
+    SocketClient.clients.clear()
 
 
 @pytest.fixture(scope="session")

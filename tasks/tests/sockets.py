@@ -1,6 +1,6 @@
 """Open WebSockets as browsers do."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
@@ -16,9 +16,15 @@ TIMEOUT_S = 60
 
 
 class SocketClient(WebsocketCommunicator):
-    """A client whose methods wait up to `TIMEOUT_S` by default."""
+    """A client whose methods wait up to `TIMEOUT_S` by default.
+
+    The fixture `disconnect_sockets` disconnects the clients of a test at its end.
+    """
+
+    clients: "ClassVar[list[SocketClient]]" = []
 
     async def connect(self, timeout: float = TIMEOUT_S) -> Any:
+        self.clients.append(self)
         return await super().connect(timeout)
 
     async def disconnect(self, code: int = 1000, timeout: float = TIMEOUT_S) -> None:

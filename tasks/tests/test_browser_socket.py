@@ -30,7 +30,10 @@ from tasks.tests.sockets import (
 )
 from webprofile.asgi import application
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("disconnect_sockets"),
+]
 
 
 async def open_task_socket(make=make_waiting_task) -> tuple[Task, SocketClient]:
@@ -52,7 +55,6 @@ async def test_socket_sends_each_state_change():
     await in_thread(cancel_task)(task)
     (event,) = await receive_messages(socket, 1)
     assert (event["seq"], event["state"], event["outcome"]) == (2, "finished", "cancelled")
-    await socket.disconnect()
 
 
 async def test_reconnected_page_receives_each_message_exactly_once():
@@ -77,7 +79,6 @@ async def test_reconnected_page_receives_each_message_exactly_once():
     assert [first["text"], second["text"], event["seq"]] == ["one\n", "two\n", 3]
     await socket.send_json_to({"after": 3, "log_after": second["id"]})
     assert await socket.receive_nothing(0.2)
-    await socket.disconnect()
 
 
 async def test_socket_sends_progress_when_a_pass_ends():
@@ -98,14 +99,12 @@ async def test_socket_sends_progress_when_a_pass_ends():
     assert await socket.receive_nothing(0.2)
     await in_thread(report_passes)(passes=7, passes_done=7)
     assert await receive_messages(socket, 1) == [{"type": "progress"}]
-    await socket.disconnect()
 
 
 async def test_socket_sends_nothing_before_the_first_message_of_the_page():
     task, socket = await open_task_socket(make_task)
     await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
     assert await socket.receive_nothing(0.2)
-    await socket.disconnect()
 
 
 async def test_list_socket_sends_changes_of_own_tasks():
@@ -117,7 +116,6 @@ async def test_list_socket_sends_changes_of_own_tasks():
     bob = await in_thread(make_user)("bob")
     await in_thread(make_task)(bob)
     assert await socket.receive_nothing(0.2)
-    await socket.disconnect()
 
 
 async def test_socket_rejects_other_users_and_anonymous_visitors():
@@ -136,7 +134,6 @@ async def test_socket_rejects_a_foreign_origin(settings):
         headers = [(b"origin", origin), (b"host", b"testserver"), (b"cookie", cookie)]
         socket = SocketClient(application, "/ws/tasks/", headers=headers)
         assert (await socket.connect())[0] is is_accepted
-        await socket.disconnect()
 
 
 @pytest.mark.parametrize("message", [[], "x", {"after": "1"}, {"after": -5, "log_after": True}, {}])
@@ -147,7 +144,6 @@ async def test_malformed_message_starts_at_the_first_event(message):
         assert (await receive_messages(socket, 1))[0]["seq"] == 1
     else:
         assert await socket.receive_nothing(0.2)
-    await socket.disconnect()
 
 
 async def application_with_broken_connection(scope, receive, send):
@@ -180,7 +176,6 @@ async def test_broken_connection_releases_its_place(settings):
     await socket.disconnect()
     again = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(again, 1) == [{"type": "changed"}]
-    await again.disconnect()
 
 
 @pytest.mark.exhaustive
@@ -199,7 +194,6 @@ async def test_socket_that_ends_with_an_error_releases_its_place(settings, monke
             await socket.wait()
     socket = await open_socket("/ws/tasks/", alice)
     assert await receive_messages(socket, 1) == [{"type": "changed"}]
-    await socket.disconnect()
 
 
 @pytest.mark.exhaustive
@@ -221,4 +215,3 @@ async def test_invalid_json_is_ignored():
         await socket.send_to(text_data=frame)
     await socket.send_json_to({"after": 0})
     assert (await receive_messages(socket, 1))[0]["seq"] == 1
-    await socket.disconnect()

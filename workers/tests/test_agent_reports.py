@@ -30,6 +30,7 @@ from workers.services import revoke_worker
 from workers.tests.make import connect_busy_agent
 from workers.tokens import issue_code, redeem_code, revoke_tokens
 
+pytestmark = pytest.mark.usefixtures("disconnect_sockets")
 one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)
 MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
@@ -108,7 +109,6 @@ async def test_concurrent_reports_of_a_device_are_handled_in_order():
     assert target.url == ""  # the attempt had ended
     states = [event.kind async for event in TaskEvent.objects.order_by("seq")]
     assert states[2:] == ["task.running", "task.processing"]
-    await agent.socket.disconnect()
 
 
 @threads
@@ -127,7 +127,6 @@ async def test_a_failing_report_does_not_block_others(monkeypatch):
     await good.send(final_report(order.attempt))
     assert (await good.receive()).attempt == order.attempt
     assert await bad.close_code() == 1011  # the agent reconnects and repeats its report
-    await good.socket.disconnect()
 
 
 @threads
@@ -149,8 +148,6 @@ async def test_a_slow_receiver_does_not_block_others(monkeypatch):
     assert (await quick.receive()).attempt == order.attempt
     is_ready.set()
     assert [(await slow.receive()).of for _ in range(2)] == ["attempt.accepted", "attempt.finished"]
-    for agent in (slow, quick):
-        await agent.socket.disconnect()
 
 
 @threads
@@ -164,7 +161,6 @@ async def test_reports_of_a_revoked_agent_are_ignored():
     assert await bad.close_code() == 4403
     assert (await good.receive()).attempt == order.attempt
     assert (await Attempt.objects.aget(pk=bad_order.attempt)).exit_code is None
-    await good.socket.disconnect()
 
 
 @asynccontextmanager
@@ -206,8 +202,6 @@ async def test_locked_rows_do_not_block_other_reports(settings):
         assert await stuck[0][0].socket.receive_nothing(0.2)
     for agent, stuck_order in stuck:
         assert (await agent.receive()).attempt == stuck_order.attempt
-        await agent.socket.disconnect()
-    await other.socket.disconnect()
 
 
 @pytest.mark.production
@@ -231,4 +225,3 @@ async def test_an_acceptance_after_the_end_of_the_attempt_is_ignored():
     assert (await agent.receive()).attempt == order.attempt
     attempt = await Attempt.objects.aget(pk=order.attempt)
     assert (attempt.end_reason, attempt.accepted_at) == (LEASE_EXPIRED, None)
-    await agent.socket.disconnect()

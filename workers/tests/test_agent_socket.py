@@ -33,7 +33,10 @@ from workers.tests.make import (
 )
 from workers.tokens import issue_code, redeem_code, worker_group
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("disconnect_sockets"),
+]
 
 PROFILE = FileOffer(name="profile.json", size_bytes=2, md5=MD5)
 
@@ -56,7 +59,6 @@ async def test_hello_stores_facts_and_is_answered_with_intervals(settings):
     assert worker.is_online
     assert worker.facts["hostname"] == FACTS.hostname
     assert [r.version async for r in worker.runtimes.all()] == ["1.13.0"]
-    await agent.socket.disconnect()
 
 
 async def test_nul_characters_are_replaced_before_they_reach_the_database():
@@ -70,7 +72,6 @@ async def test_nul_characters_are_replaced_before_they_reach_the_database():
     assert worker.facts["hostname"] == "a\ufffdb"
     assert worker.facts["platform"] == "\\u0000"
     assert worker.agent_version == "1\ufffd"
-    await agent.socket.disconnect()
 
 
 @pytest.mark.parametrize("token", ["", "mgw_nonsense"])
@@ -101,7 +102,6 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
     assert await first.close_code() == 4409
     await second.send(Heartbeat(sent_at=0))
     assert await second.socket.receive_nothing(0.2)
-    await second.socket.disconnect()
 
 
 async def test_enrolling_again_closes_only_the_former_connection():
@@ -113,7 +113,6 @@ async def test_enrolling_again_closes_only_the_former_connection():
     # a late wake-up
     await get_channel_layer().group_send(worker_group(worker.pk), {"type": "worker.revoked"})
     assert await new.socket.receive_nothing(0.3)
-    await new.socket.disconnect()
 
 
 async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
@@ -132,7 +131,6 @@ async def test_a_revoked_token_does_not_replace_a_valid_connection(monkeypatch):
     assert await stale.close_code() == 4403
     await good.send(Heartbeat(sent_at=0))
     assert await good.socket.receive_nothing(0.3)
-    await good.socket.disconnect()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,6 @@ async def test_a_task_is_sent_run_and_finished():
     assert attempt.command == "load_and_run model.mge"
     assert [chunk.text async for chunk in attempt.log.all()] == ["hi\n"]
     assert [artifact.name async for artifact in attempt.artifacts.all()] == ["profile.json"]
-    await agent.socket.disconnect()
 
 
 async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted():
@@ -190,7 +187,6 @@ async def test_a_start_is_repeated_after_a_lost_connection_until_it_was_accepted
     await second.socket.disconnect()
     third = await connect_agent(first.token, running=frozenset({order.attempt}))
     assert await third.socket.receive_nothing(0.2)
-    await third.socket.disconnect()
 
 
 async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
@@ -202,7 +198,6 @@ async def test_an_agent_that_lost_an_accepted_attempt_gets_the_task_again():
     second = await Attempt.objects.aget(pk=(await agent.receive()).attempt)
     assert second.pk != order.attempt
     assert (second.task_id, second.number) == ((await Task.objects.aget()).pk, 2)
-    await agent.socket.disconnect()
 
 
 @pytest.mark.parametrize("how", ["hello", "heartbeat"])
@@ -222,7 +217,6 @@ async def test_an_agent_must_cancel_attempts_that_the_server_gave_up(how):
         await agent.send(Heartbeat(sent_at=0, running=running))
     cancel = await agent.receive()
     assert (cancel.type, cancel.attempt) == ("cancel", order.attempt)
-    await agent.socket.disconnect()
 
 
 async def test_a_cancel_reaches_the_agent():
@@ -236,11 +230,10 @@ async def test_a_cancel_reaches_the_agent():
     await agent.receive()
     await task.arefresh_from_db()
     assert task.status == "cancelled"
-    await agent.socket.disconnect()
 
 
 async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_ignored():
-    agent, order = await connect_busy_agent()
+    _, order = await connect_busy_agent()
     _, other_token = await enrol_device("other")
     stranger = await connect_agent(other_token)
     for attempt_id in (order.attempt, uuid.uuid4()):
@@ -250,8 +243,6 @@ async def test_reports_about_an_attempt_of_another_device_are_acknowledged_and_i
     assert (await stranger.receive()).targets[0].url == ""
     attempt = await Attempt.objects.aget(pk=order.attempt)
     assert attempt.ended_at is None
-    await agent.socket.disconnect()
-    await stranger.socket.disconnect()
 
 
 async def test_an_agent_can_upload_only_files_of_its_attempt():
@@ -259,7 +250,6 @@ async def test_an_agent_can_upload_only_files_of_its_attempt():
     files = (FileOffer(name="other.bin", size_bytes=1, md5=MD5),)
     await agent.send(AttemptUploads(attempt=order.attempt, files=files))
     assert (await agent.receive()).targets[0].url == ""
-    await agent.socket.disconnect()
 
 
 async def test_welcome_contains_the_served_agent_version(settings, tmp_path):

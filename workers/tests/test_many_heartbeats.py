@@ -34,6 +34,7 @@ from workers.tests.make import (
 )
 
 LONG_AGO = timezone.now() - datetime.timedelta(hours=1)
+pytestmark = pytest.mark.usefixtures("disconnect_sockets")
 one_thread = pytest.mark.django_db
 threads = pytest.mark.django_db(transaction=True)
 
@@ -194,7 +195,6 @@ async def test_the_next_heartbeat_replaces_a_lost_wake_up(monkeypatch):
     assert await agent.socket.receive_nothing(0.2)
     await agent.send(Heartbeat(sent_at=0, running=frozenset({start.attempt})))
     assert (await agent.receive()).type == "cancel"
-    await agent.socket.disconnect()
 
 
 @threads
@@ -216,8 +216,6 @@ async def test_concurrent_heartbeats_are_handled_in_one_batch(settings, monkeypa
     ((attempts_by_device, age),) = calls
     assert len(attempts_by_device) == 3
     assert age.total_seconds() >= 0.9  # since the first heartbeat, not since the end of the batch
-    for agent in agents:
-        await agent.socket.disconnect()
 
 
 @threads
@@ -232,7 +230,6 @@ async def test_log_entries_of_a_batch_are_not_bound_to_one_connection(settings, 
     await agent.send(Heartbeat(sent_at=0))
     await wait_for(lambda: contexts)
     assert contexts == [{}]
-    await agent.socket.disconnect()
 
 
 @threads
@@ -250,7 +247,6 @@ async def test_only_the_revoked_agent_of_a_batch_is_closed(settings):
             await asyncio.sleep(0.02)
     assert not (await Worker.objects.aget(name="bad")).is_online
     assert await good_agent.socket.receive_nothing(0.2)
-    await good_agent.socket.disconnect()
 
 
 @threads
@@ -274,8 +270,6 @@ async def test_an_agent_that_disconnects_does_not_block_orders_of_others(setting
     for agent in agents:
         await agent.send(Heartbeat(sent_at=0))
     assert (await agents[1].receive()).type == "start"
-    for agent in agents:
-        await agent.socket.disconnect()
 
 
 @threads
@@ -301,8 +295,6 @@ async def test_a_revoked_agent_that_cannot_be_reached_does_not_block_orders_of_o
     for agent in (bad_agent, good_agent):
         await agent.send(Heartbeat(sent_at=0))
     assert (await good_agent.receive()).type == "start"
-    for agent in (bad_agent, good_agent):
-        await agent.socket.disconnect()
 
 
 @threads
@@ -315,7 +307,6 @@ async def test_an_attempt_that_ends_while_its_heartbeat_waits_is_not_cancelled(s
     await agent.send(report)
     assert (await agent.receive()).type == "ack"
     assert await agent.socket.receive_nothing(0.6)
-    await agent.socket.disconnect()
 
 
 @threads
@@ -337,6 +328,5 @@ async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
             return handle(*args)
 
     monkeypatch.setattr(gateway, "handle", handle_and_record)
-    again = await connect_agent(token)
+    await connect_agent(token)
     assert written == ["workers_pulse"]
-    await again.socket.disconnect()

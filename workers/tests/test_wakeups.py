@@ -73,6 +73,7 @@ def test_locked_rows_do_not_block_other_devices(model):
     assert orders == {worker.pk: ["start"] for worker in locked}
 
 
+@pytest.mark.usefixtures("disconnect_sockets")
 @pytest.mark.django_db(transaction=True)
 async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monkeypatch):
     agent, order = await connect_busy_agent()
@@ -85,4 +86,3 @@ async def test_a_second_wake_up_does_not_repeat_an_order_before_its_timeout(monk
     monkeypatch.setattr("tasks.dispatch.consumer._PATIENCE_S", 0)
     await sync_to_async(send_to_groups)(*poke)
     assert (await agent.receive()).attempt == order.attempt
-    await agent.socket.disconnect()
