@@ -23,21 +23,21 @@ PING = b"\x89\x00"
 
 
 @pytest.mark.parametrize("piece", [1, 7, 10_000_000])
-def test_what_nothing_happens_to_comes_through_byte_for_byte(piece):
+def test_frames_without_a_fault_pass_unchanged(piece):
     stream = HEAD + text(b"a") + PING + text(b"b" * 300, masked=True) + text(b"c" * 70_000)
     frames = Frames(b"GET /ws/", lambda: lambda: 1)
     heard = b"".join(frames.feed(stream[at : at + piece]) for at in range(0, len(stream), piece))
     assert heard == stream
 
 
-def test_single_frames_are_lost_and_repeated_and_pings_are_not():
+def test_frames_are_lost_or_repeated_but_not_pings():
     fates = iter((0, 2, 1))
     frames = Frames(b"GET /ws/", lambda: lambda: next(fates))
     stream = HEAD + text(b"lost") + PING + text(b"twice", masked=True) + text(b"once")
     assert frames.feed(stream) == HEAD + PING + 2 * text(b"twice", masked=True) + text(b"once")
 
 
-def test_what_is_no_websocket_is_left_alone():
+def test_other_traffic_than_websockets_is_not_changed():
     frames = Frames(b"GET /ws/", lambda: lambda: 0)
     pieces = (b"POST /api/", b"agent/\x81\x01a")
     assert b"".join(map(frames.feed, pieces)) == b"".join(pieces)

@@ -3,16 +3,16 @@
 from bench.chaos.plan import MOST_AT_ONCE, WEIGHTS, draw_faults
 
 
-def test_a_seed_is_one_plan():
+def test_the_same_seed_gives_the_same_plan():
     assert draw_faults(7, 50) == draw_faults(7, 50)
     assert draw_faults(7, 50) != draw_faults(8, 50)
 
 
-def test_a_longer_run_begins_as_a_shorter_one():
+def test_a_longer_plan_begins_with_the_shorter_one():
     assert draw_faults(7, 200)[:50] == draw_faults(7, 50)
 
 
-def test_a_short_run_has_every_kind():
+def test_a_short_plan_has_every_kind_of_fault():
     for seed in range(20):
         assert {fault.kind for fault in draw_faults(seed, 60)} == set(WEIGHTS)
 
