@@ -25,7 +25,7 @@ from accounts.tokens.refresh import (
     revoke_refresh_tokens,
 )
 from tasks.tests.make import make_user
-from webprofile.tests.documented_api import refused
+from webprofile.tests.documented_api import expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -52,11 +52,11 @@ def test_a_pair_is_issued_for_a_password_renewed_and_revoked():
     assert me(pair["access"]).json()["email"] == user.email
     renewed = post(REFRESH, refresh=pair["refresh"])
     assert renewed.status_code == 200
-    refused(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
-    refused(post(f"{TOKEN}revoke/", refresh=pair["refresh"]), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
+    expect_problem(post(f"{TOKEN}revoke/", refresh=pair["refresh"]), 401, "token_invalid")
     last = renewed.json()
     assert post(f"{TOKEN}revoke/", refresh=last["refresh"]).status_code == 204
-    refused(post(REFRESH, refresh=last["refresh"]), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=last["refresh"]), 401, "token_invalid")
 
 
 def test_an_access_token_is_valid_until_its_own_pair_ends():
@@ -65,13 +65,13 @@ def test_an_access_token_is_valid_until_its_own_pair_ends():
     assert post(f"{TOKEN}revoke/", refresh=revoked["refresh"]).status_code == 204
     next_pair = post(REFRESH, refresh=renewed["refresh"]).json()
     for ended in (revoked, renewed):
-        refused(me(ended["access"]), 401, "token_invalid")
+        expect_problem(me(ended["access"]), 401, "token_invalid")
     for live in (next_pair, other):
         assert me(live["access"]).status_code == 200
 
 
 def test_an_access_token_without_a_pair_is_rejected():
-    refused(me(AccessJWT.for_user(make_user())), 401, "token_invalid")
+    expect_problem(me(AccessJWT.for_user(make_user())), 401, "token_invalid")
 
 
 def test_rows_of_expired_pairs_are_deleted():
@@ -84,13 +84,13 @@ def test_rows_of_expired_pairs_are_deleted():
 
 def test_access_and_refresh_tokens_are_not_interchangeable():
     pair = log_in(make_user()).json()
-    refused(me(pair["refresh"]), 401, "token_invalid")
-    refused(post(REFRESH, refresh=pair["access"]), 401, "token_invalid")
+    expect_problem(me(pair["refresh"]), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair["access"]), 401, "token_invalid")
 
 
 @pytest.mark.parametrize("text", ["x", "a.b.c", "ä", "mwp_x", "." * 4000])
 def test_an_invalid_refresh_token_is_rejected(text):
-    refused(post(REFRESH, refresh=text), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=text), 401, "token_invalid")
 
 
 def test_a_failed_login_does_not_reveal_the_wrong_credential():
@@ -101,7 +101,7 @@ def test_a_failed_login_does_not_reveal_the_wrong_credential():
         log_in(inactive),
         log_in(inactive, password="another one"),
     ]
-    bodies = [refused(response, 401, "login_failed") for response in responses]
+    bodies = [expect_problem(response, 401, "login_failed") for response in responses]
     assert all(body == bodies[0] for body in bodies)
 
 
@@ -116,17 +116,17 @@ def test_a_password_keeps_its_spaces():
     user.set_password("  spaces around  ")
     user.save()
     assert log_in(user, password="  spaces around  ").status_code == 200
-    refused(log_in(user, password="spaces around"), 401, "login_failed")
+    expect_problem(log_in(user, password="spaces around"), 401, "login_failed")
 
 
 def test_attempts_are_limited_as_on_the_login_page(settings):
     settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
     user = make_user()
     for _ in range(3):
-        refused(log_in(user, password="guess"), 401, "login_failed")
+        expect_problem(log_in(user, password="guess"), 401, "login_failed")
     # the right password too: a guesser must not learn that it was right
     response = log_in(user)
-    refused(response, 429, "login_throttled")
+    expect_problem(response, 429, "login_throttled")
     assert 280 < int(response["Retry-After"]) <= 300
     assert log_in(make_user("bob")).status_code == 200
 
@@ -135,12 +135,12 @@ def test_a_second_factor_is_required_and_a_code_works_once():
     user = make_user()
     secret = generate_totp_secret()
     TOTP.activate(user, secret)
-    refused(log_in(user), 401, "code_needed")
-    refused(log_in(user, password="guess"), 401, "login_failed")
-    refused(log_in(user, code="000000"), 401, "login_failed")
+    expect_problem(log_in(user), 401, "code_needed")
+    expect_problem(log_in(user, password="guess"), 401, "login_failed")
+    expect_problem(log_in(user, code="000000"), 401, "login_failed")
     code = totp_code(secret)
     assert log_in(user, code=code).status_code == 200
-    refused(log_in(user, code=code), 401, "login_failed")
+    expect_problem(log_in(user, code=code), 401, "login_failed")
 
 
 def test_a_recovery_code_works_once():
@@ -148,14 +148,14 @@ def test_a_recovery_code_works_once():
     TOTP.activate(user, generate_totp_secret())
     code = RecoveryCodes.activate(user).get_unused_codes()[0]
     assert log_in(user, code=code).status_code == 200
-    refused(log_in(user, code=code), 401, "login_failed")
+    expect_problem(log_in(user, code=code), 401, "login_failed")
 
 
 def test_an_account_with_only_a_security_key_accepts_no_code():
     user = make_user()
     Authenticator.objects.create(user=user, type="webauthn", data={})
-    refused(log_in(user), 401, "code_needed")
-    refused(log_in(user, code="000000"), 401, "login_failed")
+    expect_problem(log_in(user), 401, "code_needed")
+    expect_problem(log_in(user, code="000000"), 401, "login_failed")
 
 
 def test_attempts_of_codes_are_limited(settings):
@@ -164,9 +164,9 @@ def test_attempts_of_codes_are_limited(settings):
     secret = generate_totp_secret()
     TOTP.activate(user, secret)
     for _ in range(3):
-        refused(log_in(user, code="000000"), 401, "login_failed")
+        expect_problem(log_in(user, code="000000"), 401, "login_failed")
     response = log_in(user, code=totp_code(secret))
-    refused(response, 429, "login_throttled")
+    expect_problem(response, 429, "login_throttled")
     assert 280 < int(response["Retry-After"]) <= 300
 
 
@@ -179,15 +179,15 @@ def test_renewals_do_not_count_towards_the_login_limit(settings):
         assert response.status_code == 200
         refresh = response.json()["refresh"]
     limited = post(REFRESH, refresh=refresh)
-    refused(limited, 429, "throttled")
+    expect_problem(limited, 429, "throttled")
     assert 50 < int(limited["Retry-After"]) <= 60
     assert log_in(user).status_code == 200
-    refused(log_in(user), 429, "throttled")
+    expect_problem(log_in(user), 429, "throttled")
 
 
 def test_an_unverified_address_cannot_log_in_where_verification_is_mandatory(settings):
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
-    refused(log_in(make_user()), 401, "login_failed")
+    expect_problem(log_in(make_user()), 401, "login_failed")
 
 
 def test_a_session_that_waits_for_the_second_factor_gets_no_tokens():
@@ -198,15 +198,15 @@ def test_a_session_that_waits_for_the_second_factor_gets_no_tokens():
     assert response.url == reverse("mfa_authenticate")
     body = {"name": "ci", "scopes": ["read"], "days": 30}
     response = browser.post("/api/v1/access-tokens/", body, "application/json")
-    refused(response, 401, "not_authenticated")
+    expect_problem(response, 401, "not_authenticated")
 
 
 def test_a_deactivated_user_cannot_renew_a_pair():
     user = make_user()
     pair = issue_token_pair(user)
     type(user).objects.filter(pk=user.pk).update(is_active=False)
-    refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
-    refused(me(pair.access), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
+    expect_problem(me(pair.access), 401, "token_invalid")
 
 
 def test_a_changed_password_ends_earlier_pairs():
@@ -214,7 +214,7 @@ def test_a_changed_password_ends_earlier_pairs():
     pair = issue_token_pair(user)
     user.set_password("another long password")
     user.save()
-    refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
 
 
 def test_all_pairs_of_a_user_are_revoked_together():
@@ -223,8 +223,8 @@ def test_all_pairs_of_a_user_are_revoked_together():
     other = issue_token_pair(bob)
     assert revoke_refresh_tokens(alice) == 2
     for pair in pairs:
-        refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
-        refused(me(pair.access), 401, "token_invalid")
+        expect_problem(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
+        expect_problem(me(pair.access), 401, "token_invalid")
     assert post(REFRESH, refresh=other.refresh).status_code == 200
 
 
@@ -276,7 +276,7 @@ def test_an_invalid_access_token_is_rejected(changes, code):
     client = APIClient()
     client.force_login(make_user())
     body = {"name": "ci", "scopes": ["read"], "days": 30} | changes
-    refused(client.post("/api/v1/access-tokens/", body), 422, code)
+    expect_problem(client.post("/api/v1/access-tokens/", body), 422, code)
     assert not ScriptToken.objects.exists()
 
 
@@ -286,9 +286,9 @@ def test_an_access_token_creates_no_tokens_but_can_revoke_itself():
     script = APIClient()
     script.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     body = {"name": "more", "scopes": ["read"], "days": 365}
-    refused(script.post("/api/v1/access-tokens/", body), 403, "token_not_here")
+    expect_problem(script.post("/api/v1/access-tokens/", body), 403, "token_not_here")
     assert script.delete("/api/v1/access-tokens/current/").status_code == 204
-    refused(script.get("/api/v1/me/"), 401, "token_invalid")
+    expect_problem(script.get("/api/v1/me/"), 401, "token_invalid")
 
 
 def test_only_administrators_have_the_admin_scope(client):
@@ -306,7 +306,7 @@ def test_logout_everywhere_ends_pairs_but_no_access_tokens(client):
     secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
     client.force_login(user)
     assert client.post(reverse("accounts:session-end-all")).status_code == 302
-    refused(client.get("/api/v1/me/"), 401, "not_authenticated")
-    refused(me(pair.access), 401, "token_invalid")
-    refused(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
+    expect_problem(client.get("/api/v1/me/"), 401, "not_authenticated")
+    expect_problem(me(pair.access), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
     assert me(secret).status_code == 200

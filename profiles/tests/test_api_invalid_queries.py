@@ -5,7 +5,7 @@ import pytest
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -24,7 +24,7 @@ def upload(alice):
 )
 def test_an_unknown_profile_returns_404(alice, path):
     for number in (0, 987654321, HUGE, HUGE**3):
-        refused(caller(alice).get(f"{ROOT}{number}/{path}"), 404, "not_found")
+        expect_problem(caller(alice).get(f"{ROOT}{number}/{path}"), 404, "not_found")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_invalid_queries_of_a_profile_are_refused(alice, upload, path, status, c
 )
 def test_invalid_queries_of_a_comparison_are_refused(alice, upload, query, status, code):
     url = f"{ROOT}compare/?{query}".replace("{id}", str(upload.profile.pk))
-    refused(caller(alice).get(url), status, code)
+    expect_problem(caller(alice).get(url), status, code)
 
 
 def test_eight_profiles_can_be_compared(alice):

@@ -17,7 +17,7 @@ from profiles.tests.imports import file_request, make_import, make_upload
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_task, make_user
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.database]
 
@@ -76,7 +76,7 @@ def test_a_script_uploads_a_profile_and_reads_its_operators(alice):
 def test_submitting_a_missing_upload_returns_409(alice):
     client = caller(alice)
     created = client.post(f"{ROOT}opened/", {"files": [file_request(FIRST)]}, format="json")
-    refused(client.post(f"{created.headers['Location']}submit/"), 409, "upload_missing")
+    expect_problem(client.post(f"{created.headers['Location']}submit/"), 409, "upload_missing")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_submitting_a_missing_upload_returns_409(alice):
     ],
 )
 def test_the_api_applies_the_import_rules_of_the_page(alice, body, code):
-    refused(caller(alice).post(f"{ROOT}opened/", body, format="json"), 422, code)
+    expect_problem(caller(alice).post(f"{ROOT}opened/", body, format="json"), 422, code)
 
 
 def test_an_imported_profile_can_be_renamed_and_deleted(alice, upload):
@@ -178,7 +178,7 @@ def test_a_comparison_has_pages_of_rows_totals_and_a_waterfall(alice, upload):
 
 def test_the_profile_of_an_unfinished_task_returns_409(alice):
     task = make_task(owner=alice)
-    body = refused(caller(alice).get(f"{ROOT}of-task/{task.pk}/"), 409, "profile_not_yet")
+    body = expect_problem(caller(alice).get(f"{ROOT}of-task/{task.pk}/"), 409, "profile_not_yet")
     assert f"#{task.pk}" in body["detail"]
 
 
@@ -186,7 +186,7 @@ def test_an_outdated_profile_returns_409(alice, upload):
     upload.profile.derived_version = 0
     upload.profile.save()
     url = f"{ROOT}{upload.profile.pk}/operators/"
-    refused(caller(alice).get(url), 409, "profile_outdated")
+    expect_problem(caller(alice).get(url), 409, "profile_outdated")
 
 
 def test_every_endpoint_of_a_profile_returns_404_to_other_users(alice, upload):
@@ -237,7 +237,7 @@ def test_the_measurement_of_a_task_does_not_need_a_profile(alice):
     task = profile.attempt.task
     url = f"{ROOT}of-task/{task.pk}/"
     client = caller(alice)
-    refused(client.get(f"{url}measurement/"), 409, "profile_never")
+    expect_problem(client.get(f"{url}measurement/"), 409, "profile_never")
     AttemptMeasurement.objects.create(
         attempt=profile.attempt, iterations=20, median_ms=1.5, p90_ms=2.0, passes=[]
     )
@@ -245,11 +245,11 @@ def test_the_measurement_of_a_task_does_not_need_a_profile(alice):
     latency = client.get(f"{ROOT}{profile.pk}/statistics/").json()["latency"]
     profile.delete()
     assert client.get(f"{url}measurement/").json() == latency
-    refused(client.get(url), 409, "profile_never")
+    expect_problem(client.get(url), 409, "profile_never")
     waiting = make_task(owner=alice)
-    refused(client.get(f"{ROOT}of-task/{waiting.pk}/measurement/"), 409, "profile_not_yet")
+    expect_problem(client.get(f"{ROOT}of-task/{waiting.pk}/measurement/"), 409, "profile_not_yet")
     bob = caller(make_user("bob"))
-    refused(bob.get(f"{url}measurement/"), 404, "not_found")
+    expect_problem(bob.get(f"{url}measurement/"), 404, "not_found")
 
 
 def test_deletion_by_an_administrator_is_audited(alice, upload):

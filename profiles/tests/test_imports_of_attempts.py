@@ -12,7 +12,7 @@ from tasks.models import Artifact
 from tasks.tests.make import make_attempt, make_user, receive_report
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 from webprofile.storage import storage as object_store
-from webprofile.tests.documented_api import refused
+from webprofile.tests.documented_api import expect_problem
 
 pytestmark = pytest.mark.django_db
 
@@ -71,14 +71,14 @@ def test_an_empty_file_is_skipped_and_refused_alone(client, alice, script_files)
     assert client.post(import_url(attempt)).status_code == 302
     assert [file.name for file in ProfileUpload.objects.get().files.all()] == [TIMELINE]
     alone = make_failed_attempt({MEMORY: b" "}, alice)
-    refused(client.post(api_url(alone)), 422, "opened_empty")
+    expect_problem(client.post(api_url(alone)), 422, "opened_empty")
     assert ProfileUpload.objects.count() == 1
 
 
 def test_an_imported_attempt_counts_towards_the_user_limit(client, alice, script_files, settings):
     settings.OPENED_PROFILES_LIMIT = 0
     attempt = make_failed_attempt(script_files, alice)
-    refused(client.post(api_url(attempt)), 422, "opened_too_many")
+    expect_problem(client.post(api_url(attempt)), 422, "opened_too_many")
 
 
 def test_strangers_get_404_and_an_administrator_becomes_the_owner(client, storage, script_files):
@@ -98,11 +98,11 @@ def test_only_attempts_with_files_and_without_a_result_have_the_button(client, a
     ended = ended_attempt({TIMELINE: script_files[TIMELINE]}, alice, **task_fields)
     # it is being processed and may still become the result
     assert import_url(ended) not in client.get(f"/tasks/{ended.task_id}/").text
-    refused(client.post(api_url(ended)), 409, "attempt_recorded_nothing")
+    expect_problem(client.post(api_url(ended)), 409, "attempt_recorded_nothing")
     ended.task.refresh_from_db()
     build_attempt_profile(ended)
     assert import_url(ended) not in client.get(f"/tasks/{ended.task_id}/").text
-    refused(client.post(api_url(ended)), 409, "attempt_has_result")
+    expect_problem(client.post(api_url(ended)), 409, "attempt_has_result")
     empty = make_failed_attempt({"log.txt": b"x"}, alice)
     assert import_url(empty) not in client.get(f"/tasks/{empty.task_id}/").text
     assert client.post(import_url(empty, number=2)).status_code == 404
@@ -111,5 +111,5 @@ def test_only_attempts_with_files_and_without_a_result_have_the_button(client, a
 def test_a_lost_artifact_leaves_no_partial_import(client, alice, script_files):
     attempt = make_failed_attempt(script_files, alice)
     object_store.delete(Artifact.objects.get(name=MEMORY).object_key)
-    refused(client.post(api_url(attempt)), 404, "object_missing")
+    expect_problem(client.post(api_url(attempt)), 404, "object_missing")
     assert not ProfileUpload.objects.exclude(state="deleted").exists()

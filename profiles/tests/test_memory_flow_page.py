@@ -20,7 +20,7 @@ from profiles.tests.response_checks import response_faults
 from profiles.tests.traces import RESNET as TRACE
 from profiles.views.memory_flow import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -268,7 +268,9 @@ def test_the_api_has_all_figures_of_the_page(alice, resnet):
 def test_the_api_returns_409_for_a_profile_without_memory_flow(alice):
     profile = make_import(alice, good_profile("tiny")).profile
     for part in ("memory-flow/", "pictures/memory-flow/"):
-        refused(caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}"), 409, "memory_flow_none")
+        expect_problem(
+            caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}"), 409, "memory_flow_none"
+        )
 
 
 def test_a_second_memory_flow_is_left_out_and_named(client, alice):

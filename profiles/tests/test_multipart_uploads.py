@@ -19,7 +19,7 @@ from tasks.tests.make import make_user, make_worker
 from webprofile.storage import PartsRefusedError
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = pytest.mark.django_db
 
@@ -172,24 +172,24 @@ def test_invalid_part_numbers_and_checksums_are_refused(client):
         body = {"upload": upload_id, "parts": [{"number": number} for number in parts]}
         assert client.post(place, body).status_code == 422
     body = {"upload": upload_id, "parts": [{"number": 4}]}
-    refused(client.post(place, body), 422, "parts_bad")
+    expect_problem(client.post(place, body), 422, "parts_bad")
     body = {"upload": upload_id, "parts": [{"number": 1, "md5": "x" * 32}]}
-    refused(client.post(place, body), 422, "checksum_bad")
-    refused(join(client, task, target, ["0" * 31] * 3), 422, "checksum_bad")
+    expect_problem(client.post(place, body), 422, "checksum_bad")
+    expect_problem(join(client, task, target, ["0" * 31] * 3), 422, "checksum_bad")
 
 
 def test_a_small_file_requires_a_checksum(client):
     small = {"kind": "model", "name": "net.mge", "size_bytes": PART}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [small]}
-    refused(client.post(TASKS, body), 422, "checksum_bad")
+    expect_problem(client.post(TASKS, body), 422, "checksum_bad")
     small["md5"] = md5(b"") + "-3"
-    refused(client.post(TASKS, body), 422, "checksum_bad")
+    expect_problem(client.post(TASKS, body), 422, "checksum_bad")
 
 
 def test_an_interrupted_upload_resumes_with_missing_parts(client):
     task, target = create_task(client)
     send(client, task, target, [1])
-    refused(join(client, task, target), 409, "upload_missing")
+    expect_problem(join(client, task, target), 409, "upload_missing")
     renewed = renew_uploads(client, task)[0]
     assert renewed["parts"]["done"] == {"1": SUMS[0]}
     assert renewed["parts"]["upload"] == target["parts"]["upload"]
@@ -200,13 +200,13 @@ def test_an_interrupted_upload_resumes_with_missing_parts(client):
 def test_damaged_parts_restart_the_upload(client):
     task, target = create_task(client)
     send(client, task, target, [1, 2, 3], signed=False)
-    refused(join(client, task, target, [SUMS[0], SUMS[0], SUMS[2]]), 409, "upload_damaged")
-    refused(client.post(f"{task}submit/"), 409, "upload_missing")
+    expect_problem(join(client, task, target, [SUMS[0], SUMS[0], SUMS[2]]), 409, "upload_damaged")
+    expect_problem(client.post(f"{task}submit/"), 409, "upload_missing")
     renewed = renew_uploads(client, task)[0]
     assert renewed["parts"]["done"] == {}
     body = {"upload": target["parts"]["upload"], "parts": [{"number": 1}]}
     place = f"{task}files/{target['file']}/parts/"
-    refused(client.post(place, body), 409, "parts_restarted")
+    expect_problem(client.post(place, body), 409, "parts_restarted")
     send(client, task, renewed, [1, 2, 3])
     assert join(client, task, renewed).status_code == 200
 
@@ -219,7 +219,7 @@ def test_an_upload_restarts_after_storage_refuses_to_join_it(client, monkeypatch
     listing = {n: (len(piece), wrong_sums[n - 1]) for n, piece in enumerate(PIECES, 1)}
     with monkeypatch.context() as patch:
         patch.setattr(ObjectStorage, "stored_parts", staticmethod(lambda key, upload_id: listing))
-        refused(join(client, task, target, wrong_sums), 409, "upload_damaged")
+        expect_problem(join(client, task, target, wrong_sums), 409, "upload_damaged")
     upload_again(client, task)
 
 
@@ -232,7 +232,7 @@ def test_refused_parts_are_removed_from_storage(client, monkeypatch):
     task, target = create_task(client)
     send(client, task, target, [1, 2, 3])
     monkeypatch.setattr(ObjectStorage, "join_upload_parts", staticmethod(refuse))
-    refused(join(client, task, target), 409, "upload_damaged")
+    expect_problem(join(client, task, target), 409, "upload_damaged")
     assert list(object_store.unfinished()) == []
     assert not PartedUpload.objects.exists()
 
@@ -242,7 +242,7 @@ def test_an_upload_that_storage_lost_restarts(client):
     send(client, task, target, [1])
     row = PartedUpload.objects.get()
     object_store.abort_parts(row.object_key, row.upload_id)
-    refused(join(client, task, target), 409, "upload_missing")
+    expect_problem(join(client, task, target), 409, "upload_missing")
     upload_again(client, task)
 
 
@@ -335,7 +335,7 @@ def test_an_agent_without_multipart_support_is_refused(client):
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     old = make_worker(facts={"features": ["plans"]})
     body = {"worker": old.pk, "runtime_version": "1.13.0", "files": [model]}
-    refused(client.post(TASKS, body), 422, "agent_old_parts")
+    expect_problem(client.post(TASKS, body), 422, "agent_old_parts")
 
 
 def test_multipart_uploads_are_refused_without_usable_etags(client, settings):
@@ -343,9 +343,9 @@ def test_multipart_uploads_are_refused_without_usable_etags(client, settings):
     settings.S3_TAKES_PARTS = False
     model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
     body = {"worker": make_worker().pk, "runtime_version": "1.13.0", "files": [model]}
-    refused(client.post(TASKS, body), 422, "parts_not_here")
+    expect_problem(client.post(TASKS, body), 422, "parts_not_here")
     files = [{"name": "profile.json", "size_bytes": len(CONTENT)}]
-    refused(client.post("/api/v1/profiles/opened/", {"files": files}), 422, "parts_not_here")
+    expect_problem(client.post("/api/v1/profiles/opened/", {"files": files}), 422, "parts_not_here")
     assert b'data-parts-from="0"' in client.get("/profiles/").content
 
 

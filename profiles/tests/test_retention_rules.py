@@ -19,7 +19,7 @@ from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, arti
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.retention import rules_of
 from webprofile.storage import storage as object_store
-from webprofile.tests.documented_api import refused
+from webprofile.tests.documented_api import expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -351,7 +351,7 @@ def test_without_rules_the_page_has_no_keep_button(owner_client, ended_task, set
 def test_a_retry_after_removal_is_refused(owner_client, ended_task):
     sweep_all()
     url = f"/api/v1/tasks/{ended_task.pk}/retry/"
-    refused(owner_client.post(url, content_type="application/json"), 422, "file_gone")
+    expect_problem(owner_client.post(url, content_type="application/json"), 422, "file_gone")
 
 
 def test_a_comparison_with_a_removed_dump_returns_410(owner_client, ended_task):

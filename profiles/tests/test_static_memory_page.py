@@ -23,7 +23,7 @@ from profiles.tests.static_plans import (
     zip_json_files,
 )
 from testdata import good_profile
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -125,7 +125,7 @@ def test_the_api_has_all_figures(alice):
 def test_the_api_returns_409_for_a_profile_without_a_plan(alice, part):
     profile = make_import(alice, good_profile("tiny")).profile
     response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
-    refused(response, 409, "static_memory_none")
+    expect_problem(response, 409, "static_memory_none")
 
 
 def test_defects_of_a_plan_are_shown_above_its_figures(client, alice):

@@ -22,7 +22,7 @@ from profiles.tests.traces import (
     to_trace,
 )
 from testdata import good_profile
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -102,7 +102,7 @@ def test_the_api_has_all_figures_of_the_page(alice):
 
 def test_the_api_returns_409_for_a_profile_without_a_trace(alice):
     profile = make_import(alice, good_profile("tiny")).profile
-    refused(caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/"), 409, "trace_none")
+    expect_problem(caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/"), 409, "trace_none")
 
 
 def test_two_traces_are_compared_by_operator_names(client, alice):

@@ -30,7 +30,7 @@ from profiles.tests.trace_excerpts import spans_in_range, spans_of_events, spans
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeat_trace, span, to_trace
 from testdata import good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -123,7 +123,7 @@ class TestRefusal:
         ],
     )
     def test_an_invalid_query_is_refused(self, client, trace, query, status, code):
-        refused(get_excerpt(client, trace, query), status, code)
+        expect_problem(get_excerpt(client, trace, query), status, code)
 
     @pytest.mark.parametrize(
         ("language", "words"),
@@ -139,7 +139,9 @@ class TestRefusal:
 
     def test_a_profile_without_a_trace_returns_409(self, client, alice):
         opened = make_import(alice, good_profile("tiny")).profile
-        refused(caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/"), 409, "trace_none")
+        expect_problem(
+            caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/"), 409, "trace_none"
+        )
 
     def test_a_missing_file_is_reported(self, client, trace):
         (file,) = trace.upload.files.all()
@@ -162,7 +164,7 @@ class TestRefusal:
         # below the current size of the process; a small excerpt would fit into its free memory
         monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)
         profile = make_import(alice, repeat_trace(RESNET, 16)).profile
-        refused(get_excerpt(client, profile), 422, "cut_heavy")
+        expect_problem(get_excerpt(client, profile), 422, "cut_heavy")
 
 
 class TestRebuild:

@@ -18,7 +18,7 @@ from tasks.tests.make import (
     task_request,
     upload_files,
 )
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +99,7 @@ def test_bulk_submit_continues_after_a_concurrent_deletion(client, storage, monk
 
 @pytest.mark.parametrize("ids", [[], list(range(1, 102)), "all"])
 def test_bulk_submit_rejects_none_and_too_many_tasks(client, ids):
-    refused(client.post(f"{TASKS}submit/", {"tasks": ids}), 422, "invalid")
+    expect_problem(client.post(f"{TASKS}submit/", {"tasks": ids}), 422, "invalid")
 
 
 def test_submit_returns_the_attempt_that_a_concurrent_request_started(client, storage, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import MD5, TASKS, make_task, make_user, make_waiting_task, make_worker
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -25,7 +25,7 @@ def test_queue_of_a_waiting_task_has_position_and_cause(client, alice):
     assert queue["causes"][0]["text"]
     cancel_task(first)
     assert client.get(f"{TASKS}{first.pk}/queue/").json() == {"queue": None}
-    refused(caller(make_user("bob")).get(f"{TASKS}{second.pk}/queue/"), 404, "not_found")
+    expect_problem(caller(make_user("bob")).get(f"{TASKS}{second.pk}/queue/"), 404, "not_found")
 
 
 def test_judge_checks_a_request_without_creating_a_task(client):
@@ -56,21 +56,21 @@ def test_move_takes_a_waiting_task_to_another_device(client, alice):
         assert client.post(address, {"worker": value}).json()["worker"] == worker.pk
     hidden = make_worker(is_public=False)
     for worker in (hidden.pk, 9**9):
-        refused(client.post(address, {"worker": worker}), 422, "worker_unknown")
+        expect_problem(client.post(address, {"worker": worker}), 422, "worker_unknown")
     cancel_task(task)
-    refused(client.post(address, {"worker": here.pk}), 409, "not_waiting")
+    expect_problem(client.post(address, {"worker": here.pk}), 409, "not_waiting")
 
 
 def test_priority_changes_within_the_range_of_the_user(client, alice):
     task = make_task(owner=alice)
     address = f"{TASKS}{task.pk}/priority/"
     assert client.post(address, {"priority": 1}).json()["priority"] == 1
-    refused(client.post(address, {"priority": 99}), 422, "priority_bad")
-    refused(client.post(address, {"priority": 10**6}), 422, "invalid")
+    expect_problem(client.post(address, {"priority": 99}), 422, "priority_bad")
+    expect_problem(client.post(address, {"priority": 10**6}), 422, "invalid")
     root = caller(make_user("root", is_staff=True))
     assert root.post(address, {"priority": 99}).json()["priority"] == 99
     cancel_task(task)
-    refused(client.post(address, {"priority": 1}), 409, "not_waiting")
+    expect_problem(client.post(address, {"priority": 1}), 409, "not_waiting")
 
 
 def test_saved_views_have_unique_names_and_belong_to_one_user(client):
@@ -81,11 +81,11 @@ def test_saved_views_have_unique_names_and_belong_to_one_user(client):
     view = answer.json()
     assert (answer.status_code, view["replaced_query"]) == (200, "status=failed")
     assert [row["query"] for row in client.get(address).json()["results"]] == ["q=net"]
-    refused(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "view_name_bad")
+    expect_problem(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "view_name_bad")
     for query in ("status=odd", "odd=1", "%00", "since=2026-02-30"):
-        refused(client.post(address, {"name": "x", "query": query}), 422, "view_query_bad")
+        expect_problem(client.post(address, {"name": "x", "query": query}), 422, "view_query_bad")
     stranger = caller(make_user("bob"))
     assert stranger.get(address).json()["results"] == []
-    refused(stranger.delete(f"{address}{view['id']}/"), 404, "not_found")
+    expect_problem(stranger.delete(f"{address}{view['id']}/"), 404, "not_found")
     assert client.delete(f"{address}{view['id']}/").status_code == 204
     assert client.get(address).json()["results"] == []

@@ -14,7 +14,7 @@ from tasks.tests.scripts import (
     script_request,
     zip_of,
 )
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +72,7 @@ def test_model_task_has_no_script(client, alice):
 def test_invalid_script_request_returns_a_documented_error(client, changes, code, field):
     make_worker()
     answer = client.post(TASKS, script_request(**changes))
-    refused(answer, 422, code)
+    expect_problem(answer, 422, code)
     assert answer.json()["field"] == field
     assert not Task.objects.exists()
 
@@ -97,13 +97,15 @@ def test_invalid_script_request_returns_a_documented_error(client, changes, code
     ],
 )
 def test_malformed_script_object_is_rejected(client, script):
-    refused(client.post(TASKS, script_request(script=script)), 422, "invalid")
+    expect_problem(client.post(TASKS, script_request(script=script)), 422, "invalid")
 
 
 def test_device_without_permission_for_scripts_rejects_a_script(client):
-    refused(client.post(TASKS, script_request(worker=make_worker().pk)), 422, "scripts_not_allowed")
+    expect_problem(
+        client.post(TASKS, script_request(worker=make_worker().pk)), 422, "scripts_not_allowed"
+    )
     box = make_worker(allows_scripts=True)
-    refused(client.post(TASKS, script_request(worker=box.pk)), 422, "scripts_not_offered")
+    expect_problem(client.post(TASKS, script_request(worker=box.pk)), 422, "scripts_not_offered")
     device = client.get(f"/api/v1/workers/{box.name}/").json()
     assert (device["allows_scripts"], device["takes_scripts"]) == (True, False)
 
@@ -113,7 +115,7 @@ def test_submit_fails_a_task_whose_archive_lacks_the_entry(client, storage):
     task = client.post(TASKS, script_request(content, "a.zip", script={"entry": "main.py"})).json()
     for target in task["uploads"]:
         httpx2.put(target["url"], content=content, headers=target["headers"])
-    refused(client.post(f"{TASKS}{task['id']}/submit/"), 422, "script_entry_not_there")
+    expect_problem(client.post(f"{TASKS}{task['id']}/submit/"), 422, "script_entry_not_there")
     task_json = client.get(f"{TASKS}{task['id']}/").json()
     assert (task_json["status"], task_json["reason"]["code"]) == ("failed", "script_unreadable")
 
@@ -135,7 +137,7 @@ def test_list_filters_by_kind(client, alice):
     for kind, task in (("model", model), ("script", script)):
         (row,) = client.get(f"{TASKS}?kind={kind}").json()["results"]
         assert (row["id"], row["kind"]) == (task.pk, kind)
-    refused(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")
+    expect_problem(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")
 
 
 def test_script_stored_without_a_time_limit_is_read_as_unlimited(client, storage):

@@ -24,7 +24,7 @@ from tasks.tests.make import (
     upload_files,
 )
 from webprofile.storage import storage as object_store
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -44,7 +44,7 @@ def test_task_is_created_uploaded_and_submitted(client, storage):
     address = f"{TASKS}{task['id']}/"
     assert answer["Location"] == address
     assert (task["status"], task["title"], task["seed"]) == ("initiated", "night", 2**63 - 1)
-    problem = refused(client.post(f"{address}submit/"), 409, "upload_missing")
+    problem = expect_problem(client.post(f"{address}submit/"), 409, "upload_missing")
     assert all(name in problem["detail"] for name in FILES)
     upload_files(task)
     answer = client.post(f"{address}submit/")
@@ -60,7 +60,7 @@ def test_time_limit_is_at_most_that_of_the_site_and_kept_by_retry(client, storag
     body = task_request(plan={"preset": "quick"})
     most = client.post(TASKS, body).json()["timeout_s"]
     too_long = body | {"time_limit_s": most + 1}
-    problem = refused(client.post(TASKS, too_long), 422, "time_limit")
+    problem = expect_problem(client.post(TASKS, too_long), 422, "time_limit")
     assert (problem["field"], str(most) in problem["detail"]) == ("time_limit_s", True)
     judgement = client.post(f"{TASKS}judge/", too_long).json()
     assert judgement["refusal"]["code"] == "time_limit"
@@ -79,17 +79,17 @@ def test_damaged_upload_is_rejected_and_can_be_repeated(client, storage):
     model, data = task["uploads"]
     httpx2.put(model["url"], content=b"b model", headers=model["headers"])
     httpx2.put(data["url"], content=FILES["data.npy"], headers=data["headers"])
-    problem = refused(client.post(f"{address}submit/"), 409, "upload_damaged")
+    problem = expect_problem(client.post(f"{address}submit/"), 409, "upload_damaged")
     assert "net.mge" in problem["detail"]
     assert "data.npy" not in problem["detail"]
     upload_files(client.post(f"{address}uploads/").json())
     assert client.post(f"{address}submit/").status_code == 200
-    refused(client.post(f"{address}uploads/"), 409, "not_initiated")
+    expect_problem(client.post(f"{address}uploads/"), 409, "not_initiated")
 
 
 def test_invalid_request_returns_the_error_code_of_its_rule(client):
     def reject(code, **changes):
-        return refused(client.post(TASKS, task_request(**changes)), 422, code)
+        return expect_problem(client.post(TASKS, task_request(**changes)), 422, code)
 
     private, offline = make_worker(is_public=False), make_worker(online=False)
     problem = reject("worker_unknown", worker=private.pk)
@@ -119,7 +119,9 @@ def test_repeated_idempotency_key_returns_the_same_task(client):
     assert (first.status_code, again.status_code) == (201, 201)
     assert first.json()["id"] == again.json()["id"]
     assert len(again.json()["uploads"]) == 2
-    refused(client.post(TASKS, body | {"title": "other"}, **key), 422, "idempotency_key_reused")
+    expect_problem(
+        client.post(TASKS, body | {"title": "other"}, **key), 422, "idempotency_key_reused"
+    )
     assert Task.objects.count() == 1
     # keys of different users are independent
     assert caller(make_user("bob")).post(TASKS, body, **key).status_code == 201
@@ -129,7 +131,7 @@ def test_idempotency_key_of_an_abandoned_request_is_released(client, alice):
     body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "k"}
     client.post(TASKS, body, **key)
     IdempotencyKey.objects.update(task=None)
-    refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
+    expect_problem(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
     IdempotencyKey.objects.update(created_at="2026-01-01T00:00:00Z", request_sha256="")
     assert client.post(TASKS, body, **key).status_code == 201
 
@@ -144,7 +146,7 @@ def test_slow_request_whose_key_was_taken_over_creates_no_second_task(client, mo
         other_answers.append(client.post(TASKS, body, **key))
 
     monkeypatch.setattr("tasks.api.views.check_sources", check_while_another_request_takes_over)
-    refused(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
+    expect_problem(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
     (answer,) = other_answers
     assert client.post(TASKS, body, **key).json()["id"] == answer.json()["id"]
     assert Task.objects.count() == 1
@@ -153,14 +155,16 @@ def test_slow_request_whose_key_was_taken_over_creates_no_second_task(client, mo
 def test_idempotency_key_of_a_rejected_request_is_released(client):
     worker = make_worker(online=False)
     key = {"HTTP_IDEMPOTENCY_KEY": "k"}
-    refused(client.post(TASKS, task_request(worker=worker.pk), **key), 422, "worker_is_offline")
+    expect_problem(
+        client.post(TASKS, task_request(worker=worker.pk), **key), 422, "worker_is_offline"
+    )
     assert client.post(TASKS, task_request(), **key).status_code == 201
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "schlüssel"])
 def test_invalid_idempotency_key_is_rejected(client, key):
     answer = client.post(TASKS, task_request(), HTTP_IDEMPOTENCY_KEY=key)
-    refused(answer, 422, "idempotency_key_bad")
+    expect_problem(answer, 422, "idempotency_key_bad")
 
 
 def test_files_of_an_earlier_task_are_copied_without_an_upload(client, alice, storage):
@@ -174,7 +178,7 @@ def test_files_of_an_earlier_task_are_copied_without_an_upload(client, alice, st
     assert [file["input"] for file in copy["files"]] == ["", "other"]
     assert client.post(f"{TASKS}{copy['id']}/submit/").json()["status"] == "waiting"
     stranger = caller(make_user("bob"))
-    refused(stranger.post(TASKS, task_request(files=files)), 422, "file_unknown")
+    expect_problem(stranger.post(TASKS, task_request(files=files)), 422, "file_unknown")
 
 
 def test_cancel_accepts_one_several_or_all_own_tasks(client, alice):
@@ -189,7 +193,7 @@ def test_cancel_accepts_one_several_or_all_own_tasks(client, alice):
     everything = client.post(f"{TASKS}cancel/", {"all_mine": True}).json()
     assert everything == {"cancelled": [four.pk, three.pk], "ended": [], "unknown": []}
     for body in ({}, {"all_mine": True, "tasks": [1]}):
-        refused(client.post(f"{TASKS}cancel/", body), 422, "cancel_which")
+        expect_problem(client.post(f"{TASKS}cancel/", body), 422, "cancel_which")
     foreign.refresh_from_db()
     assert foreign.status == "waiting"
 
@@ -200,12 +204,12 @@ def test_delete_removes_the_task_and_its_files_in_storage(client, alice, storage
     keys = [task.files.first().object_key, f"attempts/{attempt.pk}/profile.json"]
     for key in keys:
         object_store.write(key, b"content")
-    refused(client.delete(f"{TASKS}{task.pk}/"), 409, "task_live")
+    expect_problem(client.delete(f"{TASKS}{task.pk}/"), 409, "task_live")
     Attempt.objects.update(ended_at="2026-01-01T00:00:00Z")
     Task.objects.filter(pk=task.pk).update(state="finished", outcome="cancelled")
     assert client.delete(f"{TASKS}{task.pk}/").status_code == 204
-    refused(client.get(f"{TASKS}{task.pk}/"), 404, "not_found")
-    refused(client.delete(f"{TASKS}{task.pk}/"), 404, "not_found")
+    expect_problem(client.get(f"{TASKS}{task.pk}/"), 404, "not_found")
+    expect_problem(client.delete(f"{TASKS}{task.pk}/"), 404, "not_found")
     sweep_removed_files()
     assert [object_store.head(key) for key in keys] == [None, None]
     # the last sweep deletes files that were uploaded later to a presigned URL, and then the rows
@@ -244,8 +248,8 @@ def test_events_are_paged_by_sequence_number(client, alice):
     assert [event["state"] for event in rest["results"]] == ["finished"]
     assert (rest["results"][0]["outcome"], rest["is_complete"]) == ("cancelled", True)
     assert client.get(f"{address}?after=99").json()["results"] == []
-    refused(client.get(f"{address}?after=-1"), 400, "query_invalid")
-    refused(client.get(f"{address}?limit=100000"), 400, "query_invalid")
+    expect_problem(client.get(f"{address}?after=-1"), 400, "query_invalid")
+    expect_problem(client.get(f"{address}?limit=100000"), 400, "query_invalid")
 
 
 def test_log_is_read_from_a_byte_offset(client, alice):
@@ -265,8 +269,10 @@ def test_log_is_read_from_a_byte_offset(client, alice):
     assert client.get(f"{address}?offset=9").content.decode() == "量\ndone\n"
     assert client.get(f"{address}?offset=20").content == b""
     assert client.get(f"{address}?attempt=1", HTTP_ACCEPT="text/plain").status_code == 200
-    refused(client.get(f"{address}?attempt=2"), 404, "not_found")
-    refused(client.get(f"{address}?offset=x", HTTP_ACCEPT="text/plain"), 400, "query_invalid")
+    expect_problem(client.get(f"{address}?attempt=2"), 404, "not_found")
+    expect_problem(
+        client.get(f"{address}?offset=x", HTTP_ACCEPT="text/plain"), 400, "query_invalid"
+    )
 
 
 def test_artifacts_are_listed_and_downloaded_from_storage(client, alice, storage):
@@ -282,7 +288,7 @@ def test_artifacts_are_listed_and_downloaded_from_storage(client, alice, storage
     link = client.get(row["url"])
     assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"log")
     for name in ("profile.json", "nothing", "..%2F..%2Fsecret"):
-        refused(client.get(f"{TASKS}{task.pk}/artifacts/{name}/"), 404, "not_found")
+        expect_problem(client.get(f"{TASKS}{task.pk}/artifacts/{name}/"), 404, "not_found")
 
 
 def test_list_combines_filters(client, alice):
@@ -310,7 +316,7 @@ def test_list_combines_filters(client, alice):
     assert ids("created_before=2999-01-01") == [second.pk, first.pk]
     assert ids(f"owner={alice.email.upper()}") == [second.pk, first.pk]
     for date in ("0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00", "x", ""):
-        refused(client.get(f"{TASKS}?created_after={date}"), 400, "query_invalid")
+        expect_problem(client.get(f"{TASKS}?created_after={date}"), 400, "query_invalid")
 
 
 def test_number_of_queries_of_the_list_does_not_depend_on_tasks(

@@ -40,7 +40,7 @@ def bearer(secret: str) -> APIClient:
     return client
 
 
-def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
+def expect_problem(answer: Any, status: int, code: str) -> dict[str, Any]:
     """Assert that a response is this error; return its body."""
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
     return dict(answer.json())

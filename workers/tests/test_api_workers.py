@@ -9,7 +9,7 @@ from django.utils import timezone
 from agent.protocol.options import OPTIONS, describe
 from tasks.models import Attempt
 from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
-from webprofile.tests.documented_api import caller, refused
+from webprofile.tests.documented_api import caller, expect_problem
 from workers.models import Grant, Pool, Runtime
 from workers.services import retire_worker
 
@@ -111,7 +111,7 @@ def test_the_list_is_filtered(alice, query, expected):
     ],
 )
 def test_invalid_query_parameters_are_rejected(alice, query, code):
-    refused(caller(alice).get(f"{WORKERS}?{query}"), 400, code)
+    expect_problem(caller(alice).get(f"{WORKERS}?{query}"), 400, code)
 
 
 def test_options_show_which_cannot_be_used_with_a_runtime(alice):
@@ -136,7 +136,7 @@ def test_options_show_which_cannot_be_used_with_a_runtime(alice):
     assert old["fast_run"]["unavailable"] == "flag"
     assert old["fast_run"]["unavailable_text"]
     assert client.get("/api/v1/options/").json()[0]["name"] == wheel[0]["name"]
-    refused(client.get(f"{WORKERS}box/runtimes/9.9/options/"), 404, "not_found")
+    expect_problem(client.get(f"{WORKERS}box/runtimes/9.9/options/"), 404, "not_found")
 
 
 def test_the_usual_duration_is_null_until_a_task_has_ended(alice):
@@ -163,9 +163,11 @@ def test_the_queue_shows_the_position_of_a_new_task_and_the_reason(alice):
     assert other.name in json.dumps(queue)
     first = client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=100").json()
     assert first["position"] == 1
-    refused(client.get(f"{WORKERS}box/queue/?version=9"), 422, "runtime_missing")
-    refused(client.get(f"{WORKERS}box/queue/"), 400, "query_invalid")
-    refused(client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=x"), 400, "query_invalid")
+    expect_problem(client.get(f"{WORKERS}box/queue/?version=9"), 422, "runtime_missing")
+    expect_problem(client.get(f"{WORKERS}box/queue/"), 400, "query_invalid")
+    expect_problem(
+        client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=x"), 400, "query_invalid"
+    )
 
 
 def test_the_queue_does_not_reveal_hidden_devices(alice):
@@ -188,7 +190,7 @@ def test_a_private_device_is_not_found_without_a_grant(alice):
     client = caller(alice)
     for own in ("hiddenbox", retired.name):
         for part in ("", "runtimes/1.13.0/options/", "queue/?version=1.13.0"):
-            refused(client.get(f"{WORKERS}{own}/{part}"), 404, "not_found")
+            expect_problem(client.get(f"{WORKERS}{own}/{part}"), 404, "not_found")
     for address in (
         WORKERS, f"{WORKERS}?pool=secret", f"{WORKERS}?name=hidden", f"{WORKERS}box/",
         f"{WORKERS}box/queue/?version=1.13.0", POOLS,
@@ -216,7 +218,7 @@ def test_the_api_of_devices_is_read_only(alice, root):
     make_worker("box")
     for client in (caller(alice), caller(root)):
         for method in ("post", "put", "patch", "delete"):
-            refused(getattr(client, method)(f"{WORKERS}box/"), 405, "method_not_allowed")
+            expect_problem(getattr(client, method)(f"{WORKERS}box/"), 405, "method_not_allowed")
 
 
 def make_busy_devices(user, number):

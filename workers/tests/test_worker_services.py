@@ -21,7 +21,7 @@ from workers.tokens import check_token, issue_code, redeem_code, worker_group
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 
-def refused(code: str):
+def expect_error(code: str):
     return pytest.raises(DomainError, match=rf"^{code}\b")
 
 
@@ -56,7 +56,7 @@ def test_a_drained_device_finishes_its_attempts_and_gets_no_new_tasks(root):
     services.drain_worker(worker, by=root)
     running.refresh_from_db()
     assert running.ended_at is None
-    with refused("worker_disabled"):
+    with expect_error("worker_disabled"):
         make_waiting_task(worker=worker)
 
 
@@ -74,9 +74,9 @@ def test_revocation_ends_tokens_and_unused_codes(root):
     _, token = redeem_code(issue_code(worker))
     code = services.enrol_worker(worker, by=root)
     assert services.revoke_worker(worker, by=root) == 1
-    with refused("token_revoked"):
+    with expect_error("token_revoked"):
         check_token(token)
-    with refused("code_used"):
+    with expect_error("code_used"):
         redeem_code(code)
     assert actions() == ["worker.revoke", "worker.enrol"]
     assert code not in str(list(AuditEntry.objects.values()))
@@ -148,7 +148,7 @@ def test_attempts_on_a_retired_device_are_lost_with_their_lease_and_not_retried_
 def test_a_retired_device_cannot_be_changed(root, act):
     worker = make_worker()
     services.retire_worker(Worker.objects.get(pk=worker.pk), by=root)
-    with refused("worker_retired"):
+    with expect_error("worker_retired"):
         act(worker, by=root)  # read before it was retired
 
 
@@ -156,19 +156,19 @@ def test_a_code_issued_before_retirement_is_invalid(root):
     worker = make_worker()
     code = services.enrol_worker(worker, by=root)
     services.retire_worker(worker, by=root)
-    with refused("code_used"):
+    with expect_error("code_used"):
         redeem_code(code)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61, "a\nb"])
 def test_an_invalid_name_is_rejected(name):
-    with refused("worker_name_bad"):
+    with expect_error("worker_name_bad"):
         services.register_worker(name=name, by=None)
 
 
 def test_a_name_in_use_is_rejected():
     make_worker("box")
-    with refused("worker_name_taken"):
+    with expect_error("worker_name_taken"):
         services.register_worker(name="box", by=None)
 
 
@@ -214,7 +214,7 @@ def test_unknown_users_are_named_in_the_error_and_nothing_is_granted(root):
 
 def test_deactivated_users_get_no_grants_but_can_lose_them(root):
     bob, worker = make_user("bob", is_active=False), make_worker(is_public=False)
-    with refused("users_inactive"):
+    with expect_error("users_inactive"):
         add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     Grant.objects.create(user=bob, worker=worker)
     assert remove_grants(users=[bob.pk], workers=[worker.pk], by=root) == 1
@@ -222,10 +222,10 @@ def test_deactivated_users_get_no_grants_but_can_lose_them(root):
 
 def test_unknown_and_retired_devices_are_named_in_the_error(root):
     bob, worker = make_user("bob"), make_worker("box", is_public=False)
-    with refused("workers_unknown"):
+    with expect_error("workers_unknown"):
         add_grants(users=[bob.pk], workers=["no-such", worker.pk], by=root)
     services.retire_worker(worker, by=root)
-    with refused("workers_retired"):
+    with expect_error("workers_retired"):
         add_grants(users=[bob.pk], workers=[worker.pk], by=root)
 
 
@@ -241,9 +241,9 @@ def test_the_second_of_two_concurrent_users_of_a_name_gets_an_error(root, monkey
     """Simulate two transactions that both check the name before either of them writes."""
     box, other = make_worker("box"), make_worker("other")
     monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda rows: False)
-    with refused("worker_name_taken"):
+    with expect_error("worker_name_taken"):
         services.register_worker(name=box.name, by=root)
-    with refused("worker_name_taken"):
+    with expect_error("worker_name_taken"):
         services.update_worker(other, by=root, changes={"name": box.name})
     assert (Worker.objects.count(), actions()) == (2, [])
 
@@ -267,7 +267,7 @@ def test_an_invalid_change_has_no_effect(root, changes, code):
     make_worker("taken")
     worker = make_worker("box", labels={"chip": "old"})
     before = Worker.objects.values().get(pk=worker.pk)
-    with refused(code):
+    with expect_error(code):
         services.update_worker(worker, by=root, changes=changes)
     assert (Worker.objects.values().get(pk=worker.pk), actions()) == (before, [])
 
