@@ -187,7 +187,8 @@ def forbid_worker_scripts(worker: Worker, *, by: User | None) -> bool:
 def revoke_worker(worker: Worker, *, by: User | None) -> bool:
     """Revoke all tokens and unused enrolment codes of a worker, so that it must be enrolled again.
 
-    Returns whether a token or a code was valid until then.
+    Running attempts are lost when their leases expire. Returns whether a token or a code was valid
+    until then.
     """
     codes = tokens.revoke_codes(worker)
     revoked = tokens.revoke_tokens(worker)

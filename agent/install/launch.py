@@ -97,9 +97,26 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _restore_previous() -> int:
-    """Restore the previous agent, and record the one that did not work; return the exit code."""
-    TRIAL.unlink(missing_ok=True)
+    """Restore the previous agent, and record the one that did not work; return the exit code.
+
+    After each step the agent that the launcher would start next is the previous one. The record
+    comes last, because the disk may be full.
+    """
     digest = hashlib.sha256(AGENT.read_bytes()).hexdigest()
+    is_restored = BEFORE.exists()
+    if is_restored:
+        BEFORE.replace(AGENT)
+    TRIAL.unlink(missing_ok=True)
+    sys.stderr.write("launch: the new agent was not welcomed: back to the one before\n")
+    try:
+        _record_refused(digest)
+    except OSError as exc:
+        sys.stderr.write(f"launch: {REFUSED} cannot be written: {exc.strerror}\n")
+    return REPLACED if is_restored else 1
+
+
+def _record_refused(digest: str) -> None:
+    """Record that an agent did not work, so that it is not installed again before a pause."""
     times = 1
     try:
         previous = json.loads(REFUSED.read_bytes())
@@ -109,11 +126,6 @@ def _restore_previous() -> int:
     pause_s = min(_PAUSE_S * 2 ** (times - 1), _LONGEST_PAUSE_S)
     record = {"sha256": digest, "times": times, "until": time.time() + pause_s}
     REFUSED.write_text(json.dumps(record), encoding="utf-8")
-    sys.stderr.write("launch: the new agent was not welcomed: back to the one before\n")
-    if not BEFORE.exists():
-        return 1
-    BEFORE.replace(AGENT)
-    return REPLACED
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class TypeTimes:
     codes: (t,) int32, index into the column's values
     times_s: (t,) float64, sum of self times, s
     operators: (t,) int64, number of timed operators of each type
-    left_out: operators whose time is negative, inf or nan
+    left_out: operators whose time is negative, nan, or beyond `LONGEST_S`
     """
 
     codes: Index

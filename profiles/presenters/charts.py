@@ -394,8 +394,9 @@ def _odd_notes(left_out: int) -> list[str]:
         return []
     return [
         ngettext(
-            "%(number)d operator with a negative or infinite time is left out.",
-            "%(number)d operators with negative or infinite times are left out.",
+            "%(number)d operator is left out: its time is negative, too large or not a number.",
+            "%(number)d operators are left out: their times are negative, too large or not "
+            "numbers.",
             left_out,
         )
         % {"number": left_out}

@@ -98,7 +98,8 @@ class QueueFacts:
     """The queue status of a waiting task, or of a task that could be submitted.
 
     before: number of tasks that the worker is expected to start earlier
-    wait: None if the task cannot start now, or if the worker has no history
+    wait: None if the task cannot start now, or if the worker has fewer than
+        `ENOUGH_RUNS` ended attempts
     """
 
     worker: Worker

@@ -1,4 +1,7 @@
-"""Batches of tasks: validate every cell of a matrix before the first task is created."""
+"""Batches of `manage.py submit`: validate every cell before the first task is created.
+
+The client does this over the API (`tasks/judge/`).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -10,7 +10,7 @@ from webprofile.api.description import DESCRIPTION, TAGS
 env = environ.Env()
 
 #: rate limits of a user with tokens, of a user with a browser session, and of an IP address without
-#: login; empty for no limit
+#: login, of one that sends a password, and of one that refreshes tokens; empty for no limit
 API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
     "session": env.str("API_RATE_SESSION", default="1200/min"),

@@ -115,6 +115,17 @@ def test_a_broken_new_agent_is_replaced_by_the_previous_one(home: Home, broken: 
     assert 3500 < refused["until"] - time.time() < 3700
 
 
+def test_the_previous_agent_is_restored_although_nothing_can_be_recorded(home: Home):
+    home.put("agent.before.pyz", WORKING_AGENT % "old")
+    home.put("agent.pyz", "raise SystemExit(1)")
+    home.put("trial", "")
+    (home.path / "refused.json").mkdir()
+    process = home.start()
+    home.wait_for(1)
+    assert home.seen() == ["old"]
+    assert stop(process) == 0
+
+
 def test_each_failure_of_a_version_prolongs_its_pause(home: Home):
     home.put("agent.before.pyz", "")
     for times in (1, 2, 3):
