@@ -23,6 +23,7 @@ from tasks.tests.make import (
     task_request,
     upload_files,
 )
+from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller, expect_problem
 
@@ -159,6 +160,19 @@ def test_idempotency_key_of_a_rejected_request_is_released(client):
         client.post(TASKS, task_request(worker=worker.pk), **key), 422, "worker_is_offline"
     )
     assert client.post(TASKS, task_request(), **key).status_code == 201
+
+
+def test_failed_request_does_not_free_a_key_that_was_taken_over(client, monkeypatch):
+    body, key = task_request(), {"HTTP_IDEMPOTENCY_KEY": "k"}
+
+    def fail_after_another_request_took_over(files):
+        IdempotencyKey.objects.update(created_at=timezone.now())
+        raise DomainError("storage_unreachable", status=503)
+
+    monkeypatch.setattr("tasks.api.views.check_sources", fail_after_another_request_took_over)
+    expect_problem(client.post(TASKS, body, **key), 503, "storage_unreachable")
+    monkeypatch.undo()
+    expect_problem(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "schlüssel"])

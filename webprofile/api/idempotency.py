@@ -68,7 +68,8 @@ class KeyClaim:
     def forget(self) -> None:
         """Free the key, unless another request has taken it over."""
         if self._row is not None:
-            IdempotencyKey.objects.filter(pk=self._row.pk, task=self._bound_task).delete()
+            own = IdempotencyKey.objects.filter(pk=self._row.pk, created_at=self._row.created_at)
+            own.filter(task=self._bound_task).delete()
 
 
 @contextmanager
