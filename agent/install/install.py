@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -323,8 +324,10 @@ def start(options: argparse.Namespace, python: str) -> None:
 
 def unit_word(text: str) -> str:
     """Quote a word of a command line in a unit file (systemd.syntax(7), systemd.unit(5))."""
+    if re.fullmatch(r"[A-Za-z0-9_./+:@=-]+", text):
+        return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{escaped}"' if escaped != text or " " in text else text
+    return f'"{escaped}"'
 
 
 def has_systemd() -> bool:
@@ -385,7 +388,10 @@ def uninstall(home: str) -> None:
     if not os.path.exists(os.path.join(home, "launch.py")):
         raise InstallError("there is no agent in {}".format(home))
     stop_process(home)
-    if os.path.join(home, "launch.py") in read_text(unit_path()):
+    launcher = os.path.join(home, "launch.py")
+    unit = read_text(unit_path())
+    # earlier versions did not quote it
+    if unit_word(launcher) in unit or launcher in unit:
         if has_systemd():
             systemctl("disable", "--now", SERVICE)
         os.unlink(unit_path())
