@@ -71,13 +71,16 @@ def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form whose CSRF token is not that of the session (setting CSRF_FAILURE_VIEW)."""
-    context = {
-        "title": _("This page is out of date"),
-        "message": _(
-            "You have logged in again since it was opened, or the browser keeps no cookies of this "
-            "site. Go back, reload the page and try again."
-        ),
-    }
+    message = _(
+        "You have logged in again since it was opened, or the browser keeps no cookies of this "
+        "site. Go back, reload the page and try again."
+    )
+    if reason.startswith(("Origin checking", "Referer checking")):
+        message = _(
+            "The form was sent from another address than this site's. If you opened this site, its "
+            "proxy passes on another host or scheme: tell an administrator."
+        )
+    context = {"title": _("This form was not accepted"), "message": message}
     return render(request, "error.html", context, status=403)
 
 

@@ -175,6 +175,7 @@ def test_a_weak_password_is_rejected_and_ends_no_session(client, password):
 def test_a_deactivated_user_is_logged_out_and_keeps_the_password_after_reactivation(client):
     root, bob = make_administrator(), make_user("bob")
     log_in(client, bob.email)
+    assert client.get("/tasks/").status_code == 200
     token = make_token(bob, "read")
     assert services.deactivate_user(bob, by=root)
     assert client.get("/tasks/").status_code == 302

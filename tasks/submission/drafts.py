@@ -165,8 +165,8 @@ def commands_of(
 ) -> list[Command]:
     """Return one command for each kind of pass, in the order in which they run.
 
-    The actual commands may differ: the agent may repeat a clean pass with more iterations, and it
-    chooses the names of files for literal and random inputs.
+    The actual commands may differ: the agent may repeat a clean pass with more iterations, and the
+    names of input files shift after a JSON file with several inputs.
 
     options: validated options
     """

@@ -148,3 +148,9 @@ def test_cancel_lists_skipped_tasks_by_reason(client, alice):
 def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):
     task = make_waiting_task(alice)
     assert 'name="next" value="/tasks/"' in act(client, "delete", task).text
+
+
+def test_cancelling_all_waiting_tasks_without_one_says_that_none_waits(client, alice):
+    client.force_login(alice)
+    response = client.post("/tasks/act/", {"act": "cancel-waiting", "sure": "yes"}, follow=True)
+    assert "None of your tasks waits." in response.text

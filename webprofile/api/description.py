@@ -11,8 +11,8 @@ that change data then need the header `X-CSRFToken`. For an object that the user
 response is 404.
 
 **Errors** are problem details (RFC 9457, `application/problem+json`). `code` is stable; texts are
-in the language that the user of the session chose, otherwise in that of `Accept-Language` (English
-or Chinese). `/api/v1/problems/` lists all codes.
+in the language that the user of the session chose, otherwise in that of the language cookie or of
+`Accept-Language` (English or Chinese). `/api/v1/problems/` lists all codes.
 
 **Lists** are paginated, the newest row first: `next` and `previous` are URLs, or null at the ends.
 Unknown filters and invalid values are refused.

@@ -186,6 +186,7 @@ def test_processes_of_the_last_release_can_insert_rows_after_the_migration(
         if table not in migrated:
             continue
         assert former.keys() <= migrated[table].keys()
+        assert [name for name in former if former[name] and not migrated[table][name]] == []
         added = migrated[table].keys() - former.keys()
         assert [name for name in added if not migrated[table][name]] == []
 

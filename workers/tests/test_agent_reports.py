@@ -181,9 +181,11 @@ async def locked_attempts(*ids: uuid.UUID, lose: bool = False):
 
     thread = asyncio.create_task(asyncio.to_thread(lock))
     await locked.wait()
-    yield
-    released.set()
-    await thread
+    try:
+        yield
+    finally:
+        released.set()
+        await thread
 
 
 @pytest.mark.production
