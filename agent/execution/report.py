@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
+from agent.device.cores import available_cores
 from agent.device.quiet import QuietPeriod
 from agent.execution.measure import PassResults
 from agent.execution.runner import Limits
@@ -107,7 +107,7 @@ class Report:
             script=order.script,
             commands=self.passes.commands(),
             runtime=_describe_runtime(self.runtime),
-            host=_describe_host(self.facts),
+            host=_describe_host(self.facts, self.limits.cores),
             environment={
                 name: value
                 for name, value in self.environment.items()
@@ -153,14 +153,16 @@ def _describe_runtime(runtime: LocalRuntime) -> dict[str, Any]:
     return described
 
 
-def _describe_host(facts: Facts) -> dict[str, Any]:
-    """Describe the device, without its host name and IP address."""
+def _describe_host(facts: Facts, cores: Sequence[int]) -> dict[str, Any]:
+    """Describe the device, without its host name and IP address.
+
+    cores: the cores that runs are bound to; empty for all that this process may use
+    """
     described: dict[str, Any] = facts.model_dump(mode="json", exclude={"hostname", "ip"})
     described["kernel"] = platform.release()
     described["cpu_flags"] = _cpu_flags()
-    described["allowed_cores"] = (
-        sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    )
+    # if runs are bound to cores, so is this process: to the others
+    described["allowed_cores"] = sorted(cores or available_cores())
     return described
 
 

@@ -16,7 +16,9 @@ from agent.device.cores import (
     oversubscription,
 )
 from agent.execution import runner
+from agent.execution.report import _describe_host
 from agent.execution.runner import Limits, start_run
+from agent.protocol import Facts
 
 SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
 
@@ -88,6 +90,7 @@ def test_a_pinned_agent_does_not_pin_its_runs():
 import asyncio, os, pathlib, tempfile, threading, uuid
 from agent.device.cores import pin_self
 from agent.execution.runner import Limits, start_run
+from agent.protocol import Facts
 started = threading.Event()
 thread = threading.Thread(target=started.wait)
 thread.start()
@@ -103,3 +106,9 @@ asyncio.run(run())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"[{last}] [{last}]\n[{first}]\n"
+
+
+def test_manifest_names_the_cores_of_runs_and_not_those_of_the_agent():
+    facts = Facts(hostname="h", platform="p", machine="m", cores=4, memory_bytes=1)
+    assert _describe_host(facts, (0, 1, 2))["allowed_cores"] == [0, 1, 2]
+    assert _describe_host(facts, ())["allowed_cores"] == sorted(os.sched_getaffinity(0))
