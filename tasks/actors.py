@@ -8,7 +8,7 @@ import dramatiq
 
 from tasks.scheduling.assignment import assign_waiting
 
-#: messages that arrive within this time after a round are joined into the next round
+#: messages that arrive within this time after a round began are joined into the next round
 JOIN_S = 0.02
 #: this long after a round was due, the thread that waited for it is considered dead
 GIVEN_UP_S = 1.0

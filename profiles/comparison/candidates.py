@@ -83,7 +83,8 @@ def candidates(
     find: words that must all occur in the model's name, the device, the version or the name of an
         imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
     """
-    ready = _ready(user).exclude(pk__in=[profile.pk for profile in chosen])
+    with_operators = _ready(user).filter(operators__gt=0)
+    ready = with_operators.exclude(pk__in=[profile.pk for profile in chosen])
     for word in find.split()[:_MOST_WORDS]:
         ready = ready.filter(_matches(word))
     ready = ready.annotate(kin=_kin(chosen)).order_by("kin", "-pk")

@@ -13,7 +13,7 @@ from profiles.comparison.rows import ComparisonRow, rows_of
 from profiles.formats.columns import Side
 
 Bases = Mapping[Side, Sequence[Basis]]
-#: most profiles in one comparison
+#: fewest and most profiles in one comparison
 FEWEST, MOST = 2, 8
 
 

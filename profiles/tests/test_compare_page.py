@@ -255,6 +255,12 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
     ]
 
 
+def test_the_chooser_offers_no_results_without_operators(client, results):
+    type(results[1]).objects.filter(pk=results[1].pk).update(operators=0)
+    candidates = client.get(address(results[0])).context["page"].object_list
+    assert [candidate.profile.pk for candidate in candidates] == [results[2].pk]
+
+
 def test_runs_of_one_model_show_their_titles_and_options(client, results):
     for profile, title, options in (
         (results[0], "before", {}),

@@ -168,7 +168,7 @@ PROFILE_SIZE_LIMIT_BYTES = env.int("PROFILE_SIZE_LIMIT_BYTES", default=512 * 102
 TRACE_SIZE_LIMIT_BYTES = env.int("TRACE_SIZE_LIMIT_BYTES", default=2 * 1024**3)
 #: largest trace that the timeline shows as a whole; of larger ones it shows excerpts
 TRACE_CUT_LIMIT_BYTES = env.int("TRACE_CUT_LIMIT_BYTES", default=64 * 1024**2)
-#: limit of the size of all passes of a profile; passes beyond it are not merged
+#: limit of the size of all files of one run together; files beyond it are left out
 PROFILE_PASSES_LIMIT_BYTES = env.int("PROFILE_PASSES_LIMIT_BYTES", default=2 * 1024**3)
 #: memory limit of the process that parses profiles; 100,000 operators (220 MB) need 0.7 GiB, 8 s
 PROFILE_PARSE_MEMORY_BYTES = env.int("PROFILE_PARSE_MEMORY_BYTES", default=2 * 1024**3)

@@ -30,12 +30,14 @@ Need = Literal["iteration", "roofs", "options", "overhead"]
 class Rule:
     """One rule and its requirements.
 
+    needs: a fact without which the rule is not evaluated
     timed: the rule depends on times, so it is not evaluated for a first execution or a disturbed
         run. Other rules look at the graph or at the measurement itself; they use times only to
         estimate savings.
     traced: the rule also holds for a trace. A trace lists what Python ran, operator by operator. It
         has no graph, no iterations and no options of load_and_run, and its clock does not start
         with the first graph, unlike that of a profile of a compiled graph.
+    graph: the rule also holds for a profile of a compiled graph; false for a rule for traces only
     """
 
     name: str
