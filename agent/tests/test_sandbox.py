@@ -2,12 +2,14 @@
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent.protocol import AttemptStarted, Cancel, EndReason
@@ -34,6 +36,18 @@ def sandboxed_device(device, monkeypatch):
         yield device
 
 
+def program_runs_in_sandbox(log: str) -> bool:
+    """Return whether bubblewrap of a pre-started process has started the program.
+
+    Until then it needs the folder that an attempt would move.
+    """
+    started = re.search(r"process_warmed pid=(\d+)", log)
+    if started is None:
+        return False
+    processes = psutil.Process(int(started[1])).children(recursive=True)
+    return any(process.name() != "bwrap" for process in processes)
+
+
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 async def test_a_sandboxed_run_can_access_only_its_folder(
     sandboxed_device, warm_device, server, is_warm, caplog
@@ -57,7 +71,7 @@ async def test_a_sandboxed_run_can_access_only_its_folder(
     sandboxed_device.start()
     await server.wait(lambda: server.connection is not None)
     if is_warm:
-        await wait_until(lambda: "process_warmed" in caplog.text)
+        await wait_until(lambda: program_runs_in_sandbox(caplog.text))
     (sandboxed_device.spool / "attempts" / "another").mkdir()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)

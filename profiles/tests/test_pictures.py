@@ -108,7 +108,7 @@ def test_invalid_times_are_counted_in_a_note(make_getter):
     times = {"start": 0.002, "kern": 0.002, "end": 0.001}
     get = make_getter(to_json(make_profile({"1": 0.5, "2": {node: times}})))
     assert "1 interval is left out: ends before it starts." in get("timeline").json()["notes"]
-    assert any("1 operator with a negative" in note for note in get("types").json()["notes"])
+    assert any("its time is negative" in note for note in get("types").json()["notes"])
     assert get("operators").json()["us"] == [500000.0, -1000.0]
 
 
