@@ -46,8 +46,7 @@ def choose_cores(
     """Divide the cores between runs and the agent. Raises CoresUnavailable.
 
     With "auto" the agent gets the last core if there are at least `_LEAST_TO_SHARE`; otherwise
-    neither is bound. If the configuration assigns all cores to runs, the
-    agent is not bound.
+    neither is bound. If the configuration assigns all cores to runs, the agent is not bound.
     """
     offered = sorted(available_cores() if available is None else available)
     if config == "auto":

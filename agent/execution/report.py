@@ -161,7 +161,7 @@ def _describe_host(facts: Facts, cores: Sequence[int]) -> dict[str, Any]:
     described: dict[str, Any] = facts.model_dump(mode="json", exclude={"hostname", "ip"})
     described["kernel"] = platform.release()
     described["cpu_flags"] = _cpu_flags()
-    # if runs are bound to cores, so is this process: to the others
+    # this process may itself be bound, to the cores that runs do not use
     described["allowed_cores"] = sorted(cores or available_cores())
     return described
 
