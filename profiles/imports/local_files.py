@@ -19,8 +19,7 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Attempt, Task
-from tasks.submission.submit import StoredObject
-from tasks.submission.uploads import find_stored_object
+from tasks.submission.uploads import StoredObject, find_stored_object
 from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -241,4 +240,4 @@ def _name_of(attempt: Attempt) -> str:
 
 
 def _copy(row: OpenedFile, source: Artifact) -> StoredObject:
-    return StoredObject(*storage.copy(source.object_key, row.object_key))
+    return storage.copy(source.object_key, row.object_key)

@@ -28,7 +28,7 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.size_limits import announced_limit
 from tasks.submission.files import MIB, check_file
 from tasks.submission.request import FileRequest
-from tasks.submission.submit import StoredObject
+from tasks.submission.uploads import StoredObject, check_uploads
 from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
 
@@ -162,16 +162,7 @@ def confirm_import(upload: ProfileUpload, stored: Mapping[int, StoredObject | No
     if upload.state == State.DELETED:
         raise DomainError("opened_gone", status=409)
     files = list(upload.files.all())
-    missing = [file.name for file in files if stored.get(file.number) is None]
-    if missing:
-        raise DomainError("upload_missing", status=409, files=", ".join(missing))
-    damaged = [
-        file.name
-        for file in files
-        if stored[file.number] != StoredObject(file.size_bytes, file.stored_md5)
-    ]
-    if damaged:
-        raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+    check_uploads([(file, stored.get(file.number)) for file in files])
     _check_different([(file.name, file.md5) for file in files])
     _queue(upload, State.INITIATED)
 

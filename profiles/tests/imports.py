@@ -9,7 +9,6 @@ from django.conf import settings
 from profiles.actors import build_opened
 from profiles.imports.uploads import FileToOpen, confirm_import, create_import
 from profiles.models import ProfileUpload
-from tasks.submission.submit import StoredObject
 from webprofile.storage import storage as object_store
 
 
@@ -47,9 +46,7 @@ def make_import(owner: Any, *contents: bytes, name: str = "") -> ProfileUpload:
 
 
 def confirm_upload(upload: ProfileUpload) -> None:
-    confirm_import(
-        upload, {row.number: StoredObject(row.size_bytes, row.md5) for row in upload.files.all()}
-    )
+    confirm_import(upload, {row.number: (row.size_bytes, row.md5) for row in upload.files.all()})
 
 
 def stored_keys(upload_id: int) -> list[str]:

@@ -30,7 +30,7 @@ from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.models import Attempt, Task
 from tasks.scheduling.queue_status import facts_of
 from tasks.scheduling.targets import Target
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.submission.creation import create_task
 from tasks.submission.request import FileRequest, TaskRequest, request_of
 from workers.models import LastHeartbeat, Runtime, Worker
@@ -101,14 +101,14 @@ def make_changed_copy(task: Task, **changes: Any) -> Task:
     return create_task(owner=task.owner, worker=task.worker, request=request)
 
 
-def stored_objects(task: Task) -> dict[int, submit.StoredObject | None]:
+def stored_objects(task: Task) -> dict[int, uploads.StoredObject | None]:
     """Return what storage reports of a task's files after complete uploads."""
-    return {f.pk: submit.StoredObject(f.size_bytes, f.md5) for f in task.files.all()}
+    return {f.pk: (f.size_bytes, f.md5) for f in task.files.all()}
 
 
 def make_waiting_task(*args: Any, **kwargs: Any) -> Task:
     task = make_task(*args, **kwargs)
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     return task
 
 
@@ -125,7 +125,7 @@ def make_task_for_any_device(
         **{"files": (model_file(), data_file())} | changes,
     )
     task = create_task(owner=owner, request=request)
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     task.refresh_from_db()
     return task
 

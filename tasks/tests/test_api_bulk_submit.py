@@ -7,7 +7,7 @@ from tasks.api import views as rest_views
 from tasks.models import Task, TaskEvent
 from tasks.scheduling.assignment import assign_waiting
 from tasks.submission import uploads
-from tasks.submission.submit import submit_task
+from tasks.submission.uploads import submit_task
 from tasks.tests.make import (
     FILES,
     TASKS,

@@ -8,7 +8,7 @@ from agent.protocol import AttemptLog
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.wakeups import owner_group
 from tasks.models import Task
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.tests.make import (
     make_attempt,
     make_task,
@@ -47,7 +47,7 @@ async def test_socket_sends_each_state_change():
     task, socket = await open_task_socket(make_task)
     await in_thread(set_last_heartbeat)(None)  # no device takes the task
     await socket.send_json_to({"after": 0, "log_after": 0})
-    await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
+    await in_thread(lambda: uploads.submit_task(task, stored_objects(task)))()
     (event,) = await receive_messages(socket, 1)
     assert event == {
         "type": "event", "task": task.pk, "seq": 1, "state": "waiting", "outcome": "",
@@ -103,7 +103,7 @@ async def test_socket_sends_progress_when_a_pass_ends():
 
 async def test_socket_sends_nothing_before_the_first_message_of_the_page():
     task, socket = await open_task_socket(make_task)
-    await in_thread(lambda: submit.submit_task(task, stored_objects(task)))()
+    await in_thread(lambda: uploads.submit_task(task, stored_objects(task)))()
     assert await socket.receive_nothing(0.2)
 
 

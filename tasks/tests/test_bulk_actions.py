@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.tests.make import (
     make_task,
     make_tasks,
@@ -106,7 +106,7 @@ def test_action_never_redirects_to_another_site(client, alice, query):
 def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
     task = make_task(alice, files=[model_file()])
     object_store.write(task.files.get().object_key, b"hello world")
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     cancel_task(task)
     assert "1 task asked for once more." in act(client, "retry", task).text
     copy = Task.objects.get(copied_from=task)

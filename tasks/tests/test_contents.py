@@ -11,7 +11,7 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
 from agent.protocol.inputs.npy import HEAD_BYTES
 from profiles.models import RemovedObjects
 from tasks.models import Task
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.request import InputRequest
 from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored_objects
@@ -255,7 +255,7 @@ def test_missing_upload_is_reported_before_invalid_contents(storage):
     task = make_task()
     data = task.files.get(kind="data")
     with pytest.raises(DomainError, match="upload_missing"):
-        submit.submit_task(task, {data.pk: None}, {data.pk: b"junk"})
+        uploads.submit_task(task, {data.pk: None}, {data.pk: b"junk"})
 
 
 @pytest.mark.django_db
@@ -288,7 +288,7 @@ def test_input_given_by_json_and_another_source_is_rejected(other):
     data = task.files.filter(kind="data")
     heads_by_file = {file.pk: head for file, head in zip(data, heads, strict=True)}
     with pytest.raises(DomainError, match="input_given_twice") as caught:
-        submit.submit_task(task, stored_objects(task), heads_by_file)
+        uploads.submit_task(task, stored_objects(task), heads_by_file)
     assert "all.json" in word(caught.value)
     task.refresh_from_db()
     assert task.state == "initiated"

@@ -11,7 +11,7 @@ from tasks.actors import DispatchBatch, dispatch
 from tasks.dispatch import gateway
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
-from tasks.submission.submit import submit_task
+from tasks.submission.uploads import submit_task
 from tasks.tests.make import (
     FACTS,
     finished_report,

@@ -8,7 +8,7 @@ from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
 from tasks.dispatch import gateway
 from tasks.models import Task
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.submission.inputs import TEXT_LIMIT_BYTES, read_inputs, read_shape
 from tasks.submission.request import FileRequest, InputRequest
 from tasks.tests.make import (
@@ -186,7 +186,7 @@ def test_largest_accepted_order_fits_into_a_frame(settings, mark):
         seed=2**63 - 1,
     )
     task.files.update(sha256="a" * 64, size_bytes=2**40)
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     attempt = make_attempt(task)
     (order,) = [
         message for message in gateway.desired_state(attempt.worker_id) if message.type == "start"

@@ -14,7 +14,7 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.states import ENTERED_FROM, Outcome, Status, TaskState
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.tests.make import (
     MD5,
     accept_attempt,
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 def test_task_passes_through_all_states():
     task = make_task()
     assert task.status == Status.INITIATED
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     (attempt,) = assign_waiting()
     accept_attempt(attempt)
     receive_report(attempt, started_report(attempt))
@@ -76,9 +76,9 @@ def test_progress_never_decreases_and_adds_no_event():
 @pytest.mark.parametrize("stored", [(10, MD5), (11, "0" * 32)])
 def test_file_with_another_size_or_checksum_is_rejected(stored):
     task = make_task()
-    objects = stored_objects(task) | {task.files.last().pk: submit.StoredObject(*stored)}
+    objects = stored_objects(task) | {task.files.last().pk: stored}
     with pytest.raises(DomainError, match="upload_damaged"):
-        submit.submit_task(task, objects)
+        uploads.submit_task(task, objects)
 
 
 def test_slot_holds_one_live_attempt():
@@ -297,7 +297,7 @@ def test_old_status_plus_events_gives_the_new_status():
     """A reader of the status at event n who reads later events knows the current status."""
     task = make_task()
     seq, status = task.event_seq, task.status.value
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     (attempt,) = assign_waiting()
     receive_report(attempt, started_report(attempt))
     for event in task.events.filter(seq__gt=seq):

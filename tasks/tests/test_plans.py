@@ -4,7 +4,7 @@ import pytest
 
 from agent.protocol.plan import PRESETS, Plan
 from tasks.dispatch.gateway import desired_state
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows, read_plan
 from tasks.submission.request import InputRequest
 from tasks.tests.make import make_attempt, make_task, stored_objects
@@ -67,7 +67,7 @@ def test_order_contains_plan_seed_inputs_and_time_limit():
     task = make_task(
         plan=PRESETS["standard"], seed=2**63 - 1, inputs=(InputRequest("x", shape=(2, 3)),)
     )
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     attempt = make_attempt(task)
     (start,) = desired_state(attempt.worker_id)
     assert start.plan == PRESETS["standard"]

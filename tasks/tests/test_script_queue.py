@@ -17,7 +17,7 @@ from tasks.scheduling.rebinding import move_task
 from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
-from tasks.submission.submit import submit_task
+from tasks.submission.uploads import submit_task
 from tasks.tests.make import cause_codes, make_waiting_task, make_worker, stored_objects
 from tasks.tests.scripts import SCRIPTS_HELLO, make_script_task, make_script_worker, program_file
 from webprofile.errors import DomainError

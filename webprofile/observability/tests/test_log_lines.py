@@ -15,7 +15,7 @@ from tasks.dispatch import gateway
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
-from tasks.submission import submit
+from tasks.submission import uploads
 from tasks.tests.make import (
     finished_report,
     make_attempt,
@@ -35,7 +35,7 @@ STANDARD_FIELDS = {"timestamp", "level", "event"}
 
 def run_task(task):
     """Submit, assign and run a task until its profile is to be built; return its attempt."""
-    submit.submit_task(task, stored_objects(task))
+    uploads.submit_task(task, stored_objects(task))
     assign_waiting()
     attempt = Attempt.objects.get(task=task)
     worker = attempt.worker
