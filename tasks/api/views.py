@@ -30,7 +30,7 @@ from tasks.submission.creation import check_initiated, create_task, fail_copy
 from tasks.submission.drafts import Draft, draft_of
 from tasks.submission.schema import DraftBody, TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import check_sources, confirm_task
-from tasks.submission.validation import Admitted, allowed_priority, quota_of
+from tasks.submission.validation import allowed_priority, quota_of
 from webprofile import fields
 from webprofile.api import idempotency
 from webprofile.api.problems import flattened
@@ -38,7 +38,7 @@ from webprofile.api.schema import problems
 from webprofile.api.uploads import UploadsAnswer
 from webprofile.api.views import ApiListView, ApiView, ApiViewSet
 from webprofile.errors import DomainError
-from workers.models import LONG
+from workers.models import LONG, Runtime
 
 #: columns of the device that no answer about a task has
 LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
@@ -162,22 +162,22 @@ class TasksJudge(ApiView):
             if is_read
             else Draft(refusal=DomainError("invalid"))
         )
-        admitted = draft.admitted
+        runtime = draft.admitted.runtime if draft.admitted else None
         answer = vars(draft) | {
-            "worker": admitted.worker.pk if admitted else None,
-            "runtime_version": admitted.runtime_version if admitted else "",
-            "queue": self._queue(admitted, body.validated_data) if admitted else None,
+            "worker": runtime.worker_id if runtime else None,
+            "runtime_version": runtime.version if runtime else "",
+            "queue": self._queue(runtime, body.validated_data) if runtime else None,
             "quota": quota_of(user)._asdict(),
         }
         if not is_read:
             answer["problems"] = flattened(body.errors)
         return Response(JudgedAnswer(answer).data)
 
-    def _queue(self, admitted: Admitted, body: dict[str, Any]) -> QueueFacts:
+    def _queue(self, runtime: Runtime, body: dict[str, Any]) -> QueueFacts:
         user = self.request.user
         return outlook(
-            admitted.worker,
-            admitted.runtime_version,
+            runtime.worker,
+            runtime.version,
             owner=user,
             priority=allowed_priority(user, body["priority"]),
             is_script=body["script"] is not None,

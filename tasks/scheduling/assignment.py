@@ -24,9 +24,9 @@ from tasks.scheduling.fair_share import (
 )
 from tasks.scheduling.queue_depth import history_of, usual_s_in
 from tasks.scheduling.rebinding import fits, rebind_task
-from tasks.scheduling.targets import Candidate, candidates, match, pools_of, target_of
+from tasks.scheduling.targets import candidates, match, pools_of, target_of
 from tasks.states import TaskState
-from workers.models import LONG, Worker
+from workers.models import LONG, Runtime, Worker
 
 log = structlog.get_logger()
 
@@ -190,9 +190,9 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
     """Start tasks of other workers whose target this worker matches, in the order of fair share."""
     pools = pools_of(worker)
     matches = [
-        (target, candidate)
+        (target, runtime)
         for target in targets
-        if (candidate := match(target_of(target), worker, pools))
+        if (runtime := match(target_of(target), worker, pools))
     ]
     waiting = _waiting().filter(owner_may_use(worker), target__in=[target for target, _ in matches])
     if not matches:
@@ -200,15 +200,15 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
     elsewhere = waiting.exclude(worker=worker)
     rows = elsewhere.select_related("worker").prefetch_related("files")
     for task in islice(_next_of(worker, heads_of(rows, TASKS_SEEN)), TASKS_SEEN):
-        candidate = next(option for target, option in matches if target == task.target)
-        if not fits(task, candidate):
+        runtime = next(option for target, option in matches if target == task.target)
+        if not fits(task, runtime):
             continue
         try:
             with transaction.atomic():
                 attempt = None
                 row = Task.objects.filter(pk=task.pk).values_list("pk")
                 unlocked = bool(row.select_for_update(no_key=True, skip_locked=True))
-                if unlocked and rebind_task(task, to=candidate, because="slot_free"):
+                if unlocked and rebind_task(task, to=runtime, because="slot_free"):
                     attempt = assign_attempt(task, slot=free[0])
                     # without an attempt the task stays with its own worker
                     transaction.set_rollback(attempt is None)
@@ -232,7 +232,7 @@ def rebind_orphans() -> int:
     may no longer be used by the task's owner. A task for which no other worker matches stays. One
     round moves all tasks that can move, unless it meets `ORPHANS_IN_VAIN` tasks that cannot.
     """
-    candidates_by_key: dict[tuple[int, str], list[Candidate]] = {}
+    candidates_by_key: dict[tuple[int, str], list[Runtime]] = {}
     moved = in_vain = 0
     waiting = Task.objects.filter(state=TaskState.WAITING, target__isnull=False)
     for task in _movable_orphans(waiting.exclude(startable())):
@@ -241,13 +241,13 @@ def rebind_orphans() -> int:
         if key not in candidates_by_key:
             candidates_by_key[key] = candidates(target, user=task.owner)
         options = candidates_by_key[key]
-        others = (option for option in options if option.worker.pk != task.worker_id)
-        candidate = next((option for option in others if fits(task, option)), None)
-        if candidate and rebind_task(task, to=candidate, because="worker_away"):
+        others = (option for option in options if option.worker_id != task.worker_id)
+        runtime = next((option for option in others if fits(task, option)), None)
+        if runtime and rebind_task(task, to=runtime, because="worker_away"):
             moved += 1
             # round robin: the next task with this target tries the next worker first
-            options.remove(candidate)
-            options.append(candidate)
+            options.remove(runtime)
+            options.append(runtime)
         else:
             in_vain += 1
         if in_vain == ORPHANS_IN_VAIN:

@@ -239,9 +239,9 @@ def meets(placement: Placement, rules: Iterable[EligibilityRule] = RULES) -> boo
     return all(rule.holds(placement) for rule in rules)
 
 
-def can_run(worker: Worker, runtime: Runtime, *, is_script: bool) -> bool:
-    """Whether this runtime of the worker works and, for a script, may run scripts."""
-    placement = Placement(worker, runtime.version, runtime, is_script=is_script)
+def can_run(runtime: Runtime, *, is_script: bool) -> bool:
+    """Whether a runtime works and, for a script, may run scripts."""
+    placement = Placement(runtime.worker, runtime.version, runtime, is_script=is_script)
     return meets(placement, RUNTIME)
 
 

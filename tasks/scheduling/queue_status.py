@@ -30,7 +30,6 @@ from tasks.scheduling.fair_share import Turn, count_before, held_s, tier_of, tie
 from tasks.scheduling.queue_depth import history_of, loads_of, usual_s_in
 from tasks.scheduling.rebinding import fits
 from tasks.scheduling.targets import (
-    Candidate,
     candidates,
     match,
     pools_of,
@@ -323,15 +322,14 @@ def _shared(worker: Worker, other: Worker) -> tuple[str, str] | None:
 
 def _can_run(task: Task, worker: Worker) -> bool:
     """Whether a device has a version for a task and can do all that it asks for."""
-    candidate = None
+    runtime = None
     if task.target is not None:
-        candidate = match(target_of(task.target), worker, pools_of(worker))
-    if candidate is None and (runtime := _usable(worker, task.runtime_version, task.is_script)):
-        candidate = Candidate(worker, runtime)
-    return candidate is not None and fits(task, candidate)
+        runtime = match(target_of(task.target), worker, pools_of(worker))
+    runtime = runtime or _usable(worker, task.runtime_version, task.is_script)
+    return runtime is not None and fits(task, runtime)
 
 
 def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
     """Return the runtime of this version if it works on the worker, for scripts too if needed."""
     runtime = find_runtime(worker, version)
-    return runtime if runtime and can_run(worker, runtime, is_script=is_script) else None
+    return runtime if runtime and can_run(runtime, is_script=is_script) else None

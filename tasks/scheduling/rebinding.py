@@ -12,18 +12,17 @@ from accounts.models import User
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Task, TaskEvent
-from tasks.scheduling.targets import Candidate
 from tasks.states import TaskState
 from tasks.submission.request import request_of
 from tasks.submission.validation import check_fits, check_priority, refusal_by, runtime_of
 from webprofile.errors import DomainError
-from workers.models import Worker
+from workers.models import Runtime, Worker
 
 log = structlog.get_logger()
 
 
 @transaction.atomic
-def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
+def rebind_task(task: Task, *, to: Runtime, because: str) -> bool:
     """Move a waiting task to another worker; return whether it was moved.
 
     It is not moved if it no longer waits for the worker and version that `task` has. `task` is
@@ -36,7 +35,7 @@ def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
         pk=task.pk, state=TaskState.WAITING, worker=moved_from, runtime_version=task.runtime_version
     ).update(
         worker=to.worker,
-        runtime_version=to.runtime.version,
+        runtime_version=to.version,
         event_seq=F("event_seq") + 1,
         updated_at=timezone.now(),
     )
@@ -47,7 +46,7 @@ def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
         "status": task.status.value,
         "from": moved_from.name,
         "to": to.worker.name,
-        "version": to.runtime.version,
+        "version": to.version,
         "because": because,
     }
     TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.moved", data=data)
@@ -56,9 +55,9 @@ def rebind_task(task: Task, *, to: Candidate, because: str) -> bool:
     return True
 
 
-def fits(task: Task, candidate: Candidate) -> bool:
-    """Whether a candidate supports everything that the task requests."""
-    return refusal_by(check_fits, candidate, request_of(task), _arrays(task)) is None
+def fits(task: Task, runtime: Runtime) -> bool:
+    """Whether a runtime and its worker support everything that the task requests."""
+    return refusal_by(check_fits, runtime, request_of(task), _arrays(task)) is None
 
 
 def _arrays(task: Task) -> list[Mapping[str, Any]]:
@@ -73,9 +72,9 @@ def move_task(task: Task, *, to: Worker) -> None:
     if the task no longer waits.
     """
     runtime = runtime_of(task.owner, to, task.runtime_version)
-    check_fits(Candidate(to, runtime), request_of(task), _arrays(task))
+    check_fits(runtime, request_of(task), _arrays(task))
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
-    if not is_moved and not rebind_task(task, to=Candidate(to, runtime), because="asked"):
+    if not is_moved and not rebind_task(task, to=runtime, because="asked"):
         raise DomainError("not_waiting", status=409)
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None

@@ -46,14 +46,6 @@ class Target:
         return {name: value for name, value in row.items() if value}
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A worker that matches a target, and the newest of its runtimes that the target allows."""
-
-    worker: Worker
-    runtime: Runtime
-
-
 def target_of(row: Mapping[str, Any]) -> Target:
     """Return the target that is stored in `Task.target`."""
     return Target(
@@ -117,31 +109,41 @@ def runtime_for(target: Target, worker: Worker) -> Runtime | None:
     usable = [
         runtime
         for runtime in worker.runtimes.all()
-        if can_run(worker, runtime, is_script=target.scripts)
+        if can_run(runtime, is_script=target.scripts)
         and (not target.versions or allowed.contains(runtime.version, prereleases=True))
     ]
     return max(usable, key=lambda runtime: newest_first(runtime.version), default=None)
 
 
-def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Candidate | None:
-    """Return the worker as a candidate if it meets the target, else None.
+def match(target: Target, worker: Worker, pools: AbstractSet[str]) -> Runtime | None:
+    """Return as `runtime_for` if the worker meets the target, else None.
 
     pools: names of the pools to which the worker belongs
     """
     has_labels = target.labels.items() <= labels_of(worker).items()
     if not has_labels or (target.pool and target.pool not in pools):
         return None
-    runtime = runtime_for(target, worker)
-    return Candidate(worker, runtime) if runtime else None
+    return runtime_for(target, worker)
 
 
-def candidates(target: Target, *, user: User) -> list[Candidate]:
-    """Return the workers that match, take tasks now and that the user may use; idlest first."""
+def candidates(target: Target, *, user: User) -> list[Runtime]:
+    """Return a runtime of each worker that matches, takes tasks and that the user may use.
+
+    The idlest worker is first.
+    """
     workers = list(_visible(user).filter(takes_tasks()))
     matches = (match(target, worker, pools_of(worker)) for worker in workers)
     options = [option for option in matches if option is not None]
     loads = loads_of(option.worker for option in options)
-    return sorted(options, key=lambda option: (loads[option.worker.pk].wait_s, option.worker.name))
+    return sorted(options, key=lambda option: (loads[option.worker_id].wait_s, option.worker.name))
+
+
+def candidates_or_refuse(target: Target, *, user: User) -> list[Runtime]:
+    """As `candidates`, but raises DomainError target_* if there are none."""
+    options = candidates(target, user=user)
+    if not options:
+        raise refusal_of(target, user=user)
+    return options
 
 
 def pools_of(worker: Worker) -> set[str]:

@@ -67,8 +67,8 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         longest_s, limit_s = longest_run_s(len(script.formats)), script.time_limit_s
     task = Task(
         owner=owner,
-        worker=admitted.worker,
-        runtime_version=admitted.runtime_version,
+        worker=admitted.runtime.worker,
+        runtime_version=admitted.runtime.version,
         kind=TaskKind.MODEL if script is None else TaskKind.SCRIPT,
         script=None if script is None else script.model_dump(mode="json"),
         options=admitted.options,

@@ -21,14 +21,13 @@ from agent.protocol.options import (
 )
 from tasks.kinds import program_name
 from tasks.models import TaskFile
-from tasks.scheduling.targets import Candidate
+from tasks.scheduling.targets import candidates_or_refuse
 from tasks.submission.inputs import read_inputs
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.schema import find_worker, task_request_of
 from tasks.submission.validation import (
     Admitted,
     admit,
-    candidates_or_refuse,
     check_priority,
     check_time_limit,
     option_refusals,
@@ -98,7 +97,7 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
     ]
     is_script = body["script"] is not None
     if is_script and runtime:
-        refusals.append(refusal_of_script(Candidate(runtime.worker, runtime)))
+        refusals.append(refusal_of_script(runtime))
     problems += filter(None, refusals)
     if is_script:
         if request.script and not problems:
@@ -127,7 +126,7 @@ def _runtime(
     if request.target is None:
         return visible_runtime(user, worker.pk, request.runtime_version) if worker else None
     try:
-        return candidates_or_refuse(request.target, user=user)[0].runtime
+        return candidates_or_refuse(request.target, user=user)[0]
     except DomainError as error:
         problems.append(error)
         return None

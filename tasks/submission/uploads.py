@@ -177,4 +177,4 @@ def _choose_worker(task: Task, files: list[TaskFile]) -> dict[str, Any]:
     if not options:
         return {}
     chosen = first_that_fits(options, request, arrays)
-    return {"worker_id": chosen.worker.pk, "runtime_version": chosen.runtime.version}
+    return {"worker_id": chosen.worker_id, "runtime_version": chosen.version}

@@ -17,8 +17,7 @@ from tasks.models import Purpose, Task
 from tasks.scheduling import eligibility
 from tasks.scheduling.eligibility import Placement, find_runtime
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
-from tasks.scheduling.targets import Candidate, Target, candidates
-from tasks.scheduling.targets import refusal_of as refusal_of_target
+from tasks.scheduling.targets import candidates_or_refuse
 from tasks.states import LIVE
 from tasks.submission.files import check_files
 from tasks.submission.inputs import read_inputs
@@ -33,10 +32,9 @@ TITLE_LIMIT = 200
 
 @dataclass(frozen=True)
 class Admitted:
-    """A validated request: the chosen worker and version, and the normalized options and inputs."""
+    """A validated request: the chosen runtime, and the normalized options and inputs."""
 
-    worker: Worker
-    runtime_version: str
+    runtime: Runtime
     options: dict[str, Value]
     inputs: list[InputRequest]
 
@@ -54,61 +52,50 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_time_limit(request)
     chosen = first_that_fits(options, request)
     if request.script is not None:
-        return Admitted(chosen.worker, chosen.runtime.version, {}, [])
+        return Admitted(chosen, {}, [])
     return Admitted(
-        chosen.worker,
-        chosen.runtime.version,
+        chosen,
         check_options(request.options, files=request.option_files, profiled=False),
-        read_inputs(request.inputs, request.files, request.fed, kind=chosen.runtime.kind),
+        read_inputs(request.inputs, request.files, request.fed, kind=chosen.kind),
     )
 
 
-def _candidates(owner: User, worker: Worker | None, request: TaskRequest) -> list[Candidate]:
+def _candidates(owner: User, worker: Worker | None, request: TaskRequest) -> list[Runtime]:
     if request.target is None:
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
-        runtime = runtime_of(owner, worker, request.runtime_version, purpose=request.purpose)
-        return [Candidate(worker, runtime)]
+        return [runtime_of(owner, worker, request.runtime_version, purpose=request.purpose)]
     if worker is not None or request.runtime_version:
         raise DomainError("target_and_worker", field="target")
     return candidates_or_refuse(request.target, user=owner)
 
 
-def candidates_or_refuse(target: Target, *, user: User) -> list[Candidate]:
-    """As `targets.candidates`, but raises DomainError target_* if there are none."""
-    options = candidates(target, user=user)
-    if not options:
-        raise refusal_of_target(target, user=user)
-    return options
-
-
 def first_that_fits(
-    options: list[Candidate], request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
-) -> Candidate:
-    """Return the first candidate that supports the request; `arrays` as in `check_fits`.
+    options: list[Runtime], request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
+) -> Runtime:
+    """Return the first runtime that supports the request; `arrays` as in `check_fits`.
 
-    Raises DomainError if none does: the error of the first candidate.
+    Raises DomainError if none does: the error of the first one.
     """
     refusals = []
-    for candidate in options:
-        refusal = refusal_by(check_fits, candidate, request, arrays)
+    for runtime in options:
+        refusal = refusal_by(check_fits, runtime, request, arrays)
         if refusal is None:
-            return candidate
+            return runtime
         refusals.append(refusal)
     raise refusals[0]
 
 
 def check_fits(
-    candidate: Candidate, request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
+    runtime: Runtime, request: TaskRequest, arrays: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Check that a worker and its runtime support a request. Raises DomainError.
+    """Check that a runtime and its worker support a request. Raises DomainError.
 
     arrays: the arrays of the data files (`TaskFile.arrays`), once these are uploaded
     """
-    runtime = candidate.runtime
-    if request.script is not None and (refusal := refusal_of_script(candidate)):
+    if request.script is not None and (refusal := refusal_of_script(runtime)):
         raise refusal
-    _check_agent(candidate.worker, request)
+    _check_agent(runtime.worker, request)
     if request.script is not None:
         return
     read_inputs(request.inputs, request.files, request.fed, kind=runtime.kind)
@@ -128,10 +115,9 @@ def check_fits(
         raise refusal
 
 
-def refusal_of_script(candidate: Candidate) -> DomainError | None:
-    """Return the error if scripts cannot run on this worker with this version; None if they can."""
-    worker, runtime = candidate.worker, candidate.runtime
-    placement = Placement(worker, runtime.version, runtime, is_script=True)
+def refusal_of_script(runtime: Runtime) -> DomainError | None:
+    """Return the error if scripts cannot run on this runtime; None if they can."""
+    placement = Placement(runtime.worker, runtime.version, runtime, is_script=True)
     return eligibility.refusal_of(placement, eligibility.SCRIPT)
 
 

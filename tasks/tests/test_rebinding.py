@@ -12,7 +12,6 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task
 from tasks.scheduling import assignment, rebinding
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
-from tasks.scheduling.targets import Candidate
 from tasks.tests.make import (
     change_worker,
     finished_report,
@@ -227,7 +226,7 @@ def task_and_candidate(alice):
     occupy(here, alice)
     task = make_task_for_any_device(alice)
     there = make_worker("there")
-    return task, Candidate(there, there.runtimes.get())
+    return task, there.runtimes.get()
 
 
 def test_concurrent_rebinding_moves_a_task_once(task_and_candidate):
@@ -235,7 +234,7 @@ def test_concurrent_rebinding_moves_a_task_once(task_and_candidate):
     third = make_worker("third")
     stale = Task.objects.get(pk=task.pk)
     assert rebinding.rebind_task(task, to=there, because="slot_free")
-    late = Candidate(third, third.runtimes.get())
+    late = third.runtimes.get()
     assert not rebinding.rebind_task(stale, to=late, because="slot_free")
     assert stale.worker == there.worker
     assert task.events.filter(kind="task.moved").count() == 1

@@ -16,11 +16,12 @@ from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.messages import queue_rows
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import outlook
-from tasks.scheduling.targets import Candidate, newest_first, pools_of, read_target
-from tasks.submission.validation import allowed_priority, candidates_or_refuse, quota_of
+from tasks.scheduling.targets import candidates_or_refuse, newest_first, pools_of, read_target
+from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
+from workers.models import Runtime
 from workers.selectors import labels_of, visible_runtime, visible_workers
 
 #: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
@@ -96,24 +97,24 @@ def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
     """
     answer: dict[str, Any] = {"quota": quota_of(reader)}
     try:
-        candidate = _candidate(params, reader)
-        if candidate is None:
+        runtime = _runtime(params, reader)
+        if runtime is None:
             return answer
         facts = outlook(
-            candidate.worker,
-            candidate.runtime.version,
+            runtime.worker,
+            runtime.version,
             owner=reader,
             priority=allowed_priority(reader, read_priority(params.get("priority") or "0")),
             is_script=bool(params.get("script")),
         )
     except DomainError as error:
         return answer | {"problem": word(error)}
-    chosen = candidate if params.get("any") else None
-    return answer | {"queue": queue_rows(facts), "worker": candidate.worker, "chosen": chosen}
+    chosen = runtime if params.get("any") else None
+    return answer | {"queue": queue_rows(facts), "worker": runtime.worker, "chosen": chosen}
 
 
-def _candidate(params: QueryDict, reader: User) -> Candidate | None:
-    """Return the selected worker and runtime; None if none is selected yet."""
+def _runtime(params: QueryDict, reader: User) -> Runtime | None:
+    """Return the selected runtime; None if none is selected yet."""
     if params.get("any"):
         pairs = (text.partition("=") for text in params.getlist("labels"))
         labels = {name: value for name, _, value in pairs}
@@ -126,8 +127,7 @@ def _candidate(params: QueryDict, reader: User) -> Candidate | None:
     worker_id = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
     if worker_id is None or not version.isprintable():
         return None
-    runtime = visible_runtime(reader, worker_id, version[:40])
-    return None if runtime is None else Candidate(runtime.worker, runtime)
+    return visible_runtime(reader, worker_id, version[:40])
 
 
 def read_priority(value: str) -> int:
