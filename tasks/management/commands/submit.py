@@ -4,27 +4,37 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
 from tasks.models import Task
 from tasks.states import Status
-from tasks.submission.batches import BatchRefusedError, PlannedTask, Refusal, batch_plan, devices_of
-from tasks.submission.creation import create_task, fail_copy
+from tasks.submission.contents import head_bytes_of, inspect_files
+from tasks.submission.creation import create_task, fail_copy, task_rows
+from tasks.submission.request import TaskRequest
+from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import FileStore, confirm_task
-from tasks.submission.validation import quota_of
+from tasks.submission.validation import admit, quota_of
 from webprofile.api.problems import flattened
 from webprofile.client.batchfile.arguments import (
     FORMAT_HELP,
     add_batch_arguments,
     blocks_from_arguments,
 )
-from webprofile.client.batchfile.local_files import look_at, size_of
-from webprofile.client.batchfile.matrix import MATRIX_HEADERS, cells_of, room_words
+from webprofile.client.batchfile.local_files import LocalFile, look_at, size_of
+from webprofile.client.batchfile.matrix import (
+    MATRIX_HEADERS,
+    Cell,
+    cells_of,
+    newest_first,
+    room_words,
+)
 from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
@@ -33,10 +43,24 @@ from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import HELP, TIMED_OUT
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
+from workers.models import Worker
+from workers.selectors import visible_workers
 
 POLL_S = 1.0
 #: most tasks that a message lists
 MOST_NAMED = 50
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task that can be created: the cell of the matrix, and the validated request.
+
+    worker: None if the request's target chooses it
+    """
+
+    cell: Cell
+    worker: Worker | None
+    request: TaskRequest
 
 
 @dataclass(frozen=True)
@@ -74,15 +98,12 @@ class Command(BaseCommand):
         with plain_errors():
             owner = user_named(options["owner"], for_work=True)
             cells = cells_of(
-                blocks_from_arguments(argparse.Namespace(**options)), devices_of(owner)
+                blocks_from_arguments(argparse.Namespace(**options)), _versions_by_device(owner)
             )
             paths = {file.path for cell in cells for file in cell.files}
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)
-            try:
-                planned = batch_plan(owner, cells, files)
-            except BatchRefusedError as error:
-                raise _batch_error(error) from error
+            planned = _plan(owner, cells, files)
             if options["dry_run"]:
                 self.stdout.write(_matrix_text(planned))
                 self._print_quota(owner, len(planned), waits=options["wait"])
@@ -125,6 +146,69 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {len(submitted)} tasks did not succeed.")
         if not in_time:
             raise CommandError("Waited long enough; the tasks go on.", returncode=TIMED_OUT)
+
+
+def _versions_by_device(user: User) -> dict[str, list[str]]:
+    """Return the usable versions of each device that a user may use, newest first."""
+    return {
+        worker.name: newest_first([r.version for r in worker.runtimes.all() if not r.problem])
+        for worker in visible_workers(user)
+    }
+
+
+def _plan(owner: User, cells: Iterable[Cell], files: Mapping[Path, LocalFile]) -> list[PlannedTask]:
+    """Validate every cell by the rules for a single task, including the headers of data files.
+
+    The client does this over the API (`tasks/judge/`). Raises BatchError with the first error of
+    each invalid cell. Each request is validated again when its task is created, since devices and
+    limits may change until then.
+    """
+    planned, errors = [], list[tuple[str, str]]()
+    results: dict[tuple[object, ...], PlannedTask | None] = {}
+    for cell in cells:
+        if cell.request_key not in results:
+            try:
+                results[cell.request_key] = _validate(owner, cell, files)
+            except (DomainError, ValidationError) as error:
+                results[cell.request_key] = None
+                errors += [(cell.place_of(field), text) for field, text in _field_errors(error)]
+        if result := results[cell.request_key]:
+            request = replace(result.request, title=cell.title)
+            planned.append(replace(result, cell=cell, request=request))
+    if errors:
+        raise BatchError(errors)
+    return planned
+
+
+def _validate(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> PlannedTask:
+    """Validate one cell.
+
+    Raises ValidationError, and DomainError, also those that `submit_task` would raise after the
+    upload.
+    """
+    uploads = [file.body(files[file.path]) for file in cell.files]
+    body = TaskBody(data=cell.body(uploads, cell.worker))
+    body.is_valid(raise_exception=True)
+    request = task_request_of(body.validated_data, owner)
+    worker = find_worker(body.validated_data["worker"])
+    task, rows = task_rows(owner, request, admit(owner=owner, worker=worker, request=request))
+    heads = {}
+    for number, (row, local) in enumerate(zip(rows, cell.files, strict=True)):
+        row.pk = number
+        if size := head_bytes_of(row):
+            with local.path.open("rb") as file:
+                heads[number] = file.read(size)
+    inspect_files(task, rows, heads)
+    return PlannedTask(cell, worker, request)
+
+
+def _field_errors(error: DomainError | ValidationError) -> Iterator[tuple[str, str]]:
+    """Yield the invalid fields of a request, each with its message."""
+    if isinstance(error, DomainError):
+        yield error.field, word(error)
+        return
+    for problem in flattened(error.detail):
+        yield problem["field"], problem["detail"]
 
 
 def _submit(
@@ -196,23 +280,6 @@ def _submit_cell(owner: User, planned: PlannedTask, store: FileStore) -> Submitt
 def _live_ids(tasks: set[int]) -> set[int]:
     tasks_by_id = Task.objects.only("state").in_bulk(sorted(tasks))
     return {pk for pk, task in tasks_by_id.items() if task.is_live}
-
-
-def _batch_error(error: BatchRefusedError) -> BatchError:
-    return BatchError(
-        (cell.place_of(field), text)
-        for cell, refusal in error.refusals
-        for field, text in _field_errors(refusal)
-    )
-
-
-def _field_errors(refusal: Refusal) -> Iterator[tuple[str, str]]:
-    """Yield the invalid fields of a request, each with its message."""
-    if isinstance(refusal, DomainError):
-        yield refusal.field, word(refusal)
-        return
-    for error in flattened(refusal.detail):
-        yield error["field"], error["detail"]
 
 
 def _matrix_text(planned: Sequence[PlannedTask]) -> str:
