@@ -23,8 +23,7 @@ from accounts.models import User
 from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
 from agent.protocol import messages as wire
 from profiles.integrity import broken_rows
-from tasks.dispatch.batching import TASK_NAME
-from tasks.dispatch.consumer import AgentConsumer
+from tasks.dispatch.consumer import TASK_NAME, AgentConsumer
 from tasks.lifecycle import cancel
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
