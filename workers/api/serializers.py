@@ -161,8 +161,7 @@ class WorkerAnswer(WorkerRow):
 
     @extend_schema_field(UsageAnswer)
     def get_usage(self, worker: Worker) -> dict[str, float]:
-        usage = usage_of(worker)
-        return {"day": usage.day, "week": usage.week}
+        return usage_of(worker)
 
     def get_held_text(self, worker: Worker) -> str:
         return held_words(worker)

@@ -141,16 +141,16 @@ def test_utilisation_is_the_share_of_time_with_attempts():
     ]
     make_attempts(worker, spans)
     usage = usage_of(worker)
-    assert usage.day == pytest.approx(5 / 24 / 2, abs=1e-3)
-    assert usage.week == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
+    assert usage["day"] == pytest.approx(5 / 24 / 2, abs=1e-3)
+    assert usage["week"] == pytest.approx(31 / 24 / 7 / 2, abs=1e-3)
 
 
 def test_lost_attempts_count_towards_utilisation():
     worker = make_worker()
     make_attempts(worker, [(2, 1), (30, 28), (25, 23)], lost=True)
     usage = usage_of(worker)
-    assert usage.day == pytest.approx(2 / 24, abs=1e-3)
-    assert usage.week == pytest.approx(5 / 24 / 7, abs=1e-3)
+    assert usage["day"] == pytest.approx(2 / 24, abs=1e-3)
+    assert usage["week"] == pytest.approx(5 / 24 / 7, abs=1e-3)
 
 
 def test_live_attempts_count_and_utilisation_is_at_most_one():
@@ -158,8 +158,7 @@ def test_live_attempts_count_and_utilisation_is_at_most_one():
     attempt = assign_attempt(make_waiting_task(make_user(), worker), slot=0)
     begin = timezone.now() - datetime.timedelta(days=9)
     Attempt.objects.filter(pk=attempt.pk).update(started_at=begin)
-    usage = usage_of(worker)
-    assert (usage.day, usage.week) == (1.0, 1.0)
+    assert usage_of(worker) == {"day": 1.0, "week": 1.0}
 
 
 def test_the_number_of_queries_does_not_depend_on_tasks(django_assert_num_queries):
