@@ -3,7 +3,6 @@
 import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -13,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.models import User
+from accounts.selectors import current_user
 from profiles.comparison.comparison import FEWEST, MOST
 from profiles.retention.deletion import delete_task
 from profiles.selectors import profile_of
@@ -40,45 +40,32 @@ class BulkAction(enum.StrEnum):
         return self in {BulkAction.DELETE, BulkAction.CANCEL_WAITING}
 
 
-@dataclass(frozen=True)
-class SelectedTasks:
-    """The tasks to act on, newest first, and requested ids that the user may not see."""
+def selected_tasks(
+    user: User, action: BulkAction, numbers: Sequence[str]
+) -> tuple[list[Task], list[int]]:
+    """Return the selected tasks, newest first, and the ids of those that the user may not see.
 
-    tasks: list[Task]
-    unknown: list[int]
-
-
-@dataclass(frozen=True)
-class BulkResult:
-    """Number of tasks for which the action succeeded, and ids of the others by error message."""
-
-    done: int
-    left: dict[str, list[int]]
-
-
-def selected_tasks(user: User, action: BulkAction, numbers: Sequence[str]) -> SelectedTasks:
-    """Return the selected tasks, at most one page; values that are not ids are ignored.
-
-    CANCEL_WAITING selects the user's own waiting tasks instead, at most `MOST_IDS`.
+    At most one page; values that are not ids are ignored. CANCEL_WAITING selects the user's own
+    waiting tasks instead, at most `MOST_IDS`.
     """
     tasks = listed_tasks(user)
     if action is BulkAction.CANCEL_WAITING:
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
         own = tasks.filter(owner=user, state__in=waiting).order_by("-pk")
-        return SelectedTasks(list(own[:MOST_IDS]), [])
+        return list(own[:MOST_IDS]), []
     parsed = {parse_int(text, maximum=LARGEST_KEY) for text in numbers}
     keys = sorted((key for key in parsed if key is not None), reverse=True)[:PAGE_SIZE]
     rows = list(tasks.filter(pk__in=keys).order_by("-pk"))
     known = {task.pk for task in rows}
-    return SelectedTasks(rows, [key for key in keys if key not in known])
+    return rows, [key for key in keys if key not in known]
 
 
-def comparison_url(selection: SelectedTasks) -> str:
+def comparison_url(tasks: Sequence[Task]) -> str:
     """Return the URL of a comparison of the tasks' results, with the oldest as the baseline.
 
     Tasks without a result are ignored. Empty if the number of results cannot be compared.
     """
-    done = [task for task in selection.tasks if task.status == Status.SUCCEEDED]
+    done = [task for task in tasks if task.status == Status.SUCCEEDED]
     if len(done) > MOST:
         return ""
     profiles = [profile_of(task) for task in reversed(done)]
@@ -88,25 +75,24 @@ def comparison_url(selection: SelectedTasks) -> str:
     return f"{reverse('profiles:compare')}?{urlencode([('p', number) for number in numbers])}"
 
 
-def run_bulk_action(action: BulkAction, selection: SelectedTasks, *, by: User) -> BulkResult:
-    """Apply an action to each selected task; a refusal does not affect the other tasks."""
+def run_bulk_action(
+    request: HttpRequest, action: BulkAction, tasks: Sequence[Task], unknown: list[int]
+) -> None:
+    """Apply an action to each task; a refusal does not affect the other tasks.
+
+    The next page shows messages about the result.
+    """
     done, left = 0, defaultdict[str, list[int]](list)
     # tasks are repeated in order of submission, and cancelled from the end of the queue, so that a
     # freed slot does not start a task that is cancelled next
-    for task in reversed(selection.tasks) if action is BulkAction.RETRY else selection.tasks:
+    for task in reversed(tasks) if action is BulkAction.RETRY else tasks:
         try:
-            _act_on_one(action, task, by)
+            _act_on_one(action, task, current_user(request))
             done += 1
         except DomainError as error:
             left[word(error)].append(task.pk)
-    if selection.unknown:
-        left[word(DomainError("task_unknown"))] += selection.unknown
-    return BulkResult(done, dict(left))
-
-
-def add_messages(request: HttpRequest, action: BulkAction, result: BulkResult) -> None:
-    """Add messages about the result, which the next page shows."""
-    done = result.done
+    if unknown:
+        left[word(DomainError("task_unknown"))] += unknown
     cancelled = ngettext("%(count)s task cancelled.", "%(count)s tasks cancelled.", done)
     texts = {
         BulkAction.CANCEL: cancelled,
@@ -118,12 +104,12 @@ def add_messages(request: HttpRequest, action: BulkAction, result: BulkResult) -
     }
     if done:
         messages.success(request, texts[action] % {"count": done})
-    elif not result.left and action is BulkAction.CANCEL_WAITING:
+    elif not left and action is BulkAction.CANCEL_WAITING:
         messages.info(request, _("None of your tasks waits."))
-    elif not result.left:
+    elif not left:
         messages.info(request, _("Nothing to do: tick tasks that this can be done to."))
-    if result.left:
-        messages.warning(request, left_words(result.left))
+    if left:
+        messages.warning(request, left_words(left))
 
 
 def cancel_words(report: CancelReport) -> str:

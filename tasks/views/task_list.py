@@ -20,7 +20,6 @@ from tasks.saved_views import save_task_view
 from tasks.selectors import listed_tasks
 from tasks.views.bulk_actions import (
     BulkAction,
-    add_messages,
     comparison_url,
     run_bulk_action,
     selected_tasks,
@@ -54,30 +53,29 @@ def bulk_action(request: HttpRequest) -> HttpResponse:
 
     Irreversible actions are confirmed on a separate page first.
     """
-    user = current_user(request)
     try:
         action = BulkAction(request.POST.get("act", ""))
     except ValueError as error:
         raise Http404 from error
-    selection = selected_tasks(user, action, request.POST.getlist("task"))
+    tasks, unknown = selected_tasks(current_user(request), action, request.POST.getlist("task"))
     back = _list_url(request.POST.get("query", ""), request)
     if action is BulkAction.COMPARE:
-        url = comparison_url(selection)
+        url = comparison_url(tasks)
         if not url:
             messages.warning(request, _("Select two to eight tasks that have a result."))
         return redirect(url or back)
-    if selection.tasks and action.is_final and not request.POST.get("sure"):
+    if tasks and action.is_final and not request.POST.get("sure"):
         context = {
             "action": action,
-            "tasks": selection.tasks,
+            "tasks": tasks,
             "query": request.POST.get("query", ""),
-            "is_cut": len(selection.tasks) == MOST_IDS,
+            "is_cut": len(tasks) == MOST_IDS,
             "back": back,
             # the language switch cannot return to this page, which is the response to a POST
             "language_next": back,
         }
         return render(request, "tasks/confirm.html", context)
-    add_messages(request, action, run_bulk_action(action, selection, by=user))
+    run_bulk_action(request, action, tasks, unknown)
     return redirect(back)
 
 
