@@ -1,12 +1,20 @@
 """Grants: give and take the permission to use private workers."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Lower
 
 from accounts.audit import record_audit_entry
-from accounts.models import User
+from accounts.models import User, canonical_email
 from webprofile.errors import DomainError
-from workers.lookups import Identifiers, find_users, find_workers, join_names
 from workers.models import Grant, Worker
+
+#: ids, or e-mail addresses of users and names of workers
+Identifiers = Iterable[int | str]
+NAMES_LIMIT = 10
 
 
 @transaction.atomic
@@ -16,7 +24,7 @@ def add_grants(*, users: Identifiers, workers: Identifiers, by: User | None) -> 
     Existing grants and repeated names are ignored. Raises DomainError users_unknown,
     users_inactive, workers_unknown, workers_retired, and grants nothing then.
     """
-    chosen_users, chosen_workers = _users(users), find_workers(workers)
+    chosen_users, chosen_workers = _users(users), _workers(workers)
     inactive = [user.email for user in chosen_users if not user.is_active]
     if inactive:
         raise DomainError("users_inactive", field="users", status=409, names=join_names(inactive))
@@ -42,7 +50,7 @@ def remove_grants(*, users: Identifiers, workers: Identifiers, by: User | None) 
 
     Existing tasks stay. Raises DomainError: users_unknown, workers_unknown.
     """
-    chosen_users, chosen_workers = _users(users), find_workers(workers)
+    chosen_users, chosen_workers = _users(users), _workers(workers)
     count = 0
     for worker in chosen_workers:
         granted = worker.grants.filter(user__in=chosen_users).select_related("user")
@@ -64,5 +72,41 @@ def _note(
 
 
 def _users(identifiers: Identifiers) -> list[User]:
-    """Return the users, locked, so that none of them is deactivated meanwhile."""
-    return find_users(identifiers, among=User.objects.select_for_update())
+    """Return each user once, locked, so that none of them is deactivated meanwhile."""
+    rows = User.objects.select_for_update().order_by("email").annotate(name_key=Lower("email"))
+    return _look_up(rows, identifiers, key=lambda text: canonical_email(text).lower(), code="users")
+
+
+def _workers(identifiers: Identifiers) -> list[Worker]:
+    """Return each worker once, including retired ones."""
+    rows = Worker.objects.order_by("name").annotate(name_key=F("name"))
+    return _look_up(rows, identifiers, key=str, code="workers")
+
+
+def _look_up(
+    rows: QuerySet[Any], identifiers: Identifiers, *, key: Callable[[str], str], code: str
+) -> list[Any]:
+    """Return the rows with these ids and names, in their order and in two queries.
+
+    Raises DomainError `<code>_unknown` with all missing ones.
+
+    rows: annotated with `name_key`
+    key: converts a name into the value of `name_key`
+    """
+    stripped = [item.strip() if isinstance(item, str) else item for item in identifiers]
+    numbers = {item for item in stripped if isinstance(item, int)}
+    names = {item: key(item) for item in stripped if isinstance(item, str)}
+    by_number = {row.pk: row for row in rows.filter(pk__in=numbers)}
+    by_key = {row.name_key: row for row in rows.filter(name_key__in=set(names.values()))}
+    missing: list[str] = [str(number) for number in sorted(numbers - set(by_number))]
+    missing += sorted(name for name, name_key in names.items() if name_key not in by_key)
+    if missing:
+        raise DomainError(f"{code}_unknown", field=code, status=404, names=join_names(missing))
+    ordered = [by_number[i] if isinstance(i, int) else by_key[names[i]] for i in stripped]
+    return list({row.pk: row for row in ordered}.values())
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Join names in alphabetical order for a message, at most the first `NAMES_LIMIT`."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:NAMES_LIMIT]) + (" …" if len(ordered) > NAMES_LIMIT else "")

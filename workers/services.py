@@ -13,7 +13,7 @@ from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
-from workers.lookups import join_names
+from workers.grants import join_names
 from workers.models import LastHeartbeat, Pool, Runtime, Worker
 
 LABELS_LIMIT = 32
