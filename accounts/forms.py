@@ -1,11 +1,16 @@
 """Customized forms of django-allauth, and the forms of the account pages."""
 
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.fields import EmailField as AllauthEmailField
+from allauth.mfa.adapter import get_adapter
 from allauth.mfa.base import forms as factor_forms
 from allauth.mfa.totp.forms import ActivateTOTPForm
+from allauth.mfa.webauthn import forms as key_forms
 from allauth.socialaccount.forms import SignupForm as AllauthSocialSignupForm
 from django import forms
 from django.conf import settings
@@ -15,6 +20,20 @@ from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, cano
 from accounts.preferences import time_zones
 from accounts.tokens.access import DAYS_LIMIT
 from accounts.webhooks.addresses import LONGEST_URL
+
+#: maximum length of a security key's name in the browser, in characters
+KEY_NAME_LIMIT = 60
+#: exceptions that fido2 raises for JSON that is not a response of a browser; it does not validate
+#: its input
+_MALFORMED = (
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class EmailField(AllauthEmailField):
@@ -109,6 +128,44 @@ class SecondFactorForm(_CodeForm, factor_forms.AuthenticateForm):
 
 class SecondFactorReauthenticateForm(_CodeForm, factor_forms.ReauthenticateForm):
     """The code of the second factor, before an action that requires reauthentication."""
+
+
+@contextmanager
+def _reject_malformed() -> Iterator[None]:
+    """Convert the exceptions of malformed input to the validation error of a wrong code."""
+    try:
+        yield
+    except _MALFORMED as error:
+        raise get_adapter().validation_error("incorrect_code") from error
+
+
+class _KeyNameForm(forms.Form):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].label = _("Name")
+        self.fields["name"].widget.attrs["maxlength"] = KEY_NAME_LIMIT
+
+
+class AddSecurityKeyForm(_KeyNameForm, key_forms.AddWebAuthnForm):
+    def clean(self) -> Any:
+        with _reject_malformed():
+            return super().clean()
+
+
+class RenameSecurityKeyForm(_KeyNameForm, key_forms.EditWebAuthnForm):
+    """Rename a security key."""
+
+
+class SecurityKeyForm(key_forms.AuthenticateWebAuthnForm):
+    """A security key as the second factor, at login."""
+
+    def clean_credential(self) -> Any:
+        with _reject_malformed():
+            return super().clean_credential()
+
+
+class SecurityKeyReauthenticateForm(SecurityKeyForm, key_forms.ReauthenticateWebAuthnForm):
+    """A security key, before an action that requires reauthentication."""
 
 
 #: languages by their own names, which users recognize whatever the language of the page is

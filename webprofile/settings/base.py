@@ -302,10 +302,10 @@ MFA_FORMS = {
     "activate_totp": "accounts.forms.ActivateAppForm",
     "authenticate": "accounts.forms.SecondFactorForm",
     "reauthenticate": "accounts.forms.SecondFactorReauthenticateForm",
-    "add_webauthn": "accounts.security_keys.AddSecurityKeyForm",
-    "edit_webauthn": "accounts.security_keys.RenameSecurityKeyForm",
-    "authenticate_webauthn": "accounts.security_keys.SecurityKeyForm",
-    "reauthenticate_webauthn": "accounts.security_keys.SecurityKeyReauthenticateForm",
+    "add_webauthn": "accounts.forms.AddSecurityKeyForm",
+    "edit_webauthn": "accounts.forms.RenameSecurityKeyForm",
+    "authenticate_webauthn": "accounts.forms.SecurityKeyForm",
+    "reauthenticate_webauthn": "accounts.forms.SecurityKeyReauthenticateForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "MegEngine Web Profile"
