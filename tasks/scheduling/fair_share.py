@@ -12,9 +12,9 @@ alternate, and submitting more tasks does not give a user a larger share.
 
 import datetime
 import heapq
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -178,41 +178,14 @@ def count_before(
 ) -> int:
     """Return how many tasks `next_turns` yields before one task of the user of `turn`.
 
-    The result is computed in closed form: its cost grows with the number of users, not of tasks.
-
-    own: how many tasks of the same user and tier precede the task
+    own: how many tasks of the same user and tier precede the task, which may be a new one
     """
-    rows = list(queues)
-    used = defaultdict(float, held)
-    before = own
-    for queue in rows:
-        if queue.tier > turn.tier:
-            used[queue.owner_id] += queue.number * usual_s
-            before += queue.number
-    same_tier = [queue for queue in rows if queue.tier == turn.tier]
-    mine = next((q for q in same_tier if q.owner_id == turn.owner_id), None)
-    # a user without tasks in this tier loses ties
-    first = (mine.first_at if mine else timezone.now(), turn.owner_id)
-    mark = used[turn.owner_id] + own * usual_s
-    for queue in same_tier:
-        if queue.owner_id != turn.owner_id:
-            wins_ties = (queue.first_at, queue.owner_id) < first
-            turns = _turns_until(mark - used[queue.owner_id], usual_s, wins_ties=wins_ties)
-            before += min(queue.number, turns)
-    return before
-
-
-def _turns_until(lead_s: float, usual_s: float, *, wins_ties: bool) -> int:
-    """Return how many tasks a user with `lead_s` less usage starts before the other user's next.
-
-    wins_ties: whether this user precedes the other one when both have used the same time
-    """
-    if lead_s < -_SAME_S:
-        return 0
-    steps = round(lead_s / usual_s)
-    if abs(lead_s - steps * usual_s) < _SAME_S:
-        return steps + wins_ties
-    return math.ceil(lead_s / usual_s)
+    by_turn = {Turn(queue.tier, queue.owner_id): queue for queue in queues}
+    mine = by_turn.get(turn) or UserQueue(*turn, 0, timezone.now())
+    by_turn[turn] = mine._replace(number=max(mine.number, own) + 1)
+    turns = enumerate(next_turns(by_turn.values(), held, usual_s))
+    places = (place for place, next_turn in turns if next_turn == turn)
+    return next(islice(places, own, None))
 
 
 def _mark(used_s: float) -> int:
