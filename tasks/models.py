@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
 from tasks.kinds import TaskKind, program_name
-from tasks.options.words import changed_options
+from tasks.options import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
 
 #: load_and_run chooses its reader by these suffixes; other data files are read as .npy arrays

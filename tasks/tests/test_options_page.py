@@ -9,9 +9,7 @@ from django.utils import translation
 from agent.protocol.option_table import Capabilities
 from agent.protocol.options import OPTIONS, unavailable
 from tasks.models import Task
-from tasks.options.help import OPTION_HELP
-from tasks.options.rows import COMMON
-from tasks.options.words import NEVER_TAKEN
+from tasks.options import COMMON, NEVER_TAKEN, OPTION_HELP
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word

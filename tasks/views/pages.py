@@ -31,8 +31,7 @@ from profiles.selectors import (
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.script_reasons import wording_for
 from tasks.models import Task
-from tasks.options import rows as option_rows
-from tasks.options.words import NEVER_TAKEN
+from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups
 from tasks.scheduling import rebinding
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.messages import queue_rows
@@ -74,8 +73,8 @@ def new(request: HttpRequest) -> HttpResponse:
         "kind": origin.kind if origin else request.GET.get("kind", ""),
         "script_times": _script_times(),
         "chosen": request.GET.get("worker", ""),
-        "common": option_rows.common_rows(),
-        "groups": option_rows.form_groups(cache_choices(reader)),
+        "common": common_rows(),
+        "groups": form_groups(cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
         "plan_fields": plan_fields(),
@@ -101,7 +100,7 @@ def _script_times() -> dict[str, int]:
 def options(request: HttpRequest) -> HttpResponse:
     """Render the table of options; programs can read it at `/api/v1/options/`."""
     context = {
-        "groups": option_rows.all_groups(),
+        "groups": all_groups(),
         "never": NEVER_TAKEN.items(),
         "count": len(OPTIONS),
     }

@@ -62,12 +62,11 @@ A process reads its settings from environment variables, once, when it starts. A
 
 def options() -> str:
     """Return the page of the options of load_and_run."""
-    from tasks.options.rows import all_groups
-    from tasks.options.words import NEVER_TAKEN
+    from tasks.options import NEVER_TAKEN, all_groups
 
     titles = ["option", "value", "default", "description"]
     parts = [
-        _head("agent/protocol/options.json and tasks/options"),
+        _head("agent/protocol/options.json and tasks/options.py"),
         _OPTIONS,
     ]
     for group in all_groups():

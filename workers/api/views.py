@@ -16,8 +16,7 @@ from rest_framework.response import Response
 
 from accounts.models import User
 from agent.protocol.options import OPTIONS, describe, unavailable
-from tasks.options.help import OPTION_HELP
-from tasks.options.words import GROUP_TITLES
+from tasks.options import GROUP_TITLES, OPTION_HELP
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import outlook

@@ -1,0 +1,389 @@
+"""The options of load_and_run in the reader's language: help, conditions, rows of form and page.
+
+Functions return texts in the current language.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from agent.protocol.artifacts import artifact_of
+from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS, Option, OptionGroup
+
+GROUP_TITLES: dict[OptionGroup, Any] = {
+    OptionGroup.MODEL: _("Model interface"),
+    OptionGroup.BASIC: _("Iterations and threads"),
+    OptionGroup.IO: _("Inputs, outputs and dumps"),
+    OptionGroup.FAST_RUN: _("Choice of algorithms"),
+    OptionGroup.LAYOUT: _("Layouts"),
+    OptionGroup.LAYOUT_TRANSFORM: _("Layout transform"),
+    OptionGroup.DTYPE: _("Data types"),
+    OptionGroup.OPTIMIZE: _("Optimization of the graph"),
+    OptionGroup.DEVICE: _("Device and threads"),
+    OptionGroup.PLUGIN: _("Checks and profiling"),
+    OptionGroup.DEBUG: _("Debugging"),
+    OptionGroup.C_OPR: _("Custom operators"),
+    OptionGroup.PACKING: _("Packing and dumping of models"),
+    OptionGroup.FITTING: _("Fitting"),
+}
+KIND_WORDS: dict[str, Any] = {
+    "bool": _("switch"),
+    "int": _("whole number"),
+    "float": _("number"),
+    "choice": _("one of several"),
+    "text": _("text"),
+    "artifact": _("switch; the file becomes an artifact"),
+    "file": _("uploaded file"),
+    "library": _("name of a library"),
+    "agent": _("not taken"),
+}
+PLATFORM_WORDS: dict[str, Any] = {
+    "cuda": _("Needs a device with CUDA."),
+    "tensorrt": _("Needs TensorRT and an NVIDIA GPU."),
+    "opencl": _("Needs a build for OpenCL, which the open source version is not."),
+}
+#: one line of help for each option
+OPTION_HELP: dict[str, Any] = {
+    "lite": _(
+        "Load the model by the megengine-lite interface, whatever its format. Several options "
+        "do not work with it."
+    ),
+    "mdl": _("Load the model by the raw graph interface. Not for packed or encrypted models."),
+    "iter": _("Timed iterations of each process. The profile holds the last one."),
+    "warmup_iter": _(
+        "Iterations before the timed ones. The first is far slower than all others, so at least "
+        "one is made."
+    ),
+    "thread": _(
+        "Host threads that each load and run a copy of the model: a test of thread safety, not "
+        "a speed-up."
+    ),
+    "share_param_mem": _(
+        "Read the file into one buffer and share the parameters with it: less memory, faster to "
+        "load."
+    ),
+    "input": _("Which data each input variable gets."),
+    "batch_size": _(
+        "Set the first axis of every input to this number. Data given for inputs are repeated "
+        "to that size."
+    ),
+    "io_dump": _(
+        "Write the inputs and outputs of every operator as text. Fails on models that still "
+        "have BatchNorm."
+    ),
+    "io_dump_stdout": _("The same text to standard output, which becomes part of the log."),
+    "io_dump_stderr": _("The same text to standard error, mixed with the log."),
+    "bin_io_dump": _(
+        "Write every variable as a binary file of its own. Fails on variables that are not "
+        "contiguous, as BatchNorm makes them."
+    ),
+    "bin_out_dump": _("Write only the outputs of the model as binary files."),
+    "copy_to_host": _("Copy the outputs from device to host within the timed part."),
+    "fast_run": _(
+        "Time the optimized algorithms of each operator on the real shapes and use the fastest. "
+        "The first run takes about half a minute longer."
+    ),
+    "full_run": _(
+        "As fast_run, but over all algorithms, naive ones too: the first run takes minutes."
+    ),
+    "binary_equal_between_batch": _(
+        "Use only algorithms whose result for one item does not depend on the batch. Implies "
+        "reproducible."
+    ),
+    "reproducible": _(
+        "Use only algorithms that give the same result every time. Matters for cuDNN."
+    ),
+    "fast_run_shared_batch_size": _(
+        "Batch size with which algorithms are tried out, instead of the model's own."
+    ),
+    "fast_run_algo_policy": _(
+        "Keep the choice of algorithms as an artifact; with a file, start from that choice. It "
+        "fits one device, shape and version."
+    ),
+    "enable_nchw4": _("Layout NCHW4 for int8 on CUDA (dp4a, cuDNN)."),
+    "enable_chwn4": _("Layout CHWN4 for int8 on CUDA, from compute capability 6.1."),
+    "enable_nchw32": _("Layout NCHW32 for int8 on the tensor cores of CUDA."),
+    "enable_nchw64": _("Layout NCHW64 for int4 on the tensor cores of CUDA."),
+    "enable_nchw44": _(
+        "Layout NCHW44 for float32 and int8 on ARM. Slower on x86; models with BatchNorm need "
+        "optimize_for_inference."
+    ),
+    "enable_nchw44_dot": _(
+        "Layout NCHW44 with dot product for int8 on ARM. Models with BatchNorm need "
+        "optimize_for_inference."
+    ),
+    "enable_nchw88": _(
+        "Layout NCHW88 for float32 on x86 with AVX, by MKL-DNN. Models with BatchNorm need "
+        "optimize_for_inference."
+    ),
+    "enable_nhwcd4": _("Layout NHWCD4 for OpenCL."),
+    "layout_transform": _(
+        "Time the operators in many layouts and rewrite the graph for this target. Takes minutes."
+    ),
+    "layout_transform_dump": _("Keep the rewritten model as an artifact."),
+    "enable_ioc16": _(
+        "Store and compute in float16. Meant for ARM with float16 and for CUDA; a hundred times "
+        "slower on x86."
+    ),
+    "enable_fuse_preprocess": _(
+        "Fuse astype, pad channel and dimshuffle behind the input into one operator."
+    ),
+    "fuse_grain": _("Fuse small operators into larger ones."),
+    "weight_preprocess": _(
+        "Transform weights beforehand (winograd, im2col). Faster, takes more memory; shapes "
+        "must not change."
+    ),
+    "enable_fuse_conv_bias_nonlinearity": _(
+        "Fuse convolution, bias and activation into one operator."
+    ),
+    "enable_fuse_conv_bias_with_z": _(
+        "Fuse the addition of a residual into the convolution too. CUDA only."
+    ),
+    "optimize_for_inference": _(
+        "Run all passes for inference after loading: folds BatchNorm and applies the chosen "
+        "layouts and fusions."
+    ),
+    "const_shape": _("Take the shapes of variables as constant when the model is loaded."),
+    "fake_first": _("Let the first run do everything but compute."),
+    "no_sanity_check": _(
+        "Make no checksums of variables in the first run, which becomes much faster on a busy "
+        "machine."
+    ),
+    "record_comp_seq": _(
+        "Record the kernels once, then replay them. Hangs beside a profile and fails on storage "
+        "that changes."
+    ),
+    "record_comp_seq2": _("As record_comp_seq, and free the graph. Models with BatchNorm crash."),
+    "disable_mem_opt": _("Neither plan nor reuse memory: for finding errors."),
+    "workspace_limit": _(
+        "The most bytes of workspace that an algorithm may use. On a compiled load_and_run it "
+        "works with lite only."
+    ),
+    "enable_jit": _("Compile fused elementwise operators just in time, by NVRTC."),
+    "tensorrt": _("Let TensorRT run the parts of the graph that it supports."),
+    "tensorrt_cache": _("Keep TensorRT's engines as an artifact; with a file, start from those."),
+    "cpu": _("Run on the CPU with one worker thread."),
+    "cuda": _("Run on the first CUDA device."),
+    "cpu_default": _("Run on the CPU in the calling thread: steadier times on a busy machine."),
+    "multithread": _("Run on the CPU with this many threads."),
+    "multithread_default": _("As multithread, with the caller as one of the threads."),
+    "multi_thread_core_ids": _(
+        "The core of each thread, with commas between: 0,1,2. As many as there are threads."
+    ),
+    "range": _(
+        "Fail when a value of any variable is larger than this, or no number. Makes runs slower."
+    ),
+    "check_dispatch": _("Name in the log each operator that starts no kernel on the CPU."),
+    "check_var_value": _(
+        "Look for variables whose values change: N or N:first, one more variable every N runs."
+    ),
+    "profile": _("Where the profile goes."),
+    "profile_host": _(
+        "Ask for the profile by --profile_host. The file is the same; OpenCL builds need it."
+    ),
+    "model_info": _("Write the inputs and outputs of the model with their shapes into the log."),
+    "verbose": _("Log in detail. The log becomes very long."),
+    "disable_assert_throw": _("Do not fail when an AssertEqual of a test model does not hold."),
+    "wait_gdb": _("Wait for a debugger."),
+    "get_static_mem_info": _("Keep the static memory plan and the graph as JSON, as an artifact."),
+    "c_opr_lib": _("Load a library of custom operators that the device's owner lists."),
+    "c_opr_lib_with_param": _(
+        "Feed test inputs by the copr_param functions of the library. For test models."
+    ),
+    "c_opr_init_interface": _("The name of the library's init function."),
+    "packed_model_dump": _("Keep the model as a packed lite model, as an artifact."),
+    "pack_info_json": _(
+        "A JSON file with information to embed; it must have name, valid and version."
+    ),
+    "pack_cache": _("A cache of algorithms to embed into the packed model."),
+    "pack_info_cryption": _(
+        "How the embedded information is encrypted: a label only, the file must be encrypted "
+        "already."
+    ),
+    "pack_model_cryption": _(
+        "How the model is encrypted: a label only, the file must be encrypted already."
+    ),
+    "model_dump": _("Keep the model after all passes over its graph, as an artifact."),
+    "fitting": _(
+        "Try fixed sets of options one after the other and print the best. Most other options "
+        "are reset."
+    ),
+    "dump_fitting_model": _("Keep the model packed with the best options, as an artifact."),
+}
+#: flags that users may not set, with the reason; load_and_run's own options first
+NEVER_TAKEN: dict[str, Any] = {
+    "input": _("The agent sets it from the files and values of the task."),
+    "profile": _("The agent sets it for each profiled pass; choose their number instead."),
+    "wait_gdb": _("It waits for a character that nobody will ever type."),
+    "flagfile": _("It reads further options from a file of the device, past every check."),
+    "fromenv, tryfromenv": _("They read options from the device's environment."),
+    "undefok": _("It hides options that are misspelt."),
+    "tab_completion_word, tab_completion_columns": _("They are for a shell and run nothing."),
+    "help, helpfull, helpshort, helpon, helpmatch, helppackage, helpxml, version": _(
+        "They print a text and run nothing; this page says the same."
+    ),
+}
+#: the options that most tasks set, which the form shows first and outside of the groups
+COMMON = ("iter", "warmup_iter", "batch_size", "fast_run", "optimize_for_inference", "cpu_default")
+
+
+def common_rows() -> list[dict[str, Any]]:
+    return [row_of(OPTIONS[name]) for name in COMMON]
+
+
+def form_groups(caches: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the options that users may set, except the common ones, grouped as in the table.
+
+    caches: artifacts of earlier tasks that may be the file of an option, by option
+    """
+    groups = _groups(o for o in OPTIONS.values() if o.kind != "agent" and o.name not in COMMON)
+    for group in groups:
+        for row in group["options"]:
+            row["caches"] = caches.get(row["name"], ())
+    return groups
+
+
+def all_groups() -> list[dict[str, Any]]:
+    """Return all options that users may set, by group."""
+    return _groups(option for option in OPTIONS.values() if option.kind != "agent")
+
+
+def row_of(option: Option) -> dict[str, Any]:
+    """Return the template context for one option."""
+    return {
+        "name": option.name,
+        "kind": option.kind,
+        "type": option.type,
+        "kind_words": KIND_WORDS[option.kind],
+        "default": default_words(option),
+        "is_on": option.default is True,
+        "range": range_words(option),
+        "minimum": option.minimum,
+        "maximum": option.maximum,
+        "choices": [choice for choice in option.choices if choice != option.default],
+        "file_taken": option.file_taken or option.kind == "file",
+        "help": OPTION_HELP[option.name],
+        "search": _search_text(option),
+        "conditions": list(conditions_of(option)),
+    }
+
+
+def _search_text(option: Option) -> str:
+    """Return the text that the form's search matches: name and help in every language."""
+    texts = [option.name, option.name.replace("_", " ")]
+    for language, _name in settings.LANGUAGES:
+        with translation.override(language):
+            texts.append(str(OPTION_HELP[option.name]))
+    return " ".join(texts).lower()
+
+
+def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:
+    rows_by_group: dict[OptionGroup, list[dict[str, Any]]] = {}
+    for option in options:
+        rows_by_group.setdefault(option.group, []).append(row_of(option))
+    return [
+        {"key": group.value, "title": GROUP_TITLES[group], "options": rows}
+        for group, rows in rows_by_group.items()
+    ]
+
+
+def default_words(option: Option) -> str:
+    """Return the default value of an option as text."""
+    value = option.default
+    if option.kind in ("bool", "artifact", "file"):
+        return gettext("on") if value is True else gettext("off")
+    if option.name == "workspace_limit":
+        return gettext("no limit")
+    if value == "" or (option.minimum is not None and float(value) < option.minimum):
+        return gettext("not set")
+    return str(value)
+
+
+def changed_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options that differ from their defaults, as command line arguments.
+
+    A switch becomes `--fast_run` or `--name=false`, other options become `--name=value`. Options
+    that the table does not contain are included, since an older version accepted them.
+    """
+    return [_argument(name, value) for name, value in options.items() if _differs(name, value)]
+
+
+def _differs(name: str, value: Any) -> bool:
+    if name not in OPTIONS:
+        return True
+    default = OPTIONS[name].default
+    # the default of an artifact is an empty path, which means the same as a switch that is off
+    return bool(value != default and (value is not False or default is True))
+
+
+def _argument(name: str, value: Any) -> str:
+    if value is True:
+        return f"--{name}"
+    return f"--{name}={'false' if value is False else value}"
+
+
+def range_words(option: Option) -> str:
+    """Return a text about the accepted values; empty for a switch."""
+    if option.choices:
+        return gettext("one of %(choices)s") % {"choices": ", ".join(option.choices)}
+    if option.minimum is not None and option.maximum is not None:
+        return gettext("%(low)s to %(high)s") % {
+            "low": _number(option.minimum),
+            "high": _number(option.maximum),
+        }
+    return gettext("matches %(pattern)s") % {"pattern": option.pattern} if option.pattern else ""
+
+
+def conditions_of(option: Option) -> Iterator[str]:
+    """Yield one sentence for each requirement and incompatibility of an option."""
+    if option.platform:
+        yield str(PLATFORM_WORDS[option.platform])
+    if not option.wheel:
+        yield gettext("Only with a compiled load_and_run, not with the Python package.")
+    if option.since:
+        yield gettext("Since MegEngine %(version)s.") % {"version": option.since}
+    if option.needs:
+        if len(option.needs) == 1:
+            yield gettext("Needs %(option)s.") % {"option": option.needs[0]}
+        else:
+            yield gettext("Needs one of: %(options)s.") % {"options": ", ".join(option.needs)}
+    if option.wheel_needs:
+        needs = ", ".join(option.wheel_needs)
+        yield gettext("On the Python package it needs: %(options)s.") % {"options": needs}
+    yield from _exclusions(option)
+    if option.kind == "artifact":
+        yield gettext("Leaves %(file)s.") % {"file": artifact_of(option.name)}
+    if option.file_taken:
+        yield gettext("A file may be given as its content at the start.")
+
+
+def _exclusions(option: Option) -> Iterator[str]:
+    if option.excludes:
+        yield gettext("Not together with: %(options)s.") % {"options": ", ".join(option.excludes)}
+    if option.name == "fitting":
+        kept = ", ".join(sorted(KEPT_BY_FITTING - {"fitting"}))
+        yield gettext("Only together with: %(options)s.") % {"options": kept}
+    if option.alone:
+        yield gettext("Not beside a profile: choose your own plan without profiled passes.")
+    if option.lite != "ok" and "lite" not in option.excludes:
+        yield gettext("Not together with lite.")
+    if option.wheel and not option.wheel_mdl:
+        graph = ", ".join(other.name for other in OPTIONS.values() if other.wheel_graph)
+        yield gettext("On the Python package not together with: %(options)s.") % {"options": graph}
+    if option.wheel_graph:
+        yield gettext(
+            "On the Python package it runs the model by the graph interface, which some options "
+            "do not go with."
+        )
+    if option.name == "layout_transform":
+        yield gettext("For the device that the model runs on: cuda with the option cuda only.")
+    if option.name == "multi_thread_core_ids":
+        yield gettext("No core twice.")
+
+
+def _number(value: int | float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
