@@ -36,7 +36,7 @@ def build_profile(attempt_id: str) -> None:
     except Exception:
         # a file that breaks our own code must not leave its task behind
         log.exception("profile_broke")
-        fail_task(attempt.task, reason=Reason.PROFILE_UNREADABLE.value)
+        fail_task(attempt.task, reason=Reason.PROFILE_UNREADABLE.code)
 
 
 @dramatiq.actor(

@@ -32,7 +32,7 @@ def build_attempt_profile(attempt: Attempt) -> None:
     try:
         results = read_results(attempt, on_progress=_ReadMarker(task).mark)
     except UnusableError as unusable:
-        fail_task(task, reason=unusable.reason.value, detail=unusable.detail)
+        fail_task(task, reason=unusable.reason.code, detail=unusable.detail)
         return
     if results.profile is not None and results.derived is not None:
         store_derived(results.profile, results.derived)

@@ -35,14 +35,14 @@ LATELY = datetime.timedelta(hours=6)
 STILLBORN = datetime.timedelta(minutes=2)
 #: reasons that are no evidence about the device
 _NO_VERDICT = {
-    Reason.CANCELLED_BY_USER,
-    Reason.UPLOAD_ABANDONED,
-    Reason.COPY_FAILED,
-    Reason.QUEUE_TIMED_OUT,
-    Reason.WORKER_WENT_OFFLINE,
-    Reason.WORKER_DISABLED,
-    Reason.WORKER_RETIRED,
-    Reason.RUNTIME_WENT_AWAY,
+    Reason.CANCELLED_BY_USER.code,
+    Reason.UPLOAD_ABANDONED.code,
+    Reason.COPY_FAILED.code,
+    Reason.QUEUE_TIMED_OUT.code,
+    Reason.WORKER_WENT_OFFLINE.code,
+    Reason.WORKER_DISABLED.code,
+    Reason.WORKER_RETIRED.code,
+    Reason.RUNTIME_WENT_AWAY.code,
 }
 
 Verdict = tuple[HealthCheck.Result, str, str]
@@ -151,8 +151,7 @@ def verdict_of(task: Task) -> Verdict:
     if task.outcome == Outcome.SUCCEEDED:
         result = HealthCheck.Result.PASSED
     elif task.outcome == Outcome.CANCELLED or (
-        wording is not None
-        and (wording.blame == Blame.SERVER or Reason(task.reason) in _NO_VERDICT)
+        wording is not None and (wording.blame == Blame.SERVER or task.reason in _NO_VERDICT)
     ):
         result = HealthCheck.Result.ABANDONED
     return result, task.reason, task.detail

@@ -56,7 +56,7 @@ def rebuild_attempt(attempt: Attempt) -> None:
     try:
         results = read_results(attempt, Profile.objects.filter(attempt=attempt).first())
     except UnusableError as error:
-        raise RebuildError(error.reason.value, error.detail) from error
+        raise RebuildError(error.reason.code, error.detail) from error
     if results.profile is not None and results.derived is not None:
         store_derived(results.profile, results.derived)
     _keep(attempt, results)

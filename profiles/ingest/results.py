@@ -46,7 +46,7 @@ class UnusableError(Exception):
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         self.reason, self.detail = reason, detail
-        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+        super().__init__(f"{reason.code}: {detail}" if detail else reason.code)
 
 
 @dataclass(frozen=True)

@@ -151,20 +151,20 @@ _ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
 def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     """Return (reason code, one line of detail) for an attempt that did not succeed."""
     if known := ENDS[report.reason].reason:
-        return known.value, report.detail
+        return known.code, report.detail
     if report.reason == EndReason.INPUT_WRONG:
         # agents before `cause` describe the input in words only
         reason = _BY_CAUSE[report.cause] if report.cause in _BY_CAUSE else _of_input(report.detail)
-        return reason.value, report.detail
+        return reason.code, report.detail
     cause = _cause(log_tail)
     reason = _reason(report, log_tail, cause)
     if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):
-        return Reason.INPUT_MISSING.value, "; ".join(filter(None, [not_given[0], cause]))
+        return Reason.INPUT_MISSING.code, "; ".join(filter(None, [not_given[0], cause]))
     if reason is Reason.CRASHED:
-        return reason.value, CRASH_SIGNALS[report.exit_code or 0]
+        return reason.code, CRASH_SIGNALS[report.exit_code or 0]
     if reason is Reason.OPTIMIZATION_FAILED and (failed := _FAILED_PASS.search(log_tail)):
-        return reason.value, f"optimization pass {failed[1]}: {cause}"
-    return reason.value, cause or report.detail
+        return reason.code, f"optimization pass {failed[1]}: {cause}"
+    return reason.code, cause or report.detail
 
 
 def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
@@ -173,21 +173,21 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     Scripts print arbitrary text, so only the exception that ended the program is examined.
     """
     if known := ENDS[report.reason].reason:
-        return known.value, report.detail
+        return known.code, report.detail
     # the script's zip, or a file that should lie beside it
     if report.reason == EndReason.INPUT_WRONG:
-        return Reason.SCRIPT_UNREADABLE.value, report.detail
+        return Reason.SCRIPT_UNREADABLE.code, report.detail
     if report.exit_code == EXIT_SIGKILL:
-        return Reason.OUT_OF_MEMORY.value, report.detail
+        return Reason.OUT_OF_MEMORY.code, report.detail
     if report.exit_code == EXIT_SIGXFSZ:
-        return Reason.OUTPUT_TOO_LARGE.value, report.detail
+        return Reason.OUTPUT_TOO_LARGE.code, report.detail
     # prefer the agent's detail: the traceback may lie before the part of the log that is kept
     detail = "" if _SIGNAL.fullmatch(report.detail) else report.detail
     exception = detail or _exception_line(log_tail)
     reason = _first(_BY_EXCEPTION, exception)
     if reason is None and report.exit_code in CRASH_SIGNALS:
-        return Reason.CRASHED.value, exception or CRASH_SIGNALS[report.exit_code]
-    return (reason or Reason.RUN_FAILED).value, exception or report.detail
+        return Reason.CRASHED.code, exception or CRASH_SIGNALS[report.exit_code]
+    return (reason or Reason.RUN_FAILED).code, exception or report.detail
 
 
 def _exception_line(log_tail: str) -> str:

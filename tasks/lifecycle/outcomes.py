@@ -87,7 +87,7 @@ def continue_task(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
     # registered first, so that on commit the device is woken before the browsers
     dispatch_on_commit({attempt.worker_id})
     if attempt.task.state == TaskState.CANCELLING:
-        end_task(attempt, Outcome.CANCELLED, Reason.CANCELLED_BY_USER.value)
+        end_task(attempt, Outcome.CANCELLED, Reason.CANCELLED_BY_USER.code)
     elif ENDS[reason].is_retried:
         _queue_again(attempt, reason, detail)
     else:

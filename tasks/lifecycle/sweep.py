@@ -112,7 +112,7 @@ def _once(label: str, process: Callable[[], int]) -> Step:
 
 
 def _fail(reason: Reason) -> Callable[[Task], bool]:
-    return lambda task: fail_task(task, reason=reason.value)
+    return lambda task: fail_task(task, reason=reason.code)
 
 
 def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
@@ -166,10 +166,10 @@ def _fail_without_runtime(task: Task) -> bool:
     worker, version = task.worker, task.runtime_version
     placement = Placement(worker, version, find_runtime(worker, version), is_script=task.is_script)
     if not meets(placement, CONSENT):
-        return fail_task(task, reason=Reason.SCRIPTS_WITHDRAWN.value)
+        return fail_task(task, reason=Reason.SCRIPTS_WITHDRAWN.code)
     if meets(placement, (*VERSION, SCRIPT_WHEEL)):
         return False
-    return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.value, detail=version)
+    return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.code, detail=version)
 
 
 def _resend_dispatch() -> int:

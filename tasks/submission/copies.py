@@ -101,7 +101,7 @@ def end_refused(task: Task, error: DomainError) -> None:
     reason = _UNUSABLE.get(error.code.partition("_")[0])
     if reason is not None:
         with translation.override("en"):  # details are stored in English
-            fail_task(task, reason=reason.value, detail=str(word(error)))
+            fail_task(task, reason=reason.code, detail=str(word(error)))
 
 
 def end_copy(task: Task, error: Exception) -> None:

@@ -171,7 +171,7 @@ def fail_copy(task: Task, *, detail: str = "") -> bool:
         TaskState.FINISHED,
         {TaskState.INITIATED},
         outcome=Outcome.FAILED,
-        reason=Reason.COPY_FAILED.value,
+        reason=Reason.COPY_FAILED.code,
         detail=detail[:1000],
     )
 

@@ -29,7 +29,7 @@ from profiles.selectors import (
     tasks_with_dumps,
 )
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
-from tasks.lifecycle.script_reasons import wording_for
+from tasks.lifecycle.reasons import wording_for
 from tasks.models import Task
 from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups
 from tasks.scheduling import rebinding

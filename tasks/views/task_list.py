@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
 from tasks.lifecycle.cancel import MOST_IDS
-from tasks.lifecycle.script_reasons import wording_for
+from tasks.lifecycle.reasons import wording_for
 from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
 from tasks.saved_views import save_task_view
