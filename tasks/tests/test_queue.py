@@ -248,7 +248,7 @@ def test_outlook_reports_the_task_limit(client):
     worker = make_worker()
     make_waiting_task(user, worker)
     text = get_outlook(client, user, worker=worker.pk, runtime="1.13.0")
-    assert "You have 1 task that waits or runs; 1 is the most at once." in text
+    assert "You have 1 task that has not ended; 1 is the most at once." in text
 
 
 @pytest.mark.parametrize(

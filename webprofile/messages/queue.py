@@ -18,8 +18,8 @@ QUEUE: dict[str, Any] = {
         "again. Choose another device."
     ),
     "quota_reached": _(
-        "Tasks of yours that wait or run: %(live)s, and %(limit)s is the most at once. Cancel "
-        "some, wait until some have finished, or ask an administrator to raise your limit."
+        "%(live)s of your tasks have not ended, and %(limit)s is the most at once. Cancel some, "
+        "wait until some have finished, or ask an administrator to raise your limit."
     ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
     "time_limit": _(

@@ -33,7 +33,7 @@ MEANINGS: dict[str, Any] = {
     "limit": _("the most or the least that is accepted, as the sentence says"),
     "limit_kib": _("the most that is accepted, KiB"),
     "limit_mib": _("the most that is accepted, MiB"),
-    "live": _("how many of your tasks wait or run"),
+    "live": _("how many of your tasks have not ended"),
     "low": _("the lowest value that is accepted"),
     "most": _("the largest value in the picture"),
     "name": _("what was given: the name of a file, a thing or a parameter"),

@@ -367,7 +367,7 @@ def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, 
     waits: whether the command waits and submits further tasks when others have ended
     """
     room = max(0, limit - live)
-    text = f"{live} of your at most {limit} tasks wait or run now"
+    text = f"{live} of your at most {limit} tasks have not ended"
     if tasks <= room:
         return f"{text}; all of these fit.", True
     if waits and limit:

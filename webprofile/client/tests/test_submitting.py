@@ -307,7 +307,7 @@ def test_submit_beyond_the_task_limit_waits_or_is_refused(client, alice):
     # checked before anything is created
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
     stderr = client.run(*arguments, "--no-wait", code=1).stderr
-    assert "1 of your at most 1 tasks wait or run now: 3 of these would be refused." in stderr
+    assert "1 of your at most 1 tasks have not ended: 3 of these would be refused." in stderr
     assert (
         "0 of these are submitted at once, the rest as others end." in client.run(*arguments).stderr
     )
