@@ -59,7 +59,8 @@ def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str
     """Run a target, again after each crash; return the number of inputs and the coverage."""
     end, executed, coverage = time.monotonic() + seconds, 0, "nothing reached"
     log = folder / f"{name}.log"
-    while (left := int(end - time.monotonic())) > 0:
+    left = seconds
+    while left > 0:
         command = [
             sys.executable, "-m", "webprofile.tests.fuzz.one_target",
             name, str(folder / "findings"),
@@ -77,6 +78,7 @@ def _fuzz(name: str, folder: Path, *, seconds: int, seed: int) -> tuple[int, str
         if figures:
             coverage = "{} places, {} features, corpus {}".format(*figures[-1])
         seed += 1
+        left = int(end - time.monotonic())
     return executed, coverage
 
 
