@@ -2,6 +2,7 @@
 
 import datetime
 import random
+import re
 
 import pytest
 from django.db.models import QuerySet
@@ -195,3 +196,13 @@ def test_form_disables_devices_that_start_no_tasks(client, alice):
     for option in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
         assert option in page
     assert " disabled>other" not in page
+
+
+def test_form_lists_the_versions_of_a_device_newest_first(client, alice):
+    box = make_worker("box", version="1.9.1")
+    for version in ("1.13.0", "nightly", "1.12.3"):
+        Runtime.objects.create(worker=box, version=version, kind="wheel")
+    client.force_login(alice)
+    page = client.get("/tasks/new/").content.decode()
+    listed = re.findall(rf'<option value="([^"]+)" data-worker="{box.pk}"', page)
+    assert listed == ["1.13.0", "1.12.3", "1.9.1", "nightly"]

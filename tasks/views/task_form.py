@@ -21,7 +21,7 @@ from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.messages.errors import word
-from workers.models import Runtime
+from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_runtime, visible_workers
 
 #: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
@@ -77,16 +77,23 @@ def where_rows(reader: User) -> dict[str, Any]:
     for worker in workers:
         for name, value in labels_of(worker).items():
             labels.setdefault(name, set()).add(value)
-    versions = {runtime.version for worker in workers for runtime in worker.runtimes.all()}
+    runtimes = {worker.pk: _runtimes_newest_first(worker) for worker in workers}
+    versions = {row.version for rows in runtimes.values() for row in rows}
     limit = ANY_PRIORITY if reader.is_staff else OWN_PRIORITY
     return {
-        "workers": [(worker, loads[worker.pk]) for worker in workers],
+        "workers": [(worker, loads[worker.pk], runtimes[worker.pk]) for worker in workers],
         "takes_scripts": any(worker.takes_scripts for worker in workers),
         "labels": [(name, sorted(values)) for name, values in sorted(labels.items())],
         "pools": sorted({name for worker in workers for name in pools_of(worker)}),
         "versions": sorted(versions, key=newest_first, reverse=True),
         "priority_limit": limit,
     }
+
+
+def _runtimes_newest_first(worker: Worker) -> list[Runtime]:
+    """Sort by number: as texts, 1.9.1 would follow 1.13.0."""
+    rows = worker.runtimes.all()
+    return sorted(rows, key=lambda row: newest_first(row.version), reverse=True)
 
 
 def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:

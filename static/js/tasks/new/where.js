@@ -132,7 +132,7 @@ function setUpDevices() {
     runtime.replaceChildren(...runtimesOf(worker.value));
     const runtimes = usable(worker.value);
     // by default the newest version that works
-    runtime.value = (runtimes.find((option) => option === preferred) ?? runtimes.at(-1))?.value ?? "";
+    runtime.value = (runtimes.find((option) => option === preferred) ?? runtimes[0])?.value ?? "";
     document.getElementById("worker-hint").textContent = worker.selectedOptions[0]?.dataset.hint ?? "";
     showRuntime();
   };
