@@ -45,6 +45,10 @@ LONGEST_KEY = 100
 #: pause between attempts while the user's limit of live tasks is reached
 ROOM_PAUSE_S = 5.0
 
+KEY_REUSED = (
+    "With this --key another task was submitted: its files, its arguments or the newest version of "
+    "its device have changed since. To submit it as it is now, use a new --key."
+)
 #: smallest file that is uploaded in parts, which are hashed while others are uploaded
 PARTS_FROM_BYTES = 64 << 20
 
@@ -233,7 +237,7 @@ def _submitted(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool)
     except ProblemError as error:
         if error.status not in {404, 409, 422}:
             raise
-        problem = str(error)
+        problem = KEY_REUSED if error.code == "idempotency_key_reused" else str(error)
     name = f"#{number}" if number else "refused"
     progress.step(f"{name} {cell.name} {problem}".rstrip())
     return {"task": number, **cell.result_row, "problem": problem}

@@ -10,7 +10,7 @@ from typing import Any
 
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.errors import ProblemError, UnreachableError, UsageError
+from webprofile.client.errors import ClientError, ProblemError, UnreachableError, UsageError
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED, TIMED_OUT
 from webprofile.terminal.output import plain, print_json
@@ -63,8 +63,9 @@ def wait_until_ended(
 
     names: names of tasks in the output; by default model, device and options
 
-    Raises UnreachableError if the site is unavailable for more than `PATIENCE_S`. After an
-    interruption the unfinished tasks are printed.
+    Raises UnreachableError if the site is unavailable for more than `PATIENCE_S`, and ProblemError
+    if it refuses the request, for example after the token was revoked. After an interruption the
+    unfinished tasks are printed.
     """
     ended: dict[int, dict[str, Any]] = {}
     waiting = dict.fromkeys(tasks)
@@ -74,7 +75,7 @@ def wait_until_ended(
         left = {number: _get_task(api, number) for number in waiting}
         if waiting:
             print(f"Waited long enough. {_going_on(waiting)}", file=sys.stderr)
-    except (KeyboardInterrupt, UnreachableError):
+    except (KeyboardInterrupt, ClientError):
         print(_going_on(waiting), file=sys.stderr)
         raise
     return {number: (ended | left)[number] for number in dict.fromkeys(tasks)}

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
@@ -261,6 +262,28 @@ def test_invalid_names_are_reported_without_control_characters(client, home):
     bad = os.fsdecode(b"\xff")
     stderr = client.run("submit", "-m", "net.mge", "-w", "x86-1", "--title", bad, code=2).stderr
     assert stderr == "webprofile: the arguments are no UTF-8\n"
+
+
+def test_changed_task_is_refused_under_the_same_key(client, home):
+    submit = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait", "--key", "k")
+    client.run(*submit)
+    (home / "net.mge").write_bytes(b"changed")
+    stderr = client.run(*submit, code=1).stderr
+    assert "With this --key another task was submitted" in stderr
+    assert Task.objects.count() == 1
+
+
+def test_wait_names_its_tasks_when_the_token_is_revoked(client, alice, proxy):
+    task = make_waiting_task(alice)
+
+    def plan(method: str, path: str) -> str:
+        alice.access_tokens.update(revoked_at=timezone.now())
+        connection.close()
+        return ""
+
+    proxy.plan = plan
+    stderr = client.run("wait", task.pk, code=3).stderr
+    assert f"1 task goes on. To wait again: webprofile wait {task.pk}\n" in stderr
 
 
 @pytest.mark.exhaustive
