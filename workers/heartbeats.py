@@ -26,9 +26,9 @@ class HeartbeatStatus(TextChoices):
     """How late a worker's last heartbeat is, whatever its `DeviceStatus`."""
 
     ON_TIME = "on_time", _("on time")
-    #: missed some heartbeats: it counts as offline, but its attempts are still live
+    #: missed three heartbeats: it counts as offline; its attempts are live until their leases end
     LATE = "late", _("late")
-    #: missed heartbeats for longer than a lease: its attempts were ended
+    #: missed heartbeats for a lease, at least six: its attempts were ended
     LOST = "lost", pgettext_lazy("device", "lost")
     NEVER = "never", DeviceStatus.NEVER_CONNECTED.label
 

@@ -203,9 +203,9 @@ def revoke_worker(worker: Worker, *, by: User | None) -> bool:
 def retire_worker(worker: Worker, *, by: User | None) -> bool:
     """Take a worker out of service permanently: no tasks, no agent, no entry in lists.
 
-    Its history stays; it is renamed, so that its name can be used again. Tasks that wait for it
-    fail with reason `worker_retired` at the next sweep, and running attempts are lost when their
-    leases expire.
+    Its history stays; it is renamed, so that its name can be used again. At the next
+    sweep, tasks that wait for it move to another device if they have a target, and otherwise fail
+    with reason `worker_retired`. Running attempts are lost when their leases expire.
     """
     name, now = worker.name, timezone.now()
     # the id makes the name unique; the old name is truncated to make room for it

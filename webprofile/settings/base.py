@@ -195,7 +195,7 @@ OFFLINE_GRACE_S = env.int("OFFLINE_GRACE_S", default=900)
 RUN_TIMEOUT_S = env.int("RUN_TIMEOUT_S", default=600)
 CANCEL_GRACE_S = env.int("CANCEL_GRACE_S", default=5)
 HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
-#: a dead agent is noticed within 45 s: lease, one round of the sweep (5 s) and one heartbeat
+#: a dead agent is noticed within 45 s: lease, batch of heartbeats, round of the sweep (5 s)
 LEASE_S = env.float("LEASE_S", default=30.0)
 #: interval at which a server process writes the batched heartbeats to the database
 # BEATS_TOGETHER_S is the former name, which works for one release
