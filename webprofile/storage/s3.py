@@ -63,6 +63,17 @@ def answering() -> Iterator[None]:
         raise DomainError("storage_unreachable", status=503) from error
 
 
+@contextmanager
+def missing_allowed() -> Iterator[None]:
+    """Convert errors of storage to DomainError storage_unreachable; end at a missing object."""
+    try:
+        with answering():
+            yield
+    except DomainError as error:
+        if error.code != "object_missing":
+            raise
+
+
 def base64_of(md5: str) -> str:
     return base64.b64encode(bytes.fromhex(md5)).decode()
 
@@ -255,14 +266,10 @@ class ObjectStorage(S3Storage):
         The MD5 of an object that was stored by a single PUT is its ETag, or metadata (`_keeping`).
         Raises DomainError storage_unreachable.
         """
-        try:
-            with answering():
-                response = self.client.head_object(Bucket=self.bucket_name, Key=key)
-        except DomainError as error:
-            if error.code == "object_missing":
-                return None
-            raise
-        return response["ContentLength"], md5_of(response)
+        with missing_allowed():
+            response = self.client.head_object(Bucket=self.bucket_name, Key=key)
+            return response["ContentLength"], md5_of(response)
+        return None
 
     @staticmethod
     def may_be_same(stored: str, known: str) -> bool:
@@ -326,14 +333,7 @@ class ObjectStorage(S3Storage):
         Raises DomainError storage_unreachable.
         """
         with answering():
-            md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-            self.client.put_object(
-                Bucket=self.bucket_name,
-                Key=key,
-                Body=data,
-                ContentMD5=base64_of(md5),
-                **self._keeping(key, md5),
-            )
+            self._put(key, data, hashlib.md5(data, usedforsecurity=False).hexdigest())
 
     def copy(self, source_key: str, target_key: str) -> tuple[int, str]:
         """Copy an object inside storage; return (size in bytes, hexadecimal MD5) as `head` does.
@@ -374,15 +374,17 @@ class ObjectStorage(S3Storage):
             digest = hashlib.md5(usedforsecurity=False)
             while piece := file.read(1 << 20):
                 digest.update(piece)
-            md5 = digest.hexdigest()
             file.seek(0)
-            self.client.put_object(
-                Bucket=self.bucket_name,
-                Key=key,
-                Body=file,
-                ContentMD5=base64_of(md5),
-                **self._keeping(key, md5),
-            )
+            self._put(key, file, digest.hexdigest())
+
+    def _put(self, key: str, body: bytes | IO[bytes], md5: str) -> None:
+        self.client.put_object(
+            Bucket=self.bucket_name,
+            Key=key,
+            Body=body,
+            ContentMD5=base64_of(md5),
+            **self._keeping(key, md5),
+        )
 
     def delete_below(self, prefix: str) -> int:
         """Delete all objects whose key starts with `prefix`; return their number.
@@ -428,18 +430,14 @@ class ObjectStorage(S3Storage):
 
         Returns None if the upload is unknown. Raises DomainError storage_unreachable.
         """
-        parts: dict[int, tuple[int, str]] = {}
         pages = self.client.get_paginator("list_parts")
-        try:
-            with answering():
-                for page in pages.paginate(Bucket=self.bucket_name, Key=key, UploadId=upload_id):
-                    for part in page.get("Parts", []):
-                        parts[part["PartNumber"]] = (part["Size"], part["ETag"].strip('"'))
-        except DomainError as error:
-            if error.code == "object_missing":
-                return None
-            raise
-        return parts
+        with missing_allowed():
+            return {
+                part["PartNumber"]: (part["Size"], part["ETag"].strip('"'))
+                for page in pages.paginate(Bucket=self.bucket_name, Key=key, UploadId=upload_id)
+                for part in page.get("Parts", [])
+            }
+        return None
 
     def join_upload_parts(self, key: str, upload_id: str, md5s: Sequence[str]) -> str:
         """Complete a multipart upload whose parts must have these MD5s; return the object's ETag.
@@ -469,14 +467,8 @@ class ObjectStorage(S3Storage):
 
         Raises DomainError storage_unreachable.
         """
-        try:
-            with answering():
-                self.client.abort_multipart_upload(
-                    Bucket=self.bucket_name, Key=key, UploadId=upload_id
-                )
-        except DomainError as error:
-            if error.code != "object_missing":
-                raise
+        with missing_allowed():
+            self.client.abort_multipart_upload(Bucket=self.bucket_name, Key=key, UploadId=upload_id)
 
     def unfinished(self) -> Iterator[Unfinished]:
         """Yield all multipart uploads that were neither completed nor aborted.
@@ -484,15 +476,11 @@ class ObjectStorage(S3Storage):
         Raises DomainError storage_unreachable.
         """
         listing = self.client.get_paginator("list_multipart_uploads")
-        try:
-            with answering():
-                for page in listing.paginate(Bucket=self.bucket_name):
-                    for row in page.get("Uploads", []):
-                        yield Unfinished(row["Key"], row["UploadId"], row["Initiated"])
-        except DomainError as error:
-            # some servers report a bucket without any multipart upload as missing
-            if error.code != "object_missing":
-                raise
+        # some servers report a bucket without any multipart upload as missing
+        with missing_allowed():
+            for page in listing.paginate(Bucket=self.bucket_name):
+                for row in page.get("Uploads", []):
+                    yield Unfinished(row["Key"], row["UploadId"], row["Initiated"])
 
     def pages(self) -> Iterator[list[Listed]]:
         """Yield all objects of the bucket in the order of their keys, in pages of up to 1,000.
