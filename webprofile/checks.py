@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from webprofile.observability import trace_context
 from webprofile.origins import origin_of
-from webprofile.settings.connections import AMQP
+from webprofile.settings.environment import AMQP
 
 #: first SQLite with `UPDATE ... RETURNING` (`tasks.lifecycle.transitions`): https://sqlite.org/lang_returning.html
 RETURNING_SINCE = (3, 35)

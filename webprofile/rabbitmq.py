@@ -8,7 +8,7 @@ from typing import Any
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 
-#: longer than pika's time limit of a connection (settings/connections.py), so that pika fails first
+#: longer than pika's time limit of a connection (settings/environment.py), so that pika fails first
 ENQUEUE_WITHIN_S = 5.0
 
 

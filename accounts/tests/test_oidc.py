@@ -21,7 +21,7 @@ from accounts.tokens.access import find_usable_token, issue_token
 from accounts.tokens.refresh import issue_token_pair, renew_token_pair
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
-from webprofile.oidc import oidc_apps, origins
+from webprofile.settings.environment import oidc_apps, oidc_origins
 
 pytestmark = pytest.mark.django_db
 
@@ -336,4 +336,4 @@ def test_providers_are_read_from_json_or_variables_and_secrets_from_files(monkey
     assert (corp["provider_id"], corp["secret"]) == ("corp", "d")
     assert (single["name"], single["secret"]) == ("OpenID Connect", "s3cret")
     assert single["settings"] == {"server_url": "https://id.example:8443/realms/a"}
-    assert origins([corp, single]) == ["https://id.example:8443", "https://sso.corp"]
+    assert oidc_origins([corp, single]) == ["https://id.example:8443", "https://sso.corp"]

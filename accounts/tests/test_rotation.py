@@ -25,7 +25,7 @@ from accounts.webhooks.registration import add_webhook, rotate_webhook_secret
 from accounts.webhooks.signatures import signature, signed_headers
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
-from webprofile.settings.connections import patient
+from webprofile.settings.environment import patient
 from workers.tokens import check_token, issue_code, redeem_code
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

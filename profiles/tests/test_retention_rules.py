@@ -17,7 +17,7 @@ from profiles.tests.make import make_profile, put_files, remove_expired_objects,
 from profiles.tests.pages import make_result, store_artifacts
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
-from webprofile.settings.retention import rules_of
+from webprofile.settings.environment import retention_rules
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import expect_problem
 
@@ -32,7 +32,7 @@ def ended_task(storage, settings):
     """A task that ended 40 days ago; all its files are in storage."""
     # on a slow machine, the device must not become offline
     settings.HEARTBEAT_S = 600
-    settings.RETENTION = rules_of("dumps=30d files=30d logs=30d")
+    settings.RETENTION = retention_rules("dumps=30d files=30d logs=30d")
     return make_ended_task()
 
 
@@ -175,7 +175,7 @@ def test_files_of_an_attempt_that_has_not_ended_stay(ended_task):
 
 
 def test_the_rule_for_failed_tasks_removes_profiles_without_a_result(ended_task, settings):
-    settings.RETENTION = rules_of("dumps=30d failed=30d")
+    settings.RETENTION = retention_rules("dumps=30d failed=30d")
     attempt = Attempt.objects.get()
     names = ("profile-2.json", "chrome_timeline.json", "memory_flow.svg", "staticmeminfo.zip")
     store_artifacts(attempt, dict.fromkeys(names, DUMP))
@@ -214,7 +214,7 @@ def test_files_stay_until_a_retry_has_copied_them(ended_task):
 
 
 def test_a_cache_that_a_new_task_uses_stays(ended_task, settings):
-    settings.RETENTION = rules_of("caches=30d")
+    settings.RETENTION = retention_rules("caches=30d")
     cache = Artifact.objects.get(name="algo_cache.bin")
     task = make_task(owner=ended_task.owner)
     task.files.filter(kind="data").update(md5=cache.md5)
@@ -253,9 +253,9 @@ def test_rules_cannot_name_profiles_and_invalid_rules_are_refused():
     assert not (result_files | {"staticmeminfo.zip"}) & DUMPS
     for text in ("profiles=30d", "dumps", "dumps=0d", "dumps=3", "dumps=1d dumps=2d", "dumps=-1d"):
         with pytest.raises(ImproperlyConfigured, match="RETENTION"):
-            rules_of(text)
-    assert rules_of(" dumps=30d, logs=180d ") == {"dumps": 30, "logs": 180}
-    assert rules_of("") == {}
+            retention_rules(text)
+    assert retention_rules(" dumps=30d, logs=180d ") == {"dumps": 30, "logs": 180}
+    assert retention_rules("") == {}
 
 
 # -- pages and the API -----------------------------------------------------------------------------

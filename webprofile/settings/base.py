@@ -11,14 +11,17 @@ from urllib.parse import urlsplit
 import environ
 from django.utils.translation import gettext_lazy as _
 
-from webprofile.env import secret, secrets
 from webprofile.observability.logging import configure_logging
-from webprofile.oidc import oidc_apps, origins
 from webprofile.settings.api import *  # noqa: F403
-from webprofile.settings.connections import broker_of, patient
-from webprofile.settings.retention import *  # noqa: F403
-from webprofile.settings.storage import *  # noqa: F403
-from webprofile.settings.storage import public_origin
+from webprofile.settings.environment import (
+    broker_of,
+    oidc_apps,
+    oidc_origins,
+    patient,
+    retention_rules,
+    secret,
+    secrets,
+)
 
 env = environ.Env()
 
@@ -159,6 +162,36 @@ DRAMATIQ_BROKER = {
 }
 DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", means <app>/tasks.py
 
+# -- object storage -----------------------------------------------------------------------------
+
+# AWS: S3_ENDPOINT_URL empty, S3_ADDRESSING=virtual, and no keys where the machine has a role.
+# MinIO: both endpoints, S3_ADDRESSING=path.
+
+#: endpoints of object storage for the server, and for browsers and agents; empty for
+#: the AWS endpoint of the region
+S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000").rstrip("/")
+S3_PUBLIC_ENDPOINT_URL = env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL).rstrip("/")
+S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
+S3_REGION = env.str("S3_REGION", default="us-east-1")
+#: both empty to use the credentials that boto3 finds, such as the role of a machine or pod
+S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
+S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
+#: addressing style of the bucket: path (http://host/bucket) or virtual (http://bucket.host)
+S3_ADDRESSING = env.str("S3_ADDRESSING", default="path")
+#: server-side encryption: AES256, aws:kms, or empty for the default of the bucket,
+#: which must not be aws:kms
+S3_ENCRYPTION = env.str("S3_ENCRYPTION", default="")
+#: allow multipart uploads, whose checksums can only be verified if ETags are MD5s
+S3_TAKES_PARTS = not S3_ENCRYPTION.startswith("aws:kms")
+#: key for aws:kms; empty for the key managed by AWS
+S3_KMS_KEY_ID = env.str("S3_KMS_KEY_ID", default="")
+#: file of CA certificates that replace those of the system
+S3_CA_BUNDLE = env.str("S3_CA_BUNDLE", default="")
+# for browsers, in the form of a CSP source
+_storage_origin = S3_PUBLIC_ENDPOINT_URL or f"https://s3.{S3_REGION}.amazonaws.com"
+if S3_ADDRESSING == "virtual":
+    _storage_origin = _storage_origin.replace("://", f"://{S3_BUCKET}.", 1)
+
 # -- tasks and profiles -------------------------------------------------------------------------
 
 MODEL_SIZE_LIMIT_BYTES = env.int("MODEL_SIZE_LIMIT_BYTES", default=2 * 1024**3)
@@ -214,6 +247,8 @@ LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
 #: lifetime of download URLs for agents; at least agent.link.transfers.DOWNLOAD_LIMIT_S
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
+#: retention of files: RETENTION="dumps=30d failed=30d logs=180d", each kind optional
+RETENTION = retention_rules(env.str("RETENTION", default=""))
 
 # -- devices ------------------------------------------------------------------------------------
 
@@ -353,9 +388,9 @@ CONTENT_SECURITY_POLICY = {
         "style-src": ["'self'"],
         "img-src": ["'self'", "data:"],
         "font-src": ["'self'"],
-        "connect-src": ["'self'", public_origin()],
+        "connect-src": ["'self'", _storage_origin],
         "frame-src": [NETRON_ORIGIN or "'self'"],
-        "form-action": ["'self'", *origins(OIDC_APPS)],
+        "form-action": ["'self'", *oidc_origins(OIDC_APPS)],
         "base-uri": ["'none'"],
         "frame-ancestors": ["'none'"],
     }

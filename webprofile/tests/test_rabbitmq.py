@@ -11,7 +11,7 @@ from testdata import DATA
 from webprofile.operations.devserver import parts
 from webprofile.operations.devserver.demo import Visitor
 from webprofile.rabbitmq import OneConnectionBroker
-from webprofile.settings.connections import broker_of
+from webprofile.settings.environment import broker_of
 from webprofile.tests.cluster import Cluster, submit_tiny, write_replayer
 from webprofile.tests.end_to_end.runs import watch
 from webprofile.tests.rabbit import RabbitServer

@@ -11,7 +11,7 @@ from redis import Redis
 
 from webprofile.operations.devserver.parts import redis_program
 from webprofile.realtime.layer import SEND_S, PatientLayer
-from webprofile.settings.connections import broker_of, patient
+from webprofile.settings.environment import broker_of, patient
 
 
 class RedisServer:

@@ -12,8 +12,7 @@ from django.core.management import call_command
 from accounts.models import User
 from tasks.management.commands.sweep import INTERVAL_S
 from webprofile.checks import check_production, check_settings
-from webprofile.env import secret
-from webprofile.settings.connections import patient
+from webprofile.settings.environment import patient, secret
 from workers.models import Worker
 
 

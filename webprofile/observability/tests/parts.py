@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from webprofile.observability.logging import configure_logging
 from webprofile.operations.devserver.parts import redis_program
-from webprofile.settings.connections import patient
+from webprofile.settings.environment import patient
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 #: files that read environment variables for the settings
-SOURCES = ("webprofile/settings/*.py", "webprofile/oidc.py")
+SOURCES = "webprofile/settings/*.py"
 _READERS = {"str", "int", "float", "bool", "list", "db", "email", "url", "json"}
 
 
@@ -25,11 +25,10 @@ def read_by_settings() -> set[str]:
 
 
 def _calls() -> Iterator[ast.Call]:
-    for pattern in SOURCES:
-        for path in ROOT.glob(pattern):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    yield node
+    for path in ROOT.glob(SOURCES):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                yield node
 
 
 def _first(call: ast.Call) -> str:

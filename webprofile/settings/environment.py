@@ -1,0 +1,142 @@
+"""Read settings from the environment: secrets, addresses, retention rules, identity providers."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+SOCKET_TIMEOUT_S = 10
+CONNECT_TIMEOUT_S = 5
+#: interval of pings by which a connection that only listens notices a failure
+ASKED_EVERY_S = 10
+AMQP = ("amqp", "amqps")
+#: settings of pika; the sender waits while a message is sent, and the sweep makes up for lost ones
+_PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connection_timeout": "5"}
+#: kinds of files that a rule of RETENTION can name
+RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
+_RULE = re.compile(r"(\w+)=(\d{1,5})d")
+_OIDC_KEYS = {"id", "name", "issuer", "client_id", "client_secret"}
+
+
+def secret(name: str, default: str | None = None) -> str:
+    """Return the secret `name` from the environment or from the file that `NAME_FILE` names.
+
+    Read with plain os.environ: django-environ takes a value that starts with `$` for another
+    variable's name. Raises ImproperlyConfigured if neither is set and there is no default.
+    """
+    if file := os.environ.get(f"{name}_FILE"):
+        return Path(file).read_text(encoding="utf-8").strip()
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ImproperlyConfigured(f"Set {name} or {name}_FILE in the environment.")
+    return value
+
+
+def secrets(name: str) -> list[str]:
+    """Return a list of secrets, separated by newlines or commas; empty if it is not set."""
+    return [value.strip() for value in re.split(r"[\n,]", secret(name, "")) if value.strip()]
+
+
+def patient(url: str) -> str:
+    """Return the address with limits on waiting, unless it has its own.
+
+    redis-py waits for ever by itself: a Redis whose machine is gone, or a firewall that forgot the
+    connection, would hold each thread that asks it.
+    """
+    place, _, query = url.partition("?")
+    limits = {
+        "socket_timeout": str(SOCKET_TIMEOUT_S),
+        "health_check_interval": str(ASKED_EVERY_S),
+    }
+    if not place.startswith("unix:"):
+        limits["socket_connect_timeout"] = str(CONNECT_TIMEOUT_S)
+    return f"{place}?{urlencode(limits | dict(parse_qsl(query)))}"
+
+
+def broker_of(url: str) -> dict[str, Any]:
+    """Return DRAMATIQ_BROKER for a URL: redis://, unix:// or amqp://."""
+    if urlsplit(url).scheme in AMQP:
+        options = {"url": _with_patience(url), "confirm_delivery": True}
+        return {"BROKER": "webprofile.rabbitmq.OneConnectionBroker", "OPTIONS": options}
+    options = {"url": patient(url), "namespace": "mgw-dramatiq"}
+    return {"BROKER": "dramatiq.brokers.redis.RedisBroker", "OPTIONS": options}
+
+
+def _with_patience(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(query=urlencode(_PATIENCE | dict(parse_qsl(parts.query)))).geturl()
+
+
+def retention_rules(text: str) -> dict[str, int]:
+    """Parse RETENTION ("dumps=30d failed=30d") into days by kind; other kinds are kept for ever.
+
+    Raises ImproperlyConfigured.
+    """
+    rules: dict[str, int] = {}
+    for word in text.replace(",", " ").split():
+        rule = _RULE.fullmatch(word)
+        if rule is None or rule[1] not in RETENTION_KINDS or rule[1] in rules or int(rule[2]) < 1:
+            kinds = ", ".join(RETENTION_KINDS)
+            raise ImproperlyConfigured(
+                f"{word!r} is no rule of RETENTION: write KIND=DAYSd, each kind once, with at "
+                f"least one day. Kinds are {kinds}; results are kept for ever."
+            )
+        rules[rule[1]] = int(rule[2])
+    return rules
+
+
+def oidc_apps() -> list[dict[str, Any]]:
+    """Return the providers in the format of allauth's setting `APPS`.
+
+    OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and OIDC_NAME name one; OIDC_PROVIDERS names
+    several, as a JSON list of objects with id, name, issuer, client_id and client_secret. Either
+    secret may be given as a file. Raises ImproperlyConfigured if something is missing.
+    """
+    providers = _providers(secret("OIDC_PROVIDERS", ""))
+    if issuer := secret("OIDC_ISSUER", ""):
+        single = {
+            "id": "oidc",
+            "name": secret("OIDC_NAME", "OpenID Connect"),
+            "issuer": issuer,
+            "client_id": secret("OIDC_CLIENT_ID"),
+            "client_secret": secret("OIDC_CLIENT_SECRET"),
+        }
+        providers.append(single)
+    return [_oidc_app(provider) for provider in providers]
+
+
+def oidc_origins(apps: list[dict[str, Any]]) -> list[str]:
+    """Return the origins of the providers, which the login form may redirect to (CSP)."""
+    parts = (urlsplit(app["settings"]["server_url"]) for app in apps)
+    return sorted({f"{part.scheme}://{part.netloc}" for part in parts})
+
+
+def _providers(text: str) -> list[dict[str, str]]:
+    try:
+        providers = json.loads(text or "[]")
+    except ValueError as error:
+        raise ImproperlyConfigured("OIDC_PROVIDERS is no JSON.") from error
+    if not isinstance(providers, list) or not all(isinstance(item, dict) for item in providers):
+        raise ImproperlyConfigured("OIDC_PROVIDERS is no list of objects.")
+    return providers
+
+
+def _oidc_app(provider: dict[str, str]) -> dict[str, Any]:
+    missing = sorted(key for key in _OIDC_KEYS if not provider.get(key))
+    if missing or provider.keys() - _OIDC_KEYS:
+        raise ImproperlyConfigured(f"An OIDC provider has exactly the keys {sorted(_OIDC_KEYS)}.")
+    if not re.fullmatch(r"[a-z0-9-]{1,30}", provider["id"]):
+        raise ImproperlyConfigured("The id of an OIDC provider is of a-z, 0-9 and -.")
+    if urlsplit(provider["issuer"]).scheme not in {"http", "https"}:
+        raise ImproperlyConfigured("The issuer of an OIDC provider is an address: https://...")
+    return {
+        "provider_id": provider["id"],
+        "name": provider["name"],
+        "client_id": provider["client_id"],
+        "secret": provider["client_secret"],
+        "settings": {"server_url": provider["issuer"].rstrip("/")},
+    }
