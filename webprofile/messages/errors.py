@@ -6,16 +6,213 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.errors import DomainError
-from webprofile.messages.api import REST
 from webprofile.messages.imports import OPENED
-from webprofile.messages.queue import QUEUE
-from webprofile.messages.scripts import SCRIPTS
 
 WORDINGS: dict[str, Any] = {
     **OPENED,
-    **QUEUE,
-    **REST,
-    **SCRIPTS,
+    # targets, quotas and the queue
+    "worker_held": _(
+        "%(worker)s is held back, because it failed its last health check (%(reason)s). Choose "
+        "another device, or ask an administrator to look at this one."
+    ),
+    "worker_retired": _(
+        "%(worker)s was taken out of service for good. Choose another device; an administrator can "
+        "register a new one."
+    ),
+    "worker_shut_out": _(
+        "%(worker)s is shut out: its token was revoked, and it takes no tasks until it is enrolled "
+        "again. Choose another device."
+    ),
+    "quota_reached": _(
+        "%(live)s of your tasks have not ended, and %(limit)s is the most at once. Cancel some, "
+        "wait until some have finished, or ask an administrator to raise your limit."
+    ),
+    "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
+    "time_limit": _(
+        "The time limit is a whole number of seconds, at most %(limit)s for all passes of this "
+        "plan. Leave it empty or enter 0 for the maximum."
+    ),
+    "time_limit_of_script": _("The time limit of a script is given with the script's own fields."),
+    "title_bad": _("A title is one line of at most %(limit)s characters."),
+    "not_waiting": _("The task waits no more, so this cannot be changed. Reload the page."),
+    "not_ended": _(
+        "The task has not ended yet. Repeat it when it has, or ask for the same in a new task."
+    ),
+    "removed_by_rule": _(
+        "“%(name)s” was removed by a rule of this site on %(date)s: such files are kept for "
+        "%(days)s days."
+    ),
+    "task_gone": _("The task does not exist any more: it was deleted."),
+    "task_unknown": _("There is no such task of yours."),
+    "run_over": _("The run had ended already."),
+    "repeated_just_now": _("It was repeated a moment ago, as #%(task)s."),
+    "no_ids": _("Choose at least one task."),
+    "too_many_ids": _("At most %(limit)s tasks can be cancelled at once. Choose fewer."),
+    "target_and_worker": _(
+        "Ask either for one device and its version, or for any device that matches, not for both."
+    ),
+    "target_bad": _("A target has labels (name and value), a pool and versions, nothing else."),
+    "target_label_bad": _(
+        "A label is a name and a value, each of 1 to %(limit)s characters: chip=Kirin 990."
+    ),
+    "target_labels_many": _("At most %(limit)s labels can be asked for at once."),
+    "target_versions_bad": _(
+        "“%(versions)s” is no range of versions. Write for example >=1.12,<1.14 or ==1.13.*"
+    ),
+    "target_no_device": _(
+        "There is no device that you may use. Ask an administrator to grant you one."
+    ),
+    "target_label_unknown": _(
+        "No device you may use has a label %(label)s. Labels that there are: %(labels)s."
+    ),
+    "target_label_unmet": _(
+        "No device you may use has the label %(label)s=%(value)s. Devices with this label: "
+        "%(devices)s."
+    ),
+    "target_labels_together": _(
+        "Each of these labels is to be had, but no device you may use has all of them: %(labels)s. "
+        "Leave one out."
+    ),
+    "target_pool_unknown": _(
+        "There is no pool %(pool)s with a device that you may use. Pools that there are: %(pools)s."
+    ),
+    "target_pool_unmet": _(
+        "No device in the pool %(pool)s has these labels. Devices outside of it that have them: "
+        "%(devices)s."
+    ),
+    "target_versions_unmet": _(
+        "No device that matches has a MegEngine %(versions)s. What they have: %(devices)s."
+    ),
+    "target_away": _(
+        "No device that matches takes tasks at the moment: %(devices)s. Ask for less, or wait "
+        "until one is back."
+    ),
+    # the API
+    "malformed": _("The request cannot be read: it is not valid JSON, or its address is not."),
+    "number_large": _("The number %(value)s is too large."),
+    "not_authenticated": _("Log in, or send a token: Authorization: Bearer ..."),
+    "token_invalid": _("The token is unknown, expired or revoked. Get another one."),
+    "login_failed": _("E-mail, password or code is wrong, or the account is not active."),
+    "login_throttled": _("Too many attempts to log in. Try again in some minutes."),
+    "code_needed": _("This account has a second factor: send its code or a recovery code too."),
+    "forbidden": _("You may not do this."),
+    "csrf_failed": _("The CSRF token is missing or wrong. Send the header X-CSRFToken."),
+    "scope_missing": _(
+        "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
+    ),
+    "token_not_here": _("An access token may not do this. Log in with a password."),
+    "not_found": _(
+        "There is nothing at this address, or it is not yours to see. Addresses end in a slash."
+    ),
+    "method_not_allowed": _("This method is not allowed here. See the header Allow."),
+    "not_acceptable": _("This is not available in any format that the header Accept asks for."),
+    "media_type_unknown": _("Send JSON: Content-Type: application/json."),
+    "body_too_large": _("The body is larger than %(limit_kib)s KiB, the most that is accepted."),
+    "invalid": _("Some fields are wrong; errors says which and why."),
+    "query_invalid": _("Some values in the address are wrong; errors says which and why."),
+    "query_unknown": _("There is no parameter “%(name)s” here."),
+    "limit_bad": _("limit is a whole number from 1 to %(limit)s."),
+    "cursor_bad": _("This cursor is none of this list. Begin without one."),
+    "throttled": _("Too many requests. Try again in %(wait_s)s s."),
+    "server_error": _("The fault is ours and has been logged. Try again in a minute."),
+    "idempotency_key_bad": _("An Idempotency-Key has 1 to %(limit)s printable ASCII characters."),
+    "idempotency_key_reused": _("This Idempotency-Key belongs to another request. Take a new one."),
+    "idempotency_in_progress": _(
+        "The first request with this Idempotency-Key is under way. Repeat this one in a moment."
+    ),
+    "cancel_which": _("Name tasks, or say all_mine: one of the two."),
+    "task_live": _("This task has not ended. Cancel it first."),
+    "profile_not_yet": _(
+        "Task #%(task)s has no profile yet: it is %(state)s. Ask again when it has ended."
+    ),
+    "profile_never": _(
+        "Task #%(task)s left no profile: it is %(state)s. The task itself says why; ask for it "
+        "once more with a plan that profiles."
+    ),
+    "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
+    "window_bad": _("Give both ends of the window, the first below the second."),
+    "comparison_choice": _("These cannot be compared: %(detail)s"),
+    # script tasks
+    "scripts_not_allowed": _(
+        "An administrator does not let users run scripts on %(worker)s. Choose another device, or "
+        "ask an administrator."
+    ),
+    "scripts_not_offered": _(
+        "The agent on %(worker)s runs no scripts: its owner does not allow them in agent.toml "
+        "([scripts], allow = true), or it has no sandbox that works. Choose another device; "
+        "the device’s page tells its owner what to do."
+    ),
+    "script_needs_wheel": _(
+        "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts. "
+        "Choose a version that is a Python package."
+    ),
+    "target_no_scripts": _(
+        "No device that you may use runs scripts. Ask an administrator to allow them on one."
+    ),
+    "one_program_wanted": _("Choose one program: a .py file, or a .zip with an entry point."),
+    "model_is_script": _(
+        "“%(name)s” is a program or an archive, no model. Choose “Script” to run it, or give the "
+        "model that it dumps (.mge)."
+    ),
+    "script_is_model": _(
+        "“%(name)s” is a MegEngine model, no program. Choose “Model” to profile it."
+    ),
+    "script_is_zip": _("“%(name)s” is a zip archive. Give it a name that ends in .zip."),
+    "script_suffix": _("“%(name)s” ends neither in .py nor in .zip. A program is one of them."),
+    "script_not_text": _(
+        "“%(name)s” is no Python source: it holds bytes that are no UTF-8 text. Choose the .py "
+        "file itself."
+    ),
+    "script_not_zip": _("“%(name)s” is no zip archive. Pack it again, or give a .py file."),
+    "script_zip_empty": _("The archive “%(name)s” is empty. Pack the program into it."),
+    "script_zip_damaged": _("The archive “%(name)s” is damaged. Pack it again."),
+    "script_entry_missing": _("Name the program within “%(name)s” to start, such as train.py."),
+    "script_entry_unwanted": _(
+        "“%(name)s” is the program itself; an entry point is for a .zip. Leave it empty."
+    ),
+    "script_entry_bad": _(
+        "“%(entry)s” is no entry point. Give the path of a .py file within the archive, such as "
+        "train/main.py: letters, digits, dot, dash, space and underscore, no leading dot or dash."
+    ),
+    "script_entry_not_there": _(
+        "The archive “%(name)s” has no “%(entry)s”. Programs in it: %(names)s."
+    ),
+    "script_arguments_unreadable": _(
+        "The arguments cannot be split: a quotation mark or a backslash has no end. Close it, or "
+        "put a backslash before a mark that is meant as such."
+    ),
+    "script_arguments_bad": _(
+        "At most %(limit)s arguments of at most %(length)s characters each go to a script."
+    ),
+    "script_formats": _("Choose what is recorded, each format once: %(choices)s."),
+    "script_sample_rate": _(
+        "Memory is counted every so many operators: a whole number from 0 (never) to %(limit)s."
+    ),
+    "script_time_limit": _(
+        "The time limit of a script is a whole number of seconds up to %(limit)s, for all of its "
+        "runs together; 0 or nothing for that."
+    ),
+    "script_takes_no_options": _(
+        "A script takes no options of load_and_run, which does not run it. Leave them out."
+    ),
+    "script_takes_no_plan": _(
+        "A script takes no measuring plan: it is run once for each format. Leave the plan out."
+    ),
+    "script_takes_no_inputs": _(
+        "A script has no input variables. Upload data files without naming a variable: they lie "
+        "beside the program."
+    ),
+    "script_takes_no_seed": _(
+        "A script takes no seed: it makes its own random values. Give the seed as an argument."
+    ),
+    "script_data_name": _(
+        "“%(name)s” cannot lie beside a script. Rename the file: letters, digits, dot, dash and "
+        "underscore, at most 100, the first a letter or a digit."
+    ),
+    "script_data_twice": _(
+        "“%(name)s” is there twice, or is what the program itself is called on the device. Rename "
+        "the file."
+    ),
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
     "health_check_impossible": _(
