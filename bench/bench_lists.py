@@ -30,7 +30,7 @@ from django.db import connections
 from django.utils import timezone
 from tabulate import tabulate
 
-from webprofile.operations.devserver.postgres import postgres_server as postgres
+from webprofile.tests.postgres import postgres_server
 
 SIZES = (1_000, 10_000, 100_000)
 DEVICES = (10, 1_000)
@@ -96,7 +96,7 @@ def main() -> None:
         os.environ["DJANGO_SETTINGS_MODULE"] = "webprofile.settings.test"
         os.environ["MGW_HOME"] = folder
         django.setup()
-        with postgres(Path(folder) / "postgres") as server:
+        with postgres_server(Path(folder) / "postgres") as server:
             databases = list(postgres_databases(server))
             met = report("PostgreSQL", databases, measure(databases, args.rounds))
             close_connections()

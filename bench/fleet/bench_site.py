@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from bench.bench_lists import postgres
 from webprofile.operations.devserver import parts
 from webprofile.operations.devserver import process as launcher
 from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_keys, open_home
 from webprofile.operations.devserver.supervisor import Part
+from webprofile.tests.postgres import postgres_server
 
 READY_WITHIN_S = 60.0
 #: launcher of a command that is killed when this process ends, even by SIGKILL
@@ -62,12 +62,12 @@ def running_bench_site(
     with contextlib.ExitStack() as stack:
         # the path of a Unix socket has at most 107 bytes
         short = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        address = stack.enter_context(postgres(folder / "postgres"))
+        address = stack.enter_context(postgres_server(folder / "postgres"))
         site = parts.SiteConfig(
             layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1]
         )
         environment = parts.environment(site, os.environ) | ENVIRONMENT
-        environment |= {"DATABASE_URL": as_url(address), "HEARTBEAT_S": str(heartbeat_s)}
+        environment |= {"DATABASE_URL": address, "HEARTBEAT_S": str(heartbeat_s)}
         environment["LEASE_S"] = str(max(60.0, 4 * heartbeat_s))
         os.environ.update(environment)
         subprocess.run(
@@ -85,15 +85,6 @@ def running_bench_site(
             process = stack.enter_context(_running(part, environment, log))
             pids.setdefault(part.name, []).append(process.pid)
         yield BenchSite(ports[:webs], ports[webs:-1] or ports[:webs], pids, environment)
-
-
-def as_url(address: str) -> str:
-    """Convert the DSN of a server on a Unix socket to a URL for django-environ."""
-    import psycopg
-
-    dsn = psycopg.conninfo.conninfo_to_dict(address)
-    user, name = dsn.get("user", "postgres"), dsn.get("dbname", "postgres")
-    return f"postgres://{user}@/{dsn['host']}/{name}"
 
 
 def _postmaster(folder: Path) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.bench_lists import postgres
-from bench.fleet.bench_site import as_url
+from webprofile.tests.postgres import postgres_server
 
 pytestmark = pytest.mark.production
 
@@ -28,9 +27,9 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, lis
 
 
 def explain_operations(folder: Path) -> dict[str, list[str]]:
-    with postgres(folder / "postgres") as address:
+    with postgres_server(folder / "postgres") as address:
         environment = os.environ | {
-            "DATABASE_URL": as_url(address),
+            "DATABASE_URL": address,
             "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
             "MGW_HOME": str(folder),
             "LOG_LEVEL": "ERROR",

