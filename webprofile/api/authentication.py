@@ -10,7 +10,7 @@ from rest_framework_simplejwt.tokens import Token
 from accounts.models import AccessToken, User
 from accounts.tokens.access import PREFIX, find_usable_token
 from accounts.tokens.refresh import is_pair_live
-from webprofile.observability.facts import note
+from webprofile.observability.requests import note
 
 Scope = AccessToken.Scope
 #: value of `WWW-Authenticate`, the same for access tokens and JWTs

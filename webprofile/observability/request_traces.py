@@ -25,7 +25,7 @@ _MOST_PHASES = 8
 #: longest plausible phase in seconds
 _LONGEST_S = 24 * 3600
 #: the middleware after which the tracing middleware is inserted
-_AFTER = "webprofile.observability.facts.FactsMiddleware"
+_AFTER = "webprofile.observability.requests.FactsMiddleware"
 
 
 def begin() -> None:

@@ -1,4 +1,4 @@
-"""The outermost ASGI layer: request ids, access log, metrics and draining.
+"""Request ids, access log, metrics and draining: the outermost ASGI layer.
 
 django-structlog does a part of this inside Django, but would miss sockets, static files and
 responses of the layers around Django, and logs whole URLs with their queries.
@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 
 from webprofile.observability import counters, exposition
 
@@ -26,8 +27,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[..., Awaitable[None]]
 
-#: key of the ASGI scope in which `webprofile.observability.facts` stores fields of the access line
-FACTS = "mgw.facts"
+#: key of the ASGI scope with further fields of the access line (`note`)
+_FACTS = "mgw.facts"
+#: URL parameters and their log fields
+_URL_FIELDS = {"task_id": "task", "profile_id": "profile", "upload_id": "upload"}
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 #: nginx's status for a client that closed the connection before the response
 GONE = 499
@@ -65,7 +68,7 @@ class RequestMiddleware:
         request_id = _id_of(scope)
         structlog.contextvars.bind_contextvars(request_id=request_id)
         facts: dict[str, Any] = {}
-        scope = {**scope, FACTS: facts}
+        scope = {**scope, _FACTS: facts}
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send)
         else:
@@ -95,7 +98,7 @@ class RequestMiddleware:
                 path=loggable(scope["path"]),
                 status=status,
                 ms=round(took_s * 1000, 1),
-                **scope[FACTS],
+                **scope[_FACTS],
             )
 
     async def _socket(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -116,7 +119,7 @@ class RequestMiddleware:
                 "socket_closed",
                 path=loggable(scope["path"]),
                 open_s=round(time.perf_counter() - began, 1),
-                **scope[FACTS],
+                **scope[_FACTS],
             )
 
 
@@ -191,6 +194,37 @@ def listen_for_term() -> None:
             server_handler(number, frame)
 
     signal.signal(signal.SIGTERM, on_term)
+
+
+class FactsMiddleware:
+    """Bind the user's id and the object's id to all log lines of a request and to its access line.
+
+    E-mail addresses are never logged.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self.get_response(request)
+        finally:
+            structlog.contextvars.unbind_contextvars("user", *_URL_FIELDS.values())
+
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        fields = {_URL_FIELDS[name]: value for name, value in kwargs.items() if name in _URL_FIELDS}
+        # requests of agents, probes and API clients have no session to load
+        if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.pk is not None:
+            fields["user"] = request.user.pk
+        note(request, **fields)
+
+
+def note(request: HttpRequest, **facts: Any) -> None:
+    """Bind log fields of a request, also for the access line that `RequestMiddleware` writes."""
+    structlog.contextvars.bind_contextvars(**facts)
+    getattr(request, "scope", {}).get(_FACTS, {}).update(facts)
 
 
 # -- route classes for metrics, and paths for the log ----
