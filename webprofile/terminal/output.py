@@ -1,9 +1,12 @@
-"""Formats of the output: tables, JSON, and numbers with units."""
+"""Output of command line programs: tables, JSON, numbers with units, and whole files."""
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
 from unicodedata import category
 
 from tabulate import tabulate
@@ -71,3 +74,25 @@ def duration(seconds: float | None) -> str:
 
 def percent(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio * 100:.1f} %"
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a stream of a temporary file, which replaces `path` if the block succeeds.
+
+    After an exception an existing file is unchanged and the temporary file is deleted. Raises
+    OSError.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        # writes to special files such as /dev/null directly; a folder is an error
+        with path.open("wb") as stream:
+            yield stream
+        return
+    part = path.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with part.open("xb") as stream:
+            yield stream
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

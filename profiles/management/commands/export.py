@@ -27,9 +27,8 @@ from webprofile.integers import LARGEST_KEY, parse_int
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.messages.errors import word
 from webprofile.terminal.exit_codes import USAGE
-from webprofile.terminal.output import table
+from webprofile.terminal.output import table, whole_file
 from webprofile.terminal.progress import Progress
-from webprofile.terminal.whole_files import whole_file
 
 #: file name endings by format, of tables and of one profile
 _TABLES = {name: f".{name}" for name in WRITERS}

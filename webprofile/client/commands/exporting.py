@@ -16,8 +16,8 @@ from webprofile.client.commands.showing import profile_of
 from webprofile.client.commands.waiting import unknown
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
+from webprofile.terminal.output import whole_file
 from webprofile.terminal.progress import Progress
-from webprofile.terminal.whole_files import whole_file
 
 #: file extension by format
 FORMATS = {
