@@ -8,8 +8,8 @@ from django.core.management import CommandError
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker, run_submit
 from tasks.tests.scripts import PROGRAM, make_script_worker, zip_of
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
-from webprofile.client.batchfile.mistakes import BatchError
 
 pytestmark = pytest.mark.usefixtures("storage", "db")
 

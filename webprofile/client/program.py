@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from webprofile.client import __version__
-from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile import BatchError
 from webprofile.client.commands import (
     accounts,
     acting,

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, DjangoHelpFormatter
 
 from accounts.models import User
-from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile import BatchError
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.terminal.arguments import explain

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.models import User
 from profiles.imports.local_files import import_profile, profiles_below
 from profiles.models import ProfileUpload
-from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.messages.errors import word

@@ -22,6 +22,7 @@ from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import FileStore, confirm_task
 from tasks.submission.validation import admit, quota_of
 from webprofile.api.problems import flattened
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.arguments import (
     FORMAT_HELP,
     add_batch_arguments,
@@ -35,7 +36,6 @@ from webprofile.client.batchfile.matrix import (
     newest_first,
     room_words,
 )
-from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.errors import DomainError
 from webprofile.management.bulk import explain_command, plain_errors, user_named
 from webprofile.messages.errors import word

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
-from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.batchfile.values import FORMATS, KEYS, PLAN_KEYS
 
 #: text below the examples of `--help`

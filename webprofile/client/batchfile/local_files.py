@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from webprofile.client.batchfile.mistakes import BatchError
+from webprofile.client.batchfile import BatchError
 
 _PIECE_BYTES = 1 << 20
 #: most programs in a message

@@ -8,14 +8,14 @@ relative to the file's folder. See `webprofile submit --help`.
 import itertools
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from webprofile.client.batchfile import BatchError, Mistakes
 from webprofile.client.batchfile.local_files import LocalFile
-from webprofile.client.batchfile.mistakes import BatchError, Mistakes
-from webprofile.client.batchfile.values import BlockReader
+from webprofile.client.batchfile.values import BlockReader, joined
 
 #: most tasks of one run; more are assumed to be a mistake
 MOST_TASKS = 10_000
@@ -172,14 +172,14 @@ class Cell:
         key, *rest = field.removeprefix("options.").removeprefix("script.").split(".")
         if key in self.options:
             named = f"option_sets.{self.option_set}." if self.option_set else "options."
-            return _joined(self.block.place, named + key)
+            return joined(self.block.place, named + key)
         if key == "inputs" and rest and rest[0].isdecimal():
             rest[0] = self.block.inputs[int(rest[0])]["name"]
-            return _joined(self.block.place, ".".join([key, *rest]))
+            return joined(self.block.place, ".".join([key, *rest]))
         programs = "models" if self.block.script is None else "scripts"
         known = {"model": programs, "worker": "workers", "runtime": "versions"}
         known |= dict.fromkeys(("target", "labels", "pool", "versions"), "workers")
-        return _joined(self.block.place, known.get(key, key))
+        return joined(self.block.place, known.get(key, key))
 
     def _words(self) -> dict[str, str]:
         return {
@@ -211,28 +211,10 @@ def blocks_of(document: Document, *, folder: Path, replaced: Document | None = N
     blocks = []
     for number, own in enumerate(tables):
         place = f"tasks[{number}]" if "tasks" in document else ""
-        reader = BlockReader(
-            common | own | replaced,
-            place=_placing(place, own),
-            folder=_choosing(folder, replaced),
-            mistakes=mistakes,
-        )
+        reader = BlockReader(common, own, replaced, place=place, folder=folder, mistakes=mistakes)
         blocks.append(_block(place, reader))
     mistakes.raise_any()
     return blocks
-
-
-def _placing(place: str, own: Document) -> Callable[[str], str]:
-    """Return a function from a key to its place: in the block or at the top level."""
-    return lambda key: _joined(place, key) if key in own else key
-
-
-def _choosing(folder: Path, replaced: Document) -> Callable[[str], Path]:
-    """Return a function from a key to the base folder of its paths.
-
-    Paths in the file are relative to its folder, those of arguments to the working directory.
-    """
-    return lambda key: Path() if key in replaced else folder
 
 
 def _block(place: str, reader: BlockReader) -> Block:
@@ -309,7 +291,7 @@ def _spots(
 ) -> Iterator[_Spot]:
     """Yield each device or target with each of its requested versions."""
     for number, worker in enumerate(block.workers):
-        place = _joined(block.place, f"workers[{number}]")
+        place = joined(block.place, f"workers[{number}]")
         if not isinstance(worker, str):
             yield from _targets(block, worker, place, mistakes)
         elif worker not in devices:
@@ -350,7 +332,7 @@ def _versions(
         if version in devices[worker]:
             yield version
         else:
-            place = _joined(block.place, f"versions[{number}]")
+            place = joined(block.place, f"versions[{number}]")
             known = ", ".join(devices[worker])
             mistakes.add(place, f"{worker} does not have MegEngine {version}; it has {known}")
 
@@ -384,10 +366,6 @@ def newest_first(versions: Sequence[str]) -> list[str]:
         return [*((2, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts), (1, 0, "")]
 
     return sorted(versions, key=key, reverse=True)
-
-
-def _joined(place: str, key: str) -> str:
-    return f"{place}.{key}" if place and key else place or key
 
 
 def _document(path: Path) -> Document:

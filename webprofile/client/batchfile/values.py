@@ -7,11 +7,11 @@ The site validates those (options, plan, seed ...).
 import glob
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from webprofile.client.batchfile.mistakes import Mistakes
+from webprofile.client.batchfile import Mistakes
 
 #: keys of a block with their descriptions in `submit --help`
 KEYS = {
@@ -51,24 +51,32 @@ MOST_REPEATS = 1000
 _OF_SCRIPTS = ("entry", "arguments", "formats", "sample_rate", "profile_device")
 
 
+def joined(place: str, key: str) -> str:
+    return f"{place}.{key}" if place and key else place or key
+
+
 class BlockReader:
     """Reader of one block.
 
-    place: returns the place of a key for messages
-    folder: returns the base folder of a key's paths
+    common, own, replaced: values from the top level, of the block and of arguments; later ones
+        override earlier ones
+    place: place of the block in the file, for messages
+    folder: the folder of the file
     """
 
     def __init__(
         self,
-        values: Mapping[str, Any],
+        common: Mapping[str, Any],
+        own: Mapping[str, Any],
+        replaced: Mapping[str, Any],
         *,
-        place: Callable[[str], str],
-        folder: Callable[[str], Path],
+        place: str,
+        folder: Path,
         mistakes: Mistakes,
     ) -> None:
-        self._values = values
-        self._place = place
-        self._folder = folder
+        self._values = {**common, **own, **replaced}
+        self._own, self._replaced = own, replaced
+        self._place, self._base = place, folder
         self._mistakes = mistakes
 
     def check_keys(self) -> None:
@@ -263,9 +271,14 @@ class BlockReader:
                 self._wrong(f"{place}{name}", "expected true, false, a number or a text")
         return plain
 
+    def _folder(self, key: str) -> Path:
+        """Return the base of a key's paths: the working directory for those of arguments."""
+        return Path() if key in self._replaced else self._base
+
     def _wrong(self, key: str, text: str) -> None:
+        """Add a mistake at its place, in the block or at the top level."""
         root = key.split(".")[0].split("[")[0]
-        self._mistakes.add(self._place(root) + key[len(root) :], text)
+        self._mistakes.add(joined(self._place, key) if root in self._own else key, text)
 
 
 def _is_plain(value: Any) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webprofile.client.api import Api
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.arguments import (
     FORMAT_HELP,
     add_batch_arguments,
@@ -24,7 +25,6 @@ from webprofile.client.batchfile.matrix import (
     newest_first,
     room_words,
 )
-from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import usable
 from webprofile.client.commands.waiting import (

@@ -42,8 +42,8 @@ from profiles.ingest.measurements import measurement_row
 from profiles.presenters.graph_view import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.matrix import blocks_of, read_batch
-from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
 from webprofile.errors import DomainError
 

@@ -8,9 +8,9 @@ import pytest
 
 from agent.protocol.plan import Plan
 from tasks.submission.plans import limits_of
+from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
 from webprofile.client.batchfile.matrix import cells_of, newest_first, read_batch
-from webprofile.client.batchfile.mistakes import BatchError
 from webprofile.client.batchfile.values import PLAN_KEYS
 
 DEVICES = {"x86-1": ["1.13.0", "1.12.4"], "pi-4": ["1.13.0"], "bare": []}
