@@ -401,10 +401,7 @@ def _toml(path: Path, text: str) -> Any:
 def _yaml(path: Path, text: str) -> Any:
     # TOML needs only the standard library; YAML needs `webprofile[yaml]`
     try:
-        from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
+        from webprofile.client.batchfile.yaml_text import read_yaml
     except ImportError as error:
         raise BatchError([(str(path), "YAML needs PyYAML: pip install PyYAML")]) from error
-    try:
-        return read_yaml(text)
-    except YamlError as error:
-        raise BatchError([(str(path), str(error))]) from error
+    return read_yaml(path, text)

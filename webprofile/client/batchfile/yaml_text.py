@@ -1,12 +1,11 @@
 """Read YAML with plain values and without duplicate keys."""
 
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-
-class YamlError(Exception):
-    """The text is not YAML of the supported kind; the message is one line with the place."""
+from webprofile.client.batchfile import BatchError
 
 
 class _Loader(yaml.SafeLoader):
@@ -33,15 +32,15 @@ def _table(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _table)
 
 
-def read_yaml(text: str) -> Any:
-    """Parse YAML; raise YamlError with line and column, counted from 1."""
+def read_yaml(path: Path, text: str) -> Any:
+    """Parse the text of a file; raise BatchError with line and column, counted from 1."""
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" (at line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise YamlError(f"{error.problem}{place}") from error
+        raise BatchError([(str(path), f"{error.problem}{place}")]) from error
     except RecursionError as error:
-        raise YamlError("nested too deeply") from error
+        raise BatchError([(str(path), "nested too deeply")]) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise YamlError(" ".join(str(error).split())) from error
+        raise BatchError([(str(path), " ".join(str(error).split()))]) from error

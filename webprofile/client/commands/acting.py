@@ -10,14 +10,13 @@ from typing import Any
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import FILTERS, add_filters, listed, query_of
-from webprofile.client.commands.waiting import line_of
+from webprofile.client.commands.waiting import LIVE, line_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
 
 #: tasks in one request
 PIECE = 500
-_LIVE = ["initiated", "waiting", "running"]
 _ENDED = ["succeeded", "failed", "cancelled"]
 _UNKNOWN = "There is no such task that you may see."
 _OVER = "The run had ended already."
@@ -86,7 +85,7 @@ def cancel_tasks(args: argparse.Namespace) -> int:
         if args.all_mine:
             bodies: list[dict[str, Any]] = [{"all_mine": True}]
         else:
-            numbers = _chosen(api, args, _LIVE, "Cancel")
+            numbers = _chosen(api, args, LIVE, "Cancel")
             bodies = [{"tasks": numbers[at : at + PIECE]} for at in range(0, len(numbers), PIECE)]
         with _Report(args.json) as report:
             for body in bodies:

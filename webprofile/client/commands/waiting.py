@@ -24,7 +24,8 @@ PATIENCE_S = 600.0
 MOST_NAMED = 50
 #: up to this number tasks are requested one by one, more with a list of all live tasks
 FEW = 5
-_LIVE = [("status", status) for status in ("initiated", "waiting", "running")]
+#: statuses of tasks that have not ended
+LIVE = ["initiated", "waiting", "running"]
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -139,7 +140,7 @@ def code_of(tasks: Iterable[dict[str, Any]]) -> int:
 
 
 def is_live(task: dict[str, Any]) -> bool:
-    return task["status"] in {"initiated", "waiting", "running"}
+    return task["status"] in LIVE
 
 
 def line_of(task: dict[str, Any], name: str = "") -> str:
@@ -172,7 +173,7 @@ def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:
     """Return the tasks that are not in the list of live tasks; it needs few requests."""
     if len(waiting) <= FEW:
         return waiting
-    live = {row["id"] for row in api.pages("tasks/", list(_LIVE))}
+    live = {row["id"] for row in api.pages("tasks/", [("status", status) for status in LIVE])}
     return [number for number in waiting if number not in live]
 
 

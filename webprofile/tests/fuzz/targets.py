@@ -44,7 +44,7 @@ from tasks.models import Attempt
 from tasks.submission import contents
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.matrix import blocks_of, read_batch
-from webprofile.client.batchfile.yaml_text import YamlError, read_yaml
+from webprofile.client.batchfile.yaml_text import read_yaml
 from webprofile.errors import DomainError
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
@@ -209,8 +209,8 @@ def feed_frame(data: bytes) -> None:
 
 
 def feed_batch(data: bytes) -> None:
-    with contextlib.suppress(YamlError):
-        read_yaml(data.decode("utf-8", "replace"))
+    with contextlib.suppress(BatchError):
+        read_yaml(Path("a.yaml"), data.decode("utf-8", "replace"))
     for suffix in (".yaml", ".toml"):
         try:
             read_batch(_written(f"batch{suffix}", data))
