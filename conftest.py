@@ -15,11 +15,13 @@ import pytest
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import connection
+from django.test import Client
 from django.utils import translation
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from accounts.models import User
+from agent.conftest import megengine_python  # noqa: F401
 from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.operations.devserver.layout import free_ports
@@ -63,8 +65,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def alice(db: None) -> User:
-    """An ordinary user. Tests of pages override it with one who is logged in."""
+    """An ordinary user."""
     return make_user("alice")
+
+
+@pytest.fixture
+def logged_in(client: Client, alice: User) -> None:
+    """Log alice in to `client`."""
+    client.force_login(alice)
 
 
 @pytest.fixture

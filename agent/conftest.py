@@ -1,22 +1,17 @@
 """Fixtures for the agent's tests."""
 
-import os
-
 import pytest
 
-from agent.runtimes.install import installed_wheel
-from testdata.making import make_large
+from testdata.making import find_python, make_large
 from webprofile.tests.needs import lacks_megengine
 
 
 def find_megengine_python() -> str:
-    """Return the interpreter in `MGW_TEST_MEGENGINE_PYTHON`, or that of `make runtime`.
+    """Return an interpreter with MegEngine, and make missing large models of testdata/.
 
-    Skip the test if there is none. Otherwise make missing large models of testdata/.
+    Skip the test if there is none.
     """
-    ready = installed_wheel()
-    python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (ready.path if ready else "")
-    if python:
+    if python := find_python():
         make_large(python)
         return python
     lacks_megengine()

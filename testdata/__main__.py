@@ -15,12 +15,10 @@ with each recording: figures that tests name must be adapted to the new ones.
 import argparse
 import hashlib
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-from agent.runtimes.install import installed_wheel
 from testdata import DATA, SOURCE, making, unpacked
 from testdata.making import LARGE, SMALL, MakingError
 
@@ -38,8 +36,7 @@ def main() -> int:
     for name in ("large", "expected", "profiles"):
         actions.add_argument(f"--{name}", action="store_true")
     args = parser.parse_args()
-    wheel = installed_wheel()
-    python = os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (wheel.path if wheel else "")
+    python = making.find_python()
     if not python:
         print("There is no MegEngine: run make runtime.", file=sys.stderr)
         return 1

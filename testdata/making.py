@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from agent.runtimes.install import installed_wheel
 from testdata import DATA, SOURCE
 
 #: models that are too large for the repository, because random weights do not compress
@@ -30,6 +31,12 @@ _TIMEOUT_S = 900
 
 class MakingError(Exception):
     """MegEngine could not make or run a model. The message has the end of its output."""
+
+
+def find_python() -> str:
+    """Return the interpreter in `MGW_TEST_MEGENGINE_PYTHON`, else that of `make runtime`, or ""."""
+    wheel = installed_wheel()
+    return os.environ.get("MGW_TEST_MEGENGINE_PYTHON") or (wheel.path if wheel else "")
 
 
 def make_large(python: str) -> None:

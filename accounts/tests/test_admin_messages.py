@@ -4,7 +4,7 @@ import pytest
 
 from accounts.models import User
 from tasks.tests.make import make_user, make_worker
-from webprofile.tests.admin_messages import messages_in
+from webprofile.tests.admin_messages import messages_after, messages_in
 
 pytestmark = pytest.mark.django_db
 
@@ -16,12 +16,6 @@ def root(client):
     user = make_user("root", is_staff=True, is_superuser=True)
     client.force_login(user)
     return user
-
-
-def messages_after(client, name: str, *users: User) -> list[str]:
-    chosen = {"action": name, "_selected_action": [user.pk for user in users]}
-    page = client.post(USERS, {**chosen, "confirm": "yes"}, follow=True)
-    return messages_in(page.content.decode())
 
 
 @pytest.mark.parametrize(
@@ -43,25 +37,25 @@ def messages_after(client, name: str, *users: User) -> list[str]:
 )
 def test_messages_have_singular_and_plural_forms(client, root, name, one, several, again):
     bob, carol, dave = (make_user(name) for name in ("bob", "carol", "dave"))
-    assert messages_after(client, name, bob) == [one]
-    assert messages_after(client, name, carol, dave) == [several]
-    assert messages_after(client, name, bob) == [again]
+    assert messages_after(client, USERS, name, bob) == [one]
+    assert messages_after(client, USERS, name, carol, dave) == [several]
+    assert messages_after(client, USERS, name, bob) == [again]
 
 
 def test_each_action_has_a_message_for_no_change(client, root):
     bob = make_user("bob")
-    assert messages_after(client, "demote", bob) == ["bob@example.com was no administrator."]
-    assert messages_after(client, "reactivate", bob) == ["bob@example.com was not shut out."]
-    assert messages_after(client, "end_sessions", bob) == [
+    assert messages_after(client, USERS, "demote", bob) == ["bob@example.com was no administrator."]
+    assert messages_after(client, USERS, "reactivate", bob) == ["bob@example.com was not shut out."]
+    assert messages_after(client, USERS, "end_sessions", bob) == [
         "There was no session of bob@example.com to end."
     ]
 
 
 def test_an_error_names_its_user_once(client, root):
-    (text,) = messages_after(client, "demote", root)
+    (text,) = messages_after(client, USERS, "demote", root)
     assert text.startswith("root@example.com is the last administrator")
     assert text.count("root@example.com") == 1
-    assert messages_after(client, "deactivate", root) == [
+    assert messages_after(client, USERS, "deactivate", root) == [
         "root@example.com: You cannot shut yourself out. Ask another administrator."
     ]
 

@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.conftest import find_megengine_python
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOAD_AND_RUN = REPOSITORY / "agent" / "load_and_run"
-
-
-@pytest.fixture(scope="session")
-def megengine_python() -> str:
-    """Path of a Python interpreter with MegEngine. Fixtures of agent/ are not visible here."""
-    return find_megengine_python()
 
 
 @pytest.mark.megengine

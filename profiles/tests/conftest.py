@@ -5,7 +5,6 @@ import pytest
 from django.core.cache import cache
 
 from accounts.models import User
-from agent.conftest import find_megengine_python
 from profiles.tests.make import MEMORY, TIMELINE
 from tasks.tests.make import make_user
 
@@ -30,9 +29,3 @@ def script_files(testdata) -> dict[str, bytes]:
     """Files of a script by name: the trace and the memory flow of a training step."""
     folder = testdata / "traces" / "dynamic_train_mlp_scopes"
     return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}
-
-
-@pytest.fixture(scope="session")
-def megengine_python() -> str:
-    """Path of a Python interpreter that has MegEngine."""
-    return find_megengine_python()

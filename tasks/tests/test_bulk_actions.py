@@ -19,13 +19,9 @@ from tasks.tests.make import (
 from tasks.views import bulk_actions, task_list
 from webprofile.storage import storage as object_store
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
+pytestmark = [
+    pytest.mark.django_db, pytest.mark.database, pytest.mark.usefixtures("logged_in"),
+]  # fmt: skip
 
 
 def act(client, action, *tasks, **extra):

@@ -21,13 +21,9 @@ from tasks.tests.make import (
 from tasks.views.task_form import form_data
 from webprofile.errors import DomainError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
+pytestmark = [
+    pytest.mark.django_db, pytest.mark.database, pytest.mark.usefixtures("logged_in"),
+]  # fmt: skip
 
 
 def state_of(task: Task) -> tuple[str, str]:

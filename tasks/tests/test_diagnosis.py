@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.conftest import find_megengine_python
 from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import wording_of
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def megengine_python() -> str:
-    """An interpreter with MegEngine."""
-    return find_megengine_python()
 
 
 def final_report(exit_code: int | None = 134, reason=EndReason.EXITED, detail=""):

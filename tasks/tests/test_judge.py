@@ -16,15 +16,9 @@ from tasks.tests.make import (
 )
 from webprofile.storage import storage as object_store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("logged_in")]
 TASKS, JUDGE = "/api/v1/tasks/", "/api/v1/tasks/judge/"
 CACHE = b"the choice of algorithms"
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
 
 
 def judge(client, **draft):

@@ -20,15 +20,11 @@ from tasks.tests.make import (
     model_file,
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [
+    pytest.mark.django_db, pytest.mark.database, pytest.mark.usefixtures("logged_in"),
+]  # fmt: skip
 #: session, user, tasks, files, and what the filters offer
 MOST_QUERIES = 12
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
 
 
 def task_ids(client, query="", **params):

@@ -25,13 +25,7 @@ from tasks.tests.make import (
 )
 from webprofile.storage import storage as object_store
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("logged_in")]
 
 
 def put_file(target, content):

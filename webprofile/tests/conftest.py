@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from agent.conftest import find_megengine_python
 from testdata import DATA
 from webprofile.operations.devserver import parts
 from webprofile.operations.devserver.demo import Visitor
@@ -15,12 +14,6 @@ from webprofile.tests.balancer import balancer
 from webprofile.tests.cluster import Cluster, write_replayer
 from webprofile.tests.permission_site import PermissionSite, rolled_back
 from webprofile.tests.site import EmbeddedSite, running_site
-
-
-@pytest.fixture(scope="session")
-def megengine_python() -> str:
-    """Path of a Python interpreter with MegEngine."""
-    return find_megengine_python()
 
 
 @pytest.fixture(scope="session")

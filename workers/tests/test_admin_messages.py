@@ -5,8 +5,8 @@ from django.utils import timezone
 
 from accounts.models import AuditEntry
 from tasks.tests.make import make_worker
-from webprofile.tests.admin_messages import messages_in
-from workers.models import HealthCheck, Worker
+from webprofile.tests.admin_messages import messages_after
+from workers.models import HealthCheck
 from workers.tokens import issue_code
 
 pytestmark = pytest.mark.django_db
@@ -20,16 +20,9 @@ def root(client, root):
     return root
 
 
-def messages_after(client, name: str, *workers: Worker) -> list[str]:
-    """Run an action on devices, with its confirmation; return the messages after it."""
-    chosen = {"action": name, "_selected_action": [worker.pk for worker in workers]}
-    page = client.post(LIST, {**chosen, "confirm": "yes"}, follow=True)
-    return messages_in(page.content.decode())
-
-
 def test_an_error_names_its_device_once(client, root):
     offline = make_worker("x86-2", online=False)
-    (text,) = messages_after(client, "health_check", offline)
+    (text,) = messages_after(client, LIST, "health_check", offline)
     assert text.startswith("x86-2 cannot be checked now")
     assert text.count("x86-2") == 1
 
@@ -37,10 +30,10 @@ def test_an_error_names_its_device_once(client, root):
 @pytest.mark.usefixtures("storage")
 def test_a_health_check_is_reported_as_requested(client, root):
     one, two, three = (make_worker(name) for name in ("box", "board", "phone"))
-    assert messages_after(client, "health_check", one) == [
+    assert messages_after(client, LIST, "health_check", one) == [
         "Health check asked for: box. It runs when the device is free."
     ]
-    assert messages_after(client, "health_check", two, three) == [
+    assert messages_after(client, LIST, "health_check", two, three) == [
         "Health checks asked for: board, phone. Each runs when its device is free."
     ]
     assert HealthCheck.objects.filter(result="").count() == 3
@@ -55,7 +48,7 @@ def test_the_page_of_a_device_has_the_same_message(client, root):
 
 def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
-    (text,) = messages_after(client, "health_check", make_worker("box"))
+    (text,) = messages_after(client, LIST, "health_check", make_worker("box"))
     assert text.startswith("The health check of box could not begin")
     assert HealthCheck.objects.get().result == "abandoned"
     assert AuditEntry.objects.get().action == "worker.health_check"
@@ -87,24 +80,26 @@ def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):
 )
 def test_messages_have_singular_and_plural_forms(client, root, name, before, one, several):
     a, b, c = (make_worker(letter, **before) for letter in "abc")
-    assert messages_after(client, name, a) == [one]
-    assert messages_after(client, name, b, c) == [several]
+    assert messages_after(client, LIST, name, a) == [one]
+    assert messages_after(client, LIST, name, b, c) == [several]
 
 
 def test_an_unused_code_is_revoked(client, root):
     worker = make_worker("box")
     issue_code(worker)
-    assert messages_after(client, "revoke", worker) == [
+    assert messages_after(client, LIST, "revoke", worker) == [
         "The agent of box is shut out until it is enrolled again."
     ]
-    assert messages_after(client, "revoke", worker) == ["The agent of box was shut out before."]
+    assert messages_after(client, LIST, "revoke", worker) == [
+        "The agent of box was shut out before."
+    ]
 
 
 def test_messages_are_translated_to_chinese(client, root):
     root.language = "zh-hans"
     root.save(update_fields=["language"])
     drained, served = make_worker("a", is_enabled=False), make_worker("b")
-    assert messages_after(client, "drain", drained, served) == [
+    assert messages_after(client, LIST, "drain", drained, served) == [
         "b 已停止派发：不再获得新任务，正在运行的任务继续。",
         "a 此前已停止派发。",
     ]

@@ -11,13 +11,9 @@ from workers.models import Grant
 from workers.services import introduce_worker
 from workers.views.pages import PAGE_SIZE
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@pytest.fixture
-def alice(client, alice):
-    client.force_login(alice)
-    return alice
+pytestmark = [
+    pytest.mark.django_db, pytest.mark.database, pytest.mark.usefixtures("logged_in"),
+]  # fmt: skip
 
 
 def device_names(client, query=""):
