@@ -7,7 +7,6 @@ cache is disabled; the server has the profile in memory.
 
 import argparse
 import gzip
-import hashlib
 import statistics
 import tempfile
 import time
@@ -21,7 +20,7 @@ from tabulate import tabulate
 from bench.browser import chromium, log_in, measured
 from bench.scaling import write_scaled
 from testdata import DATA
-from webprofile.operations.devserver.demo import Visitor
+from webprofile.operations.devserver.demo import Visitor, file_fields
 from webprofile.tests.site import ROOT, running_site
 
 #: measurement -> goal (upper limit) in ms, frames or kB
@@ -155,10 +154,7 @@ def enlarged(folder: Path, operators: int) -> Path:
 
 def open_profile(visitor: Visitor, file: Path) -> str:
     """Import a profile as a user does; return the path of its page."""
-    content = file.read_bytes()
-    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    described = {"name": file.name, "size_bytes": len(content), "md5": digest}
-    opened = visitor.post(OPENED, {"files": [described]})
+    opened = visitor.post(OPENED, {"files": [file_fields(file)]})
     for target in opened["uploads"]:
         visitor.put(target["url"], target["headers"], file)
     visitor.post(f"{OPENED}{opened['id']}/submit/", {})

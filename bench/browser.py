@@ -11,6 +11,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from webprofile.tests.machine import find_chromium
+
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
     "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -21,8 +23,7 @@ FLAGS = (
 @contextlib.contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
     """Run a browser with a temporary profile. Raises SystemExit if it is not installed."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    driver = shutil.which("chromedriver")
+    binary, driver = find_chromium(), shutil.which("chromedriver")
     if binary is None or driver is None:
         raise SystemExit("no chromium: install the distribution's chromium and chromium-driver")
     with tempfile.TemporaryDirectory() as folder:

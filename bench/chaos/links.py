@@ -128,37 +128,30 @@ class Link:
         to_client = Frames(_SERVER_HEAD, lambda: self._fate) if self._frames else None
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(
-                    self._pump(_Direction(reader, upstream_writer, to_upstream, flowing))
-                )
-                group.create_task(
-                    self._pump(_Direction(upstream_reader, writer, to_client, flowing))
-                )
+                group.create_task(self._pump(reader, upstream_writer, to_upstream, flowing))
+                group.create_task(self._pump(upstream_reader, writer, to_client, flowing))
         except* OSError:
             pass  # one side broke the connection: the other one is closed below
         finally:
             self._open.discard(upstream_writer)
             upstream_writer.transport.abort()
 
-    async def _pump(self, direction: "_Direction") -> None:
-        while chunk := await direction.source.read(_CHUNK_BYTES):
-            await direction.flowing.wait()
+    async def _pump(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        frames: Frames | None,
+        flowing: asyncio.Event,
+    ) -> None:
+        """Pass on one direction of one connection."""
+        while chunk := await source.read(_CHUNK_BYTES):
+            await flowing.wait()
             if self._is_cut:
                 raise ConnectionResetError
             if slowness := self._slowness:
                 await asyncio.sleep(slowness.latency_s + len(chunk) / slowness.bytes_per_s)
-            direction.sink.write(direction.frames.feed(chunk) if direction.frames else chunk)
-            await direction.sink.drain()
-        await direction.flowing.wait()
+            sink.write(frames.feed(chunk) if frames else chunk)
+            await sink.drain()
+        await flowing.wait()
         with contextlib.suppress(OSError, RuntimeError):
-            direction.sink.write_eof()
-
-
-@dataclass(frozen=True)
-class _Direction:
-    """One direction of one connection."""
-
-    source: asyncio.StreamReader
-    sink: asyncio.StreamWriter
-    frames: Frames | None
-    flowing: asyncio.Event
+            sink.write_eof()

@@ -20,7 +20,6 @@ import tempfile
 from pathlib import Path
 
 from bench.fleet.bench_site import running_bench_site
-from testdata import DATA
 
 #: a socket is two open files here: one of the agent, one of the server
 FILES_EACH, FILES_MORE = 1, 1_000
@@ -28,8 +27,7 @@ FILES_EACH, FILES_MORE = 1, 1_000
 
 def main() -> None:
     options = _arguments()
-    sizes = [int(size) for size in options.sizes.split(",")]
-    raise_limit(max(sizes) * FILES_EACH + FILES_MORE)
+    raise_limit(max(options.sizes) * FILES_EACH + FILES_MORE)
     # exit through the context managers, which stop the database
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.environ["DJANGO_SETTINGS_MODULE"] = "webprofile.settings.dev"
@@ -48,20 +46,7 @@ def main() -> None:
         from bench.fleet import measure
         from bench.fleet.report import report
 
-        bench = measure.FleetBenchmark(
-            bench_site,
-            measure.FleetOptions(
-                sizes=sizes,
-                leave=options.leave,
-                file=str(DATA / "profiles/tiny.json"),
-                idle_s=options.idle_s,
-                tasks=options.tasks,
-                together=options.together,
-                connections=options.connections,
-                half_s=options.half_s,
-                processes=options.processes,
-            ),
-        )
+        bench = measure.FleetBenchmark(bench_site, options)
         try:
             print(
                 f"{measure.machine()}; web processes: {options.webs}, for sockets of agents: "
@@ -84,7 +69,12 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure a site with a fleet of agents.")
-    parser.add_argument("--sizes", default="100,500,1000,2000", help="agents, ascending")
+    parser.add_argument(
+        "--sizes",
+        type=lambda text: [int(size) for size in text.split(",")],
+        default="100,500,1000,2000",
+        help="agents, ascending",
+    )
     parser.add_argument("--leave", choices=("profile", "times", "nothing"), default="nothing")
     parser.add_argument("--webs", type=int, default=2, help="web processes")
     parser.add_argument("--sockets", type=int, default=1, help="web processes for agents' sockets")

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from webprofile.operations.devserver import parts
-from webprofile.operations.devserver import process as launcher
 from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_keys, open_home
 from webprofile.operations.devserver.supervisor import Part
+from webprofile.tests.cluster import with_parent_death_signal
 from webprofile.tests.postgres import postgres_server
 
 READY_WITHIN_S = 60.0
-#: launcher of a command that is killed when this process ends, even by SIGKILL
-ENDS_WITH_US = (sys.executable, "-I", "-S", launcher.__file__)
 #: disables rate limits and quotas, since a few users submit all tasks, and health checks
 ENVIRONMENT = {
     "API_RATE_USER": "",
@@ -97,7 +95,7 @@ def _running(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a part for the duration of the block, which starts when the part is ready."""
     process = subprocess.Popen(
-        [*ENDS_WITH_US, str(os.getpid()), *part.command],
+        with_parent_death_signal(part.command),
         cwd=REPOSITORY,
         env={**environment, **part.environment},
         stdin=subprocess.DEVNULL,
@@ -134,7 +132,7 @@ class HelperProcess:
 
     def __init__(self, module: str, first: dict[str, Any]) -> None:
         self.process = subprocess.Popen(
-            [*ENDS_WITH_US, str(os.getpid()), sys.executable, "-m", module],
+            with_parent_death_signal([sys.executable, "-m", module]),
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
 """Measure a site with fleets of increasing size."""
 
+import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,32 +12,11 @@ import psutil
 from bench.fleet import rows
 from bench.fleet.bench_site import BenchSite, HelperProcess
 from bench.fleet.meter import CpuUsage, Meter
+from testdata import DATA
 
 FINISH_WITHIN_S = 300.0
 SERVER = ("web", "postgres", "redis", "dispatch", "actors", "sweep", "storage")
 OURS = ("agents", "clients")
-
-
-@dataclass(frozen=True)
-class FleetOptions:
-    """Options of the command line.
-
-    idle_s: duration of the measurement with heartbeats only
-    tasks: number of tasks in a burst
-    together: tasks submitted by one request
-    connections: of users, each waits for its response
-    half_s: duration of the measurement at half of the burst's rate
-    """
-
-    sizes: Sequence[int]
-    leave: str
-    file: str
-    idle_s: float
-    tasks: int
-    together: int
-    connections: int
-    half_s: float
-    processes: int
 
 
 @dataclass(frozen=True)
@@ -69,9 +49,12 @@ class SizeResult:
 
 
 class FleetBenchmark:
-    """The helper processes of the benchmark at a running site."""
+    """The helper processes of the benchmark at a running site.
 
-    def __init__(self, bench_site: BenchSite, options: FleetOptions) -> None:
+    options: the arguments of `python -m bench.fleet`
+    """
+
+    def __init__(self, bench_site: BenchSite, options: argparse.Namespace) -> None:
         self._bench_site, self._options = bench_site, options
         tokens = rows.make_users()
         self._agents = [
@@ -94,7 +77,7 @@ class FleetBenchmark:
             "socket": f"ws://127.0.0.1:{socket_port}/ws/agent/",
             "http": f"http://127.0.0.1:{port}",
             "leave": self._options.leave,
-            "file": self._options.file,
+            "file": str(DATA / "profiles/tiny.json"),
         }
 
     def run(self) -> Iterator[SizeResult]:

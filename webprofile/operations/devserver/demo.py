@@ -127,7 +127,7 @@ def announce(
 
     files: the API fields of each file
     """
-    described = [{**_described(path), **use} for path, use in files.items()]
+    described = [{**file_fields(path), **use} for path, use in files.items()]
     body = {"worker": worker, "runtime_version": VERSION, **body, "files": described}
     return visitor.post(TASKS, body)
 
@@ -189,7 +189,8 @@ def run(address: str, account: Path, examples: Path, python: str) -> None:
         visitor.close()
 
 
-def _described(file: Path) -> dict[str, Any]:
+def file_fields(file: Path) -> dict[str, Any]:
+    """Return the API fields of a new file: name, size and MD5."""
     content = file.read_bytes()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     return {"name": file.name, "size_bytes": len(content), "md5": digest}
