@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.db import connections
 
@@ -46,13 +46,6 @@ PARTS = (
 )
 
 
-@dataclass
-class _RunningCheck:
-    part: Part
-    thread: threading.Thread
-    findings: list[Finding] = field(default_factory=list)
-
-
 def examine(
     parts: Sequence[Part] = PARTS, *, time_limit_s: float = TIME_LIMIT_S
 ) -> Iterator[tuple[str, Finding]]:
@@ -60,34 +53,30 @@ def examine(
 
     A check that hangs stays in a daemon thread, which does not keep the process alive.
     """
-    checks = [_begin(part, time_limit_s) for part in parts]
+    findings: dict[str, Finding] = {}
+    threads = [
+        threading.Thread(target=_try, args=(part, time_limit_s, findings), daemon=True)
+        for part in parts
+    ]
+    for thread in threads:
+        thread.start()
     deadline = time.monotonic() + time_limit_s
-    for check in checks:
-        check.thread.join(max(0.0, deadline - time.monotonic()))
-        if check.findings:
-            yield check.part.name, check.findings[0]
-        else:
-            text = f"No answer in {time_limit_s:g} s."
-            yield check.part.name, broken(text, check.part.step)
+    for part, thread in zip(parts, threads, strict=True):
+        thread.join(max(0.0, deadline - time.monotonic()))
+        late = broken(f"No answer in {time_limit_s:g} s.", part.step)
+        yield part.name, findings.get(part.name, late)
 
 
-def _begin(part: Part, limit_s: float) -> _RunningCheck:
-    findings: list[Finding] = []
-    arguments = (part, limit_s, findings)
-    thread = threading.Thread(target=_try, args=arguments, daemon=True, name=part.name)
-    thread.start()
-    return _RunningCheck(part, thread, findings)
-
-
-def _try(part: Part, limit_s: float, findings: list[Finding]) -> None:
+def _try(part: Part, limit_s: float, findings: dict[str, Finding]) -> None:
+    """Store the finding about a part by its name."""
     allow(limit_s)
     try:
-        findings.append(part.examine())
+        findings[part.name] = part.examine()
     except Unreachable as error:
         make_finding = part.unreachable or (lambda text: broken(text, part.step))
-        findings.append(make_finding(str(error)))
+        findings[part.name] = make_finding(str(error))
     except Exception as error:
         # any exception of a library is a finding about its part; the other checks continue
-        findings.append(broken(reason(error), part.step))
+        findings[part.name] = broken(reason(error), part.step)
     finally:
         connections.close_all()
