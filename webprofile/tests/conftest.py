@@ -10,8 +10,7 @@ from testdata import DATA
 from webprofile.operations.devserver import parts
 from webprofile.operations.devserver.demo import Visitor
 from webprofile.storage import storage as object_store
-from webprofile.tests.balancer import balancer
-from webprofile.tests.cluster import Cluster, write_replayer
+from webprofile.tests.cluster import Cluster, balancer, write_replayer
 from webprofile.tests.permission_site import PermissionSite, rolled_back
 from webprofile.tests.site import EmbeddedSite, running_site
 

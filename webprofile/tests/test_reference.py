@@ -1,8 +1,15 @@
-"""The pages of docs/reference are up to date."""
+"""The pages of docs/reference are current, and what the threat model names exists."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from webprofile.tests.reference_pages import FOLDER, PAGES, page_of
+
+ROOT = Path(__file__).parents[2]
+THREATS = (ROOT / "docs" / "threat_model.md").read_text(encoding="utf-8")
+NOT_OURS = {"node_modules", ".venv", ".git"}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -13,3 +20,22 @@ def test_page_of_the_reference_is_current(name):
 
 def test_each_page_of_the_reference_is_generated():
     assert {path.stem for path in FOLDER.glob("*.md")} == set(PAGES)
+
+
+def test_files_named_in_the_threat_model_exist():
+    file_names = set(re.findall(r"`((?:[\w.]+/)*[\w]+\.(?:py|md))(?::\w+)?`", THREATS))
+    folders = {p for p in ROOT.iterdir() if p.is_dir() and p.name not in NOT_OURS}
+    names = {path.name for folder in folders for path in folder.rglob("*.*")}
+    names |= {path.name for path in ROOT.iterdir()}
+    missing = {n for n in file_names if not ((ROOT / n).exists() or ("/" not in n and n in names))}
+    assert len(file_names) > 30
+    assert missing == set()
+
+
+def test_each_threat_has_a_control_and_a_test():
+    rows = [line for line in THREATS.splitlines() if re.match(r"\| (all|\d)", line)]
+    assert len(rows) > 20
+    for row in rows:
+        stopped_by, held_by = (cell.strip(" |") for cell in row.split(" | ")[2:4])
+        assert stopped_by, row
+        assert "`" in held_by or held_by == "the table below", row
