@@ -25,7 +25,6 @@ MEANINGS: dict[str, Any] = {
     "high": _("the highest value that is accepted"),
     "input": _("an input variable of the model"),
     "instead": _("the type of numbers to use instead"),
-    "key": _("name of a field of the script"),
     "kinds": _("types of numbers that are read, with commas between"),
     "label": _("name of a label"),
     "labels": _("labels, with commas between"),
