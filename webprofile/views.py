@@ -1,4 +1,4 @@
-"""Views of the project itself: health check, favicon and error pages."""
+"""Views of the project itself: health check, favicon and error pages; context of all pages."""
 
 from typing import Any
 
@@ -13,6 +13,20 @@ from django.views.decorators.http import require_safe
 from webprofile.api.problems import is_api, problem
 from webprofile.errors import DomainError
 from webprofile.site_mark import HEADER, QUESTION_LENGTH, site_mark
+
+
+def site_context(request: HttpRequest) -> dict[str, bool]:
+    """Return the variables of all templates (context processor).
+
+    `is_traced`: whether pages send a `traceparent` header
+    `has_mail_server`: whether the site sends mail, so that a page may announce a message
+    `has_identity_provider`: whether users can log in with OpenID Connect
+    """
+    return {
+        "has_mail_server": settings.HAS_MAIL_SERVER,
+        "has_identity_provider": bool(settings.OIDC_APPS),
+        "is_traced": settings.TRACING,
+    }
 
 
 @require_safe

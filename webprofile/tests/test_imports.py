@@ -19,7 +19,7 @@ EDGES = {
 }  # fmt: skip
 #: edges of the project; its other modules are to the left of all apps
 PROJECT_EDGES = {
-    *EDGES, "asgi", "checks", "context", "middleware", "operations", "routing", "settings",
+    *EDGES, "asgi", "checks", "middleware", "operations", "routing", "settings",
 }  # fmt: skip
 #: modules that import the edges of all apps
 JOINTS = {"asgi", "operations", "routing", "settings", "urls"}
