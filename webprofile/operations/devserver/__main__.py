@@ -9,7 +9,7 @@ from pathlib import Path
 from webprofile.integers import parse_int
 from webprofile.operations.devserver.layout import REPOSITORY, open_home
 from webprofile.operations.devserver.lock import HomeInUseError, HomeLock
-from webprofile.operations.devserver.site import RunOptions, manage, run_site
+from webprofile.operations.devserver.site import manage, run_site
 from webprofile.operations.devserver.supervisor import PartError
 from webprofile.terminal.output import complain
 
@@ -42,7 +42,7 @@ def _port(text: str) -> int:
     return port
 
 
-def _parse() -> RunOptions:
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m webprofile.operations.devserver", description=__doc__
     )
@@ -54,8 +54,8 @@ def _parse() -> RunOptions:
         command.add_argument(
             "--port", type=_port, help="the site's port (default: 8000 or a free one)"
         )
-    args = parser.parse_args()
-    return RunOptions(args.port, demo=args.command == "demo", once=getattr(args, "once", False))
+    run.set_defaults(once=False)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

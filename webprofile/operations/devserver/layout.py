@@ -33,45 +33,23 @@ class Keys:
     s3_secret_access_key: str
 
 
-@dataclass(frozen=True)
 class Layout:
-    """Paths of one home folder, which is absolute and readable only by its owner."""
+    """Paths of one home folder, which is absolute and readable only by its owner.
 
-    home: Path
+    agent_files: files of the agent that other devices download
+    temporary: temporary files of one run
+    """
 
-    @property
-    def database(self) -> Path:
-        return self.home / "db.sqlite3"
-
-    @property
-    def redis(self) -> Path:
-        return self.home / "redis"
-
-    @property
-    def storage(self) -> Path:
-        return self.home / "storage"
-
-    @property
-    def agent_config(self) -> Path:
-        return self.home / "agent" / "agent.toml"
-
-    @property
-    def agent_files(self) -> Path:
-        """Files of the agent that other devices download."""
-        return self.home / "agent-files"
-
-    @property
-    def examples(self) -> Path:
-        return self.home / "examples"
-
-    @property
-    def temporary(self) -> Path:
-        """Temporary files of one run."""
-        return self.home / "tmp"
-
-    @property
-    def lock(self) -> Path:
-        return self.home / "lock"
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.database = home / "db.sqlite3"
+        self.redis = home / "redis"
+        self.storage = home / "storage"
+        self.agent_config = home / "agent" / "agent.toml"
+        self.agent_files = home / "agent-files"
+        self.examples = home / "examples"
+        self.temporary = home / "tmp"
+        self.lock = home / "lock"
 
     def log(self, part: str) -> Path:
         return self.home / "logs" / f"{part}.log"

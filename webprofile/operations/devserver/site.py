@@ -1,5 +1,6 @@
 """Start all parts of a site in order, and wait until the site ends."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -7,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,6 @@ PATIENCE_S = 3.0
 Accounts = dict[str, dict[str, str | None]]
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Command line options. `demo`: profile the sample model; `once`: stop after the demo."""
-
-    port: int | None = None
-    demo: bool = False
-    once: bool = False
-
-
 def choose_ports(requested: int | None) -> list[int]:
     """Return ports for web and storage. Raises PartError if the `requested` port is in use."""
     if requested is not None and not is_free(requested):
@@ -62,9 +53,14 @@ def choose_ports(requested: int | None) -> list[int]:
 
 
 class _Start:
-    """Startup of the site."""
+    """Startup of the site.
 
-    def __init__(self, site: parts.SiteConfig, supervisor: Supervisor, options: RunOptions) -> None:
+    options: the arguments of `python -m webprofile.operations.devserver`
+    """
+
+    def __init__(
+        self, site: parts.SiteConfig, supervisor: Supervisor, options: argparse.Namespace
+    ) -> None:
         self._site = site
         self._layout = site.layout
         self._supervisor = supervisor
@@ -84,7 +80,7 @@ class _Start:
         finally:
             runtime.cancel()
         await self._join(device_runtime)
-        code = await self._show(device_runtime) if self._options.demo else 0
+        code = await self._show(device_runtime) if self._options.command == "demo" else 0
         if not self._options.once:
             await asyncio.Event().wait()
         return code
@@ -210,7 +206,7 @@ async def _repeat(log: Path, until: asyncio.Future[str]) -> None:
         seen = len(lines)
 
 
-async def run_site(layout: Layout, lock: HomeLock, options: RunOptions) -> int:
+async def run_site(layout: Layout, lock: HomeLock, options: argparse.Namespace) -> int:
     """Run a site until a signal, a part's failure or the demo's end; return an exit code."""
     ports = choose_ports(options.port)
     layout.make_folders()
