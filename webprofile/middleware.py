@@ -65,7 +65,8 @@ class ReaderMiddleware:
         zone = UTC if is_api(request) else preferences.user_time_zone(user, cookie)
         try:
             with timezone.override(zone):
-                if user and _opens_page(request):
+                # navigation to a page has this type, as opposed to a script's request
+                if user and "application/xhtml+xml" in request.headers.get("Accept", ""):
                     self._note_seen(request)
                 return self.get_response(request)
         finally:
@@ -124,11 +125,6 @@ def _address_of(request: HttpRequest) -> str | None:
     """Return the client's IP address, None if it is unknown."""
     address: str = get_adapter().get_client_ip(request)
     return None if address == NO_ADDRESS else address
-
-
-def _opens_page(request: HttpRequest) -> bool:
-    """Return whether the browser navigates to a page, as opposed to a script's request."""
-    return "application/xhtml+xml" in request.headers.get("Accept", "")
 
 
 def wants_json(request: HttpRequest) -> bool:

@@ -104,7 +104,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse
             invalid = DomainError("invalid", status=422)
             return problem(invalid, errors=flattened(error.detail))
         case exceptions.APIException():
-            return problem(_known(error), headers=_headers(error))
+            challenge = getattr(error, "auth_header", None)
+            headers = {"WWW-Authenticate": challenge} if challenge else {}
+            return problem(_known(error), headers=headers)
     request = context.get("request")
     log.exception("api_failed", path=request.path if request else "")
     got_request_exception.send(sender=None, request=request)
@@ -125,21 +127,13 @@ def _known(error: exceptions.APIException) -> DomainError:
     """Convert an exception of DRF or simplejwt to a DomainError."""
     status = error.status_code
     if isinstance(error, exceptions.Throttled):
-        return DomainError("throttled", status=status, wait_s=_wait_s(error))
+        wait_s = max(1, math.ceil(getattr(error, "wait", None) or 1))
+        return DomainError("throttled", status=status, wait_s=wait_s)
     code = error.get_codes()
     # simplejwt returns a structure of several codes
     if not isinstance(code, str) or code in _OF_TOKENS:
         return DomainError("token_invalid", status=status)
     return DomainError(code if code in _OWN else CODES.get(status, "malformed"), status=status)
-
-
-def _wait_s(error: exceptions.Throttled) -> int:
-    return max(1, math.ceil(getattr(error, "wait", None) or 1))
-
-
-def _headers(error: exceptions.APIException) -> dict[str, str]:
-    challenge = getattr(error, "auth_header", None)
-    return {"WWW-Authenticate": challenge} if challenge else {}
 
 
 def flattened(detail: Any, path: str = "") -> list[dict[str, str]]:

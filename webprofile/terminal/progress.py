@@ -41,16 +41,13 @@ class Progress:
         """Advance by one and print a line with the number and the estimated remaining time."""
         self._done += 1
         parts = [f"{self._done}/{self._total} {text}".rstrip()]
-        left_s = self._left_s()
+        # from the mean time of the finished steps
+        passed_s = time.monotonic() - self._begun_at
+        left_s = passed_s / self._done * max(0, self._total - self._done)
         if left_s >= LEAST_LEFT_S:
             parts.append(f"about {rounded(left_s)} left")
         self.line(", ".join(parts))
         self.advance()
-
-    def _left_s(self) -> float:
-        """Estimate the remaining time from the mean time of the finished steps."""
-        passed_s = time.monotonic() - self._begun_at
-        return passed_s / self._done * max(0, self._total - self._done)
 
     def note(self, text: str) -> None:
         """Set the text behind the bar, if there is a bar."""

@@ -227,7 +227,10 @@ def _block(place: str, reader: BlockReader) -> Block:
         versions=reader.names("versions"),
         option_sets=reader.option_sets(),
         repeats=reader.repeats(),
-        files=tuple(_file(*row) for row in reader.files()),
+        files=tuple(
+            CellFile(kind, path, **{"input" if kind == "data" else "option": use})
+            for kind, path, use in reader.files()
+        ),
         inputs=reader.inputs(),
         plan=reader.plan(),
         title=reader.text("title"),
@@ -236,10 +239,6 @@ def _block(place: str, reader: BlockReader) -> Block:
         ),
         script=script,
     )
-
-
-def _file(kind: str, path: Path, use: str) -> CellFile:
-    return CellFile(kind, path, **{"input" if kind == "data" else "option": use})
 
 
 def cells_of(blocks: Sequence[Block], devices: Mapping[str, Sequence[str]]) -> list[Cell]:

@@ -182,7 +182,8 @@ def _chosen(api: Api, args: argparse.Namespace, statuses: list[str], verb: str) 
     if args.tasks:
         numbers = list(dict.fromkeys(args.tasks))
         if verb == "Delete":
-            _confirm(f"{verb} {_named(numbers)} with files and results?", args)
+            named = ", ".join(f"#{number}" for number in numbers)
+            _confirm(f"{verb} {named} with files and results?", args)
         return numbers
     args.status = args.status or statuses
     tasks = listed(api, query_of(args), 0)
@@ -192,10 +193,6 @@ def _chosen(api: Api, args: argparse.Namespace, statuses: list[str], verb: str) 
         what = "this task" if len(tasks) == 1 else f"these {len(tasks)} tasks"
         _confirm(f"{verb} {what}?", args)
     return [task["id"] for task in tasks]
-
-
-def _named(numbers: list[int]) -> str:
-    return ", ".join(f"#{number}" for number in numbers)
 
 
 def _confirm(question: str, args: argparse.Namespace) -> None:

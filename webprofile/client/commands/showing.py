@@ -122,7 +122,7 @@ def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | Non
 
 def _print_iteration(label: str, times: dict[str, Any], names: Sequence[str]) -> None:
     texts = [
-        f"{name} {duration(_s(times[f'{name}_ms']))}"
+        f"{name} {duration(times[f'{name}_ms'] / 1000)}"
         for name in names
         if times[f"{name}_ms"] is not None
     ]
@@ -165,7 +165,3 @@ def _print_table(table: dict[str, Any]) -> None:
     ]
     print_table(rows, ("operator", "type", table["side"], "share", "with above"), right=3)
     print(plain(table["said"]))
-
-
-def _s(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

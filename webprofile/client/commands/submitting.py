@@ -122,7 +122,9 @@ def submit_batch(args: argparse.Namespace) -> int:
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
         }
         ended_tasks = wait_until_ended(api, list(names), run.deadline, names) if args.wait else {}
-    rows = [row | _result(ended_tasks.get(row["task"])) for row in rows]
+    for row in rows:
+        if task := ended_tasks.get(row["task"]):
+            row.update(status=task["status"], reason=task.get("reason"))
     if args.json:
         print_json(rows)
     elif not args.wait:
@@ -318,10 +320,6 @@ def _file(run: BatchRun, file: CellFile, known: Mapping[Content, int]) -> dict[s
     if number is not None:
         return {**file.use, "from_file": number}
     return file.body(run.files[file.path])
-
-
-def _result(task: dict[str, Any] | None) -> dict[str, Any]:
-    return {} if task is None else {"status": task["status"], "reason": task.get("reason")}
 
 
 def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:

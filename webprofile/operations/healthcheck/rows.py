@@ -43,7 +43,9 @@ def database() -> Finding:
                 return odd(f"{version} answers and is empty.", "Run `manage.py migrate`.")
             _write(connection)
     except DatabaseError as error:
-        return broken(f"{_name()}: {reason(error)}", _step(str(error)))
+        text = str(error).lower()
+        step = next((step for words, step in _STEPS.items() if words in text), _ELSE)
+        return broken(f"{_name()}: {reason(error)}", step)
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         return good(f"{version} answers and takes writes. It serves a single machine.")
     return good(f"{version} answers and takes writes.")
@@ -114,8 +116,3 @@ def _name() -> str:
     database = connections["default"].settings_dict
     host = f" at {database['HOST']}" if database["HOST"] else ""
     return f"{database['ENGINE'].rpartition('.')[2]}{host}"
-
-
-def _step(text: str) -> str:
-    lowered = text.lower()
-    return next((step for words, step in _STEPS.items() if words in lowered), _ELSE)
