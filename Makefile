@@ -151,11 +151,16 @@ e2e: setup locale $(AXE)
 chaos: runtime
 	@$(PY) -m bench.chaos --faults $(or $(FAULTS),60) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+VERMIN := $(VENV)/bin/vermin --quiet --violations --no-tips
+
 # mypy needs all imported packages
 lint: setup $(POSTGRES) $(AXE)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(PACKAGES)
+	@echo 'vermin: programs of a runtime run in Python 3.6, the installer in 3.8'
+	@$(VERMIN) -t=3.6- $(addprefix agent/,$(addsuffix /*.py,load_and_run script_runner))
+	@$(VERMIN) -t=3.8- $(addprefix agent/install/,install.py start.py)
 	@echo 'eslint, tsc --checkJs: the scripts of pages'
 	@$(NODE) node_modules/eslint/bin/eslint.js static/js templates
 	@$(NODE) node_modules/typescript/bin/tsc --project .

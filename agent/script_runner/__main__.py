@@ -82,7 +82,7 @@ class RunnerProfiler(object):
         if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _end)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=self._forget)  # novermin
 
     def finish(self):
         """Write the trace to the folder of traces."""

@@ -1,6 +1,5 @@
 """The installer, run against a fake site."""
 
-import ast
 import hashlib
 import io
 import json
@@ -348,9 +347,3 @@ def test_write_file_replaces_a_link_instead_of_following_it(tmp_path: Path):
     assert victim.read_text() == "untouched"
     assert (tmp_path / "file").read_bytes() == b"new"
     assert not (tmp_path / "file").is_symlink()
-
-
-def test_python_3_8_can_parse_the_installer_and_the_first_module():
-    for name in ("install.py", "start.py"):
-        source = (Path(install.__file__).parent / name).read_text()
-        ast.parse(source, feature_version=(3, 8))
