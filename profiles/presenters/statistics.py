@@ -257,7 +257,7 @@ def _left_out(
         # data that an earlier version wrote
         "trace_without_operators": _("No operator of it was sent to a device."),
         "trace_without_anything": _("Nothing was called while its Profiler ran."),
-        "object_missing": _("It did not arrive in storage."),
+        "object_missing": _("It is not in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),
         "graph_alone": _("It is a part of a memory plan, and the plan is not here."),
         "graph_of_another": _("It does not belong to the memory plan."),

@@ -69,7 +69,7 @@ def _publish(
     if to == TaskState.FINISHED and task.purpose == Purpose.USER:
         add_task_deliveries(task.pk, task.owner_id, task.outcome, task.reason)
     facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}
-    log.info("task_moved", **about, task=task.pk, **facts)
+    log.info("task_state_changed", **about, task=task.pk, **facts)
     TASK_MOVES.labels(str(to), task.outcome, task.reason).inc()
 
 

@@ -52,7 +52,7 @@ def test_log_lines_about_a_task_have_its_fields():
         build_profile.fn(str(attempt.pk))
     task_lines = [line for line in lines.records if line.get("task") == task.pk]
     assert all(line.keys() >= STANDARD_FIELDS for line in task_lines)
-    moves = [line for line in task_lines if line["event"] == "task_moved"]
+    moves = [line for line in task_lines if line["event"] == "task_state_changed"]
     assert [move["state"] for move in moves] == [
         "waiting", "assigned", "running", "processing", "finished",
     ]  # fmt: skip
@@ -73,7 +73,7 @@ def test_lost_attempt_is_logged_with_its_fields():
     (lost,) = lines.of("attempt_lost")
     ids = (attempt.task_id, str(attempt.pk), "box")
     assert (lost["task"], lost["attempt"], lost["worker"], lost["level"]) == (*ids, "warning")
-    first, *_ = lines.of("task_moved")
+    first, *_ = lines.of("task_state_changed")
     assert (first["task"], first["attempt"], first["worker"]) == ids
 
 
@@ -81,7 +81,7 @@ def test_fields_of_one_task_are_not_logged_for_the_next():
     with json_lines() as lines:
         for name in ("a", "b"):
             run_task(make_task(make_user(name), make_worker(name)))
-    for line in lines.of("task_moved"):
+    for line in lines.of("task_state_changed"):
         if "attempt" in line:
             assert Attempt.objects.get(pk=line["attempt"]).task_id == line["task"]
             assert Task.objects.get(pk=line["task"]).worker.name == line["worker"]

@@ -129,7 +129,7 @@ def test_log_lines_of_a_request_have_user_and_task_but_no_email(client):
     client.force_login(user)
     with json_lines() as lines:
         client.post(f"/tasks/{task.pk}/cancel/")
-    (line,) = lines.of("task_moved")
+    (line,) = lines.of("task_state_changed")
     assert (line["task"], line["user"], line["state"]) == (task.pk, user.pk, "finished")
     assert user.email not in "".join(lines.texts)
 

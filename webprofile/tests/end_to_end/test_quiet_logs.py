@@ -94,7 +94,7 @@ def test_no_log_contains_a_secret(site, testdata):
     logs = {"terminal": site.text}
     for path in site.home.rglob("*.log"):
         logs[str(path.relative_to(site.home))] = path.read_text(errors="replace")
-    assert "task_moved" in "".join(logs.values())
+    assert "task_state_changed" in "".join(logs.values())
     leaks = [(name, log) for name, secret in secrets.items() for log in logs if secret in logs[log]]
     # the first start prints the passwords
     leaks = [leak for leak in leaks if leak[0] != "password"]
