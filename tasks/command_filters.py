@@ -8,8 +8,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from tasks.filters import TaskFilters
-from tasks.kinds import TaskKind
-from tasks.models import Task
+from tasks.models import Task, TaskKind
 from tasks.states import Status
 from webprofile.terminal.exit_codes import USAGE
 

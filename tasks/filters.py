@@ -5,8 +5,7 @@ from typing import Any
 import django_filters
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from tasks.kinds import TaskKind
-from tasks.models import Task, TaskFile
+from tasks.models import Task, TaskFile, TaskKind
 from tasks.pagination import STRANDS
 from tasks.states import Status
 from webprofile.filters import KeyFilter, MomentFilter, TextFilter

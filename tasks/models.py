@@ -1,5 +1,6 @@
 """Models of tasks: the task, its files, attempts, events, artifacts and logs."""
 
+import re
 import shlex
 import uuid
 from pathlib import PurePosixPath
@@ -12,12 +13,28 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
-from tasks.kinds import TaskKind, program_name
 from tasks.options import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
 
 #: load_and_run chooses its reader by these suffixes; other data files are read as .npy arrays
 DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
+#: file names that are safe on every device, as in `agent.protocol.message_parts.FileName`
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class TaskKind(models.TextChoices):
+    MODEL = "model", _("model")
+    SCRIPT = "script", _("script")
+
+
+def program_name(name: str) -> str:
+    """Return the file name of a script on the device: the uploaded name if it is safe.
+
+    The program sees it as `sys.argv[0]`, and it appears in tracebacks.
+    """
+    if PLAIN_NAME.fullmatch(name) and name.endswith((".py", ".zip")):
+        return name
+    return "script.zip" if name.lower().endswith(".zip") else "script.py"
 
 
 def quick_plan() -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tasks.kinds import TaskKind
 from tasks.lifecycle.reasons import wording_for
-from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile
+from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile, TaskKind
 from tasks.states import Outcome, Status, TaskState
 from webprofile.api.uploads import UploadAnswer
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import User
-from tasks.kinds import TaskKind
 from tasks.lifecycle.reasons import held_words
-from tasks.models import Purpose, Task
+from tasks.models import Purpose, Task, TaskKind
 from webprofile.errors import DomainError
 from workers import status
 from workers.models import Grant, Runtime, Worker

@@ -15,11 +15,10 @@ from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol.multipart import part_bytes_of
-from tasks.kinds import TaskKind
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
-from tasks.models import Purpose, Task, TaskFile
+from tasks.models import Purpose, Task, TaskFile, TaskKind
 from tasks.states import Outcome, TaskState
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of

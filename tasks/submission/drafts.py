@@ -19,8 +19,7 @@ from agent.protocol.options import (
     options_of_passes,
     unavailable,
 )
-from tasks.kinds import program_name
-from tasks.models import TaskFile
+from tasks.models import TaskFile, program_name
 from tasks.scheduling.targets import candidates_or_refuse
 from tasks.submission.inputs import read_inputs
 from tasks.submission.request import InputRequest, TaskRequest

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from agent.protocol import Script
 from agent.protocol.plan import DEFAULT
 from agent.protocol.script import MAX_ARGUMENTS
-from tasks.kinds import PLAIN_NAME, program_name
-from tasks.models import TaskFile
+from tasks.models import PLAIN_NAME, TaskFile, program_name
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest
 from webprofile.client.batchfile.values import FORMATS

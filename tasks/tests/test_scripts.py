@@ -10,9 +10,8 @@ from agent.execution.runner import FILE_LIMIT_BYTES
 from agent.execution.watchdog import WatchLimits
 from agent.link.log_tail import END_BYTES
 from agent.protocol import Script
-from tasks.kinds import program_name
 from tasks.lifecycle.outcomes import fail_task
-from tasks.models import Task
+from tasks.models import Task, program_name
 from tasks.submission.contents import check_model, check_program
 from tasks.submission.creation import rerun_task
 from tasks.submission.request import TaskRequest

@@ -11,8 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
-from tasks.kinds import TaskKind
-from tasks.models import TaskFile
+from tasks.models import TaskFile, TaskKind
 from tasks.pagination import STRANDS, Cursor, TaskQuery, between
 from tasks.states import Status
 from webprofile.integers import LARGEST_KEY, parse_int

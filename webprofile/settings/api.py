@@ -63,7 +63,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "TaskState": "tasks.states.TaskState",
         "TaskStatus": "tasks.states.Status",
-        "TaskKind": "tasks.kinds.TaskKind",
+        "TaskKind": "tasks.models.TaskKind",
         "FileKind": "tasks.models.TaskFile.Kind",
         "OpenedState": "profiles.models.ProfileUpload.State",
         "RuntimeKind": "workers.models.Runtime.RuntimeKind",
