@@ -4,7 +4,7 @@ Unknown fields are rejected. Error messages use JSON terms, while those of DRF u
 """
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
@@ -24,7 +24,16 @@ class Bodies(serializers.ListSerializer):
     default_error_messages = {"not_a_list": _("Give a list, in square brackets.")}
 
 
-class Body(serializers.Serializer):
+class _Read(serializers.Serializer):
+    @classmethod
+    def read(cls, data: Any) -> dict[str, Any]:
+        """Return the validated data. Raises ValidationError, or QueryInvalid for a query."""
+        body = cls(data=data)
+        body.is_valid(raise_exception=True)
+        return cast(dict[str, Any], body.validated_data)
+
+
+class Body(_Read):
     """A request body; unknown fields are errors, so that a typo does not go unnoticed."""
 
     default_error_messages = {"invalid": _('Give an object of fields, as in {{"name": value}}.')}
@@ -43,7 +52,7 @@ class Body(serializers.Serializer):
         return super().to_internal_value(data)
 
 
-class QueryParameters(serializers.Serializer):
+class QueryParameters(_Read):
     """Query parameters; errors raise `QueryInvalid` (status 400 instead of 422)."""
 
     def to_internal_value(self, data: Any) -> Any:

@@ -48,9 +48,8 @@ class PairViewSet(ApiViewSet):
         Failed attempts are limited as on the login page. The error does not say which credential
         was wrong.
         """
-        body = Credentials(data=request.data)
-        body.is_valid(raise_exception=True)
-        user = user_of_credentials(request._request, **body.validated_data)
+        body = Credentials.read(request.data)
+        user = user_of_credentials(request._request, **body)
         return Response(PairAnswer(issue_token_pair(user)).data)
 
     @extend_schema(
@@ -60,9 +59,8 @@ class PairViewSet(ApiViewSet):
     )
     def token_refresh(self, request: Request) -> Response:
         """Exchange a refresh token for a new pair. Both tokens of the previous pair are revoked."""
-        body = RefreshBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        return Response(PairAnswer(renew_token_pair(body.validated_data["refresh"])).data)
+        body = RefreshBody.read(request.data)
+        return Response(PairAnswer(renew_token_pair(body["refresh"])).data)
 
     @extend_schema(
         summary="Log out",
@@ -71,9 +69,8 @@ class PairViewSet(ApiViewSet):
     )
     def token_revoke(self, request: Request) -> Response:
         """Revoke a pair: its refresh token and, immediately, its access token."""
-        body = RefreshBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        revoke_refresh_token(body.validated_data["refresh"])
+        body = RefreshBody.read(request.data)
+        revoke_refresh_token(body["refresh"])
         return Response(status=204)
 
 
@@ -90,9 +87,8 @@ class AccessTokenList(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Create an access token. Only this response contains its secret."""
-        body = AccessTokenBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        token, secret = issue_token(self.request.user, **body.validated_data)
+        body = AccessTokenBody.read(request.data)
+        token, secret = issue_token(self.request.user, **body)
         return Response(IssuedTokenAnswer(token, context={"secret": secret}).data, status=201)
 
 

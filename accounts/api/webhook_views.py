@@ -125,9 +125,8 @@ class WebhookList(ApiListView):
     )
     def post(self, request: Request) -> Response:
         """Add a webhook. Only this response contains its secret."""
-        body = WebhookBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        webhook, secret = add_webhook(self.request.user, **body.validated_data)
+        body = WebhookBody.read(request.data)
+        webhook, secret = add_webhook(self.request.user, **body)
         return Response(WebhookAnswer(webhook).data | {"secret": secret}, status=201)
 
 

@@ -85,9 +85,8 @@ class TaskOutputViewSet(OneTask):
     def events(self, request: Request, task_id: int) -> Response:
         """Return the events after a number, in order; pass `last_seq` as the next `after`."""
         task = self.get_object()
-        query = EventsQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        after, limit = query.validated_data["after"], query.validated_data["limit"]
+        query = EventsQuery.read(request.query_params)
+        after, limit = query["after"], query["limit"]
         rows = list(events_after(task, after)[: limit + 1])
         events = rows[:limit]
         answer = {
@@ -106,10 +105,9 @@ class TaskOutputViewSet(OneTask):
         """Return the log from a byte offset on; it grows while the task runs. It is empty for an
         attempt without a log and for a task without an attempt.
         """
-        query = LogQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        offset = query.validated_data["offset"]
-        attempt = attempt_of(self.get_object(), query.validated_data.get("attempt"))
+        query = LogQuery.read(request.query_params)
+        offset = query["offset"]
+        attempt = attempt_of(self.get_object(), query.get("attempt"))
         text, end = log_from(attempt, offset) if attempt else ("", offset)
         headers = {"Log-Next-Offset": str(end)}
         return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
@@ -131,9 +129,8 @@ class TaskOutputViewSet(OneTask):
     def artifact(self, request: Request, task_id: int, name: str) -> HttpResponse:
         """Redirect to a presigned URL of storage; send no `Authorization` header to it."""
         task = self.get_object()
-        query = AttemptQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        attempt = attempt_of(task, query.validated_data.get("attempt"))
+        query = AttemptQuery.read(request.query_params)
+        attempt = attempt_of(task, query.get("attempt"))
         row = Artifact.objects.filter(attempt=attempt, name=name).first()
         refuse_removed(row)
         if attempt is None or row is None or not row.is_stored:

@@ -47,13 +47,10 @@ class SavedViewList(ApiListView):
         Unknown filters are dropped, and a query without any known filter is refused.
         """
         user = self.request.user
-        body = SavedViewBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        form = TaskFilterForm(QueryDict(body.validated_data["query"]), reader=user)
+        body = SavedViewBody.read(request.data)
+        form = TaskFilterForm(QueryDict(body["query"]), reader=user)
         query = form.query if form.is_valid() else ""
-        view, before = saved_views.save_task_view(
-            user, name=body.validated_data["name"], query=query
-        )
+        view, before = saved_views.save_task_view(user, name=body["name"], query=query)
         answer = SavedViewAnswer(view).data | {"replaced_query": before}
         return Response(answer, status=200 if before else 201)
 

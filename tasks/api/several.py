@@ -97,9 +97,8 @@ class TasksViewSet(ApiViewSet):
         """Verify the files of each task and put it into the queue. A refused task does not affect
         the others, and repeating the request changes nothing.
         """
-        body = SubmitBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        requested = list(dict.fromkeys(body.validated_data["tasks"]))
+        body = SubmitBody.read(request.data)
+        requested = list(dict.fromkeys(body["tasks"]))
         rows = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
         by_id = {task.pk: task for task in rows.filter(pk__in=requested)}
         tasks = [by_id[number] for number in requested if number in by_id]
@@ -128,10 +127,9 @@ class TasksViewSet(ApiViewSet):
     )
     def cancel_several(self, request: Request) -> Response:
         """Cancel tasks by number, or all tasks of the user."""
-        body = CancelBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        if body.validated_data["all_mine"]:
+        body = CancelBody.read(request.data)
+        if body["all_mine"]:
             report = cancel_own_tasks(owner=self.request.user)
         else:
-            report = cancel_tasks(body.validated_data["tasks"], by=self.request.user)
+            report = cancel_tasks(body["tasks"], by=self.request.user)
         return Response(CancelledAnswer(report).data)

@@ -115,10 +115,9 @@ class TaskList(ApiListView):
         Send each file with `PUT` to its URL, then submit the task. To repeat a task with changes,
         name its files with `from_file`: they are copied, and nothing has to be uploaded.
         """
-        body = TaskBody(data=request.data)
-        body.is_valid(raise_exception=True)
+        body = TaskBody.read(request.data)
         with idempotency.once(self.request) as use:
-            task = use.task or self._make(body.validated_data, use)
+            task = use.task or self._make(body, use)
         row = visible_tasks(self.request.user).get(pk=task.pk)
         is_open = row.state == TaskState.INITIATED
         answer = TaskAnswer(row).data | {"uploads": upload_targets(row) if is_open else []}
@@ -244,14 +243,13 @@ class TaskViewSet(OneTask):
         Repeating the request changes nothing. A task fails if the content of a file does not match
         its kind.
         """
-        query = SubmitQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
+        query = SubmitQuery.read(request.query_params)
         task = self.get_object()
         is_open, events = task.state == TaskState.INITIATED, task.event_seq
         try:
             confirm_task(task)
         except DomainError as error:
-            if query.validated_data["discard"] and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            if query["discard"] and error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 discard_draft(task)
             else:
                 end_refused(task, error)
@@ -320,9 +318,8 @@ class TaskViewSet(OneTask):
     def move(self, request: Request, task_id: int) -> Response:
         """Move a waiting task to another device that has the same version of MegEngine."""
         task = self.get_object()
-        body = MoveBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        worker = find_worker(body.validated_data["worker"])
+        body = MoveBody.read(request.data)
+        worker = find_worker(body["worker"])
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
         rebinding.move_task(task, to=worker)
@@ -337,18 +334,16 @@ class TaskViewSet(OneTask):
     def prioritize(self, request: Request, task_id: int) -> Response:
         """Change the priority of a task that has not started."""
         task = self.get_object()
-        body = TaskChange(data=request.data)
-        body.is_valid(raise_exception=True)
-        rebinding.prioritize_task(task, **body.validated_data, by=self.request.user)
+        body = TaskChange.read(request.data)
+        rebinding.prioritize_task(task, **body, by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
     def keep_files(self, request: Request, task_id: int) -> Response:
         """Exempt the files of a task from retention rules, or end that; results are always kept."""
         task = self.get_object()
-        body = KeepBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        keep_task_files(task, **body.validated_data)
+        body = KeepBody.read(request.data)
+        keep_task_files(task, **body)
         return self.retrieve(request, task_id)
 
 

@@ -132,14 +132,13 @@ class WorkerViewSet(ApiViewSet):
         """Return the position that a new task of the current user would have in the queue, how long
         it would wait and why, and which device would start it sooner.
         """
-        query = QueueQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        worker, version = self.get_object(), query.validated_data["version"]
+        query = QueueQuery.read(request.query_params)
+        worker, version = self.get_object(), query["version"]
         if _runtime_of(worker, version) is None:
             raise DomainError(
                 "runtime_missing", field="version", worker=worker.name, version=version
             )
-        priority = query.validated_data["priority"]
+        priority = query["priority"]
         facts = outlook(worker, version, owner=self.request.user, priority=priority)
         return Response(QueueAnswer(facts).data)
 

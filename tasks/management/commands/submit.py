@@ -187,10 +187,9 @@ def _validate(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> Plann
     upload.
     """
     uploads = [file.body(files[file.path]) for file in cell.files]
-    body = TaskBody(data=cell.body(uploads, cell.worker))
-    body.is_valid(raise_exception=True)
-    request = task_request_of(body.validated_data, owner)
-    worker = find_worker(body.validated_data["worker"])
+    body = TaskBody.read(cell.body(uploads, cell.worker))
+    request = task_request_of(body, owner)
+    worker = find_worker(body["worker"])
     task, rows = task_rows(owner, request, admit(owner=owner, worker=worker, request=request))
     heads = {}
     for number, (row, local) in enumerate(zip(rows, cell.files, strict=True)):
