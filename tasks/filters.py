@@ -3,10 +3,10 @@
 from typing import Any
 
 import django_filters
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from tasks.models import Task, TaskFile, TaskKind
-from tasks.pagination import STRANDS
+from tasks.models import Task, TaskKind
+from tasks.pagination import has_model, has_status
 from tasks.states import Status
 from webprofile.filters import KeyFilter, MomentFilter, TextFilter
 
@@ -54,20 +54,10 @@ class TaskFilters(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
     def with_status(self, rows: QuerySet[Task], name: str, values: list[str]) -> Any:
-        condition = Q()
-        for strand in (strand for value in values for strand in STRANDS[Status(value)]):
-            condition |= strand
-        return rows.filter(condition)
+        return rows.filter(has_status(map(Status, values)))
 
     def with_model(self, rows: QuerySet[Task], name: str, value: str) -> Any:
-        return rows.filter(_has_model(value))
+        return rows.filter(has_model(value))
 
     def with_text(self, rows: QuerySet[Task], name: str, value: str) -> Any:
-        return rows.filter(Q(title__icontains=value) | Q(_has_model(value)))
-
-
-def _has_model(text: str) -> Exists:
-    models = TaskFile.objects.filter(
-        task=OuterRef("pk"), kind=TaskFile.Kind.MODEL, name__icontains=text
-    )
-    return Exists(models)
+        return rows.filter(Q(title__icontains=value) | Q(has_model(value)))

@@ -6,10 +6,12 @@ where it stopped.
 """
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from tasks.models import Task, TaskFile
 from tasks.states import Outcome, Status, TaskState
@@ -47,6 +49,20 @@ STRANDS: dict[Status, tuple[Q, ...]] = {
     ),
     Status.CANCELLED: (Q(state=TaskState.FINISHED, outcome=Outcome.CANCELLED),),
 }
+
+
+def has_status(statuses: Iterable[Status]) -> Q:
+    """Return the condition that a task has one of these statuses."""
+    strands = (strand for status in statuses for strand in STRANDS[status])
+    return reduce(or_, strands, Q())
+
+
+def has_model(text: str) -> Exists:
+    """Return the condition that the file name of a task's model or program contains a text."""
+    models = TaskFile.objects.filter(
+        task=OuterRef("pk"), kind=TaskFile.Kind.MODEL, name__icontains=text
+    )
+    return Exists(models)
 
 
 @dataclass(frozen=True)

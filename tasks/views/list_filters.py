@@ -5,14 +5,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
-from tasks.models import TaskFile, TaskKind
-from tasks.pagination import STRANDS, Cursor, TaskQuery, between
+from tasks.models import TaskKind
+from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
 from webprofile.integers import LARGEST_KEY, parse_int
 from workers.models import Worker
@@ -68,10 +68,7 @@ class TaskFilterForm(forms.Form):
             within &= _NEVER if key is None else Q(**{column: key})
         if "worker_id" in keys and statuses:
             # the index on the worker does not include the state
-            any_of = Q()
-            for strand in (strand for status in statuses for strand in STRANDS[status]):
-                any_of |= strand
-            narrow, statuses = narrow & any_of, []
+            narrow, statuses = narrow & has_status(statuses), []
         if data["kind"]:
             narrow &= Q(kind=data["kind"])
         if data["version"]:
@@ -79,7 +76,7 @@ class TaskFilterForm(forms.Form):
         if number := _number(data["q"].strip()):
             within &= Q(pk=number)
         elif data["q"]:
-            narrow &= _has_text(data["q"])
+            narrow &= Q(title__icontains=data["q"]) | Q(has_model(data["q"]))
         return TaskQuery(within=within, statuses=statuses, narrow=narrow)
 
     def _keys_by_column(self) -> dict[str, int | None]:
@@ -116,10 +113,3 @@ def _start(day: datetime.date | None, *, days: int = 0) -> datetime.datetime | N
     ordinal = min(day.toordinal() + days, datetime.date.max.toordinal() - 1)
     at = datetime.datetime.combine(datetime.date.fromordinal(max(2, ordinal)), datetime.time())
     return timezone.make_aware(at)
-
-
-def _has_text(text: str) -> Q:
-    models = TaskFile.objects.filter(
-        task=OuterRef("pk"), kind=TaskFile.Kind.MODEL, name__icontains=text
-    )
-    return Q(title__icontains=text) | Q(Exists(models))
