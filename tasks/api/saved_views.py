@@ -1,16 +1,14 @@
 """API views of saved views: named filters of the task list."""
 
 from django.db.models import QuerySet
-from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tasks import saved_views
 from tasks.api.serializers import SavedAnswer, SavedViewAnswer
 from tasks.models import SavedView
-from tasks.views.list_filters import TaskFilterForm
+from tasks.views.list_filters import save_task_view
 from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiListView, ApiView
@@ -46,11 +44,8 @@ class SavedViewList(ApiListView):
         """Save a view, or replace the one of the same name; `replaced_query` is its previous query.
         Unknown filters are dropped, and a query without any known filter is refused.
         """
-        user = self.request.user
         body = SavedViewBody.read(request.data)
-        form = TaskFilterForm(QueryDict(body["query"]), reader=user)
-        query = form.query if form.is_valid() else ""
-        view, before = saved_views.save_task_view(user, name=body["name"], query=query)
+        view, before = save_task_view(self.request.user, **body)
         answer = SavedViewAnswer(view).data | {"replaced_query": before}
         return Response(answer, status=200 if before else 201)
 

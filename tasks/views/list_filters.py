@@ -1,22 +1,25 @@
-"""Filter form of the task list, which is stored in the query string of the page."""
+"""Filters of the task list: the form, its query string, and queries saved under a name."""
 
 import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.db import transaction
 from django.db.models import Q
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
-from tasks.models import TaskKind
+from tasks.models import SavedView, TaskKind
 from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
+from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
 from workers.models import Worker
 
+MOST_VIEWS = 40
 _NEVER = Q(pk__in=[])
 
 
@@ -89,6 +92,31 @@ class TaskFilterForm(forms.Form):
             owner = User.objects.filter(email__iexact=email).values_list("pk", flat=True).first()
             keys["owner_id"] = owner
         return keys
+
+
+@transaction.atomic
+def save_task_view(owner: User, *, name: str, query: str) -> tuple[SavedView, str]:
+    """Store the valid filters of a query under a name; replace the view of this name.
+
+    Returns the view, and its previous query, which is empty if the view is new. Raises DomainError
+    view_name_bad, view_query_bad, view_limit.
+    """
+    form = TaskFilterForm(QueryDict(query), reader=owner)
+    query = form.query if form.is_valid() else ""
+    name = " ".join(name.split())
+    if not name or len(name) > 60 or not name.isprintable():
+        raise DomainError("view_name_bad", field="name", limit=60)
+    if not query or len(query) > 1000:
+        raise DomainError("view_query_bad", field="name")
+    # the lock serializes concurrent requests, so that the limit holds
+    User.objects.select_for_update().get(pk=owner.pk)
+    previous = SavedView.objects.filter(owner=owner, name=name).first()
+    if previous is None and SavedView.objects.filter(owner=owner).count() >= MOST_VIEWS:
+        raise DomainError("view_limit", field="name", limit=MOST_VIEWS)
+    view, _created = SavedView.objects.update_or_create(
+        owner=owner, name=name, defaults={"query": query}
+    )
+    return view, previous.query if previous else ""
 
 
 def cursor_of(params: QueryDict) -> Cursor:

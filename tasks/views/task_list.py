@@ -16,7 +16,6 @@ from tasks.lifecycle.cancel import MOST_IDS
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
-from tasks.saved_views import save_task_view
 from tasks.selectors import listed_tasks
 from tasks.views.bulk_actions import (
     BulkAction,
@@ -24,7 +23,7 @@ from tasks.views.bulk_actions import (
     run_bulk_action,
     selected_tasks,
 )
-from tasks.views.list_filters import TaskFilterForm, cursor_of
+from tasks.views.list_filters import TaskFilterForm, cursor_of, save_task_view
 from workers.models import Runtime
 from workers.selectors import visible_workers
 
@@ -83,19 +82,19 @@ def bulk_action(request: HttpRequest) -> HttpResponse:
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save the list's filters under a name, replacing an existing view of this name."""
-    form = TaskFilterForm(QueryDict(request.POST.get("query", "")), reader=current_user(request))
-    query = form.query if form.is_valid() else ""
     view, before = save_task_view(
-        current_user(request), name=request.POST.get("name", ""), query=query
+        current_user(request),
+        name=request.POST.get("name", ""),
+        query=request.POST.get("query", ""),
     )
-    if before == query:
+    if before == view.query:
         text = _("The saved view “%(name)s” has these filters already.")
     elif before:
         text = _("The saved view “%(name)s” was replaced: it has these filters now.")
     else:
         text = _("The filters were saved as “%(name)s”.")
     messages.success(request, text % {"name": view.name})
-    return redirect(f"{reverse('tasks:list')}?{query}")
+    return redirect(f"{reverse('tasks:list')}?{view.query}")
 
 
 @login_required
