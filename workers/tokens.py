@@ -94,17 +94,8 @@ def worker_group(worker_id: int) -> str:
     return f"worker.{worker_id}"
 
 
-def valid_tokens(digests: Iterable[str]) -> set[str]:
-    """Return the digests that belong to valid tokens, in one query."""
-    return set(_valid_rows(digests).values_list("sha256", flat=True))
-
-
-def valid_token_rows(token: str) -> QuerySet[WorkerSecret]:
-    """Return a queryset with the row of a token, or empty if the token is not valid."""
-    return _valid_rows([digest(token)])
-
-
-def _valid_rows(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
+def valid_tokens(digests: Iterable[str]) -> QuerySet[WorkerSecret]:
+    """Return the rows of the valid tokens among those with these digests."""
     return WorkerSecret.objects.filter(
         kind=WorkerSecret.SecretKind.TOKEN, sha256__in=digests, revoked_at=None
     )

@@ -137,7 +137,10 @@ class AgentConsumer(ClosesOnce):
             # agent, since a replaced agent stops for good
             if not await self.authenticate():
                 return
-            await self._replace_others()
+            # before any order is sent: two agents with one token would start the same attempt
+            self.greeted = True
+            replaced = {"type": "worker.replaced", "by": self.channel_name}
+            await self.channel_layer.group_send(self._group, replaced)
         assert self.worker is not None
         about = {"worker": self.worker.name, "kind": kind}
         try:
@@ -174,15 +177,6 @@ class AgentConsumer(ClosesOnce):
                 await asyncio.sleep(AGAIN_S)
             else:
                 return replies
-
-    async def _replace_others(self) -> None:
-        """Close other connections of this worker before any order is sent.
-
-        Otherwise two agents with the same token would start the same attempt.
-        """
-        self.greeted = True
-        replaced = {"type": "worker.replaced", "by": self.channel_name}
-        await self.channel_layer.group_send(self._group, replaced)
 
     async def worker_poke(self, event: dict[str, Any]) -> None:
         """Handle a wake-up, which carries no data: send the orders that the rows require."""
@@ -299,7 +293,8 @@ async def _answer_heartbeats(
 ) -> None:
     """Check all tokens, store all heartbeats, and send orders to the agents that need some."""
     digests = {connection: digest(connection.token) for connection in running}
-    valid = await in_thread(valid_tokens)(digests.values())
+    rows = valid_tokens(digests.values()).values_list("sha256", flat=True)
+    valid = await in_thread(lambda: set(rows))()
     alive = {c: c.worker.pk for c in running if digests[c] in valid and c.worker}
     by_worker = {worker: running[connection] for connection, worker in alive.items()}
     replies = await in_thread(gateway.on_heartbeats)(by_worker, first_at)

@@ -318,7 +318,7 @@ def _attempts(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Query
     if token is None:
         return rows
     # a subquery rather than a join, so that only the attempt is locked
-    return rows.filter(Exists(tokens.valid_token_rows(token).filter(worker=worker)))
+    return rows.filter(Exists(tokens.valid_tokens([tokens.digest(token)]).filter(worker=worker)))
 
 
 def _lock_attempt(worker: Worker, attempt_id: uuid.UUID, token: str | None) -> Attempt | None:

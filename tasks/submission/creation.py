@@ -86,12 +86,13 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
     )
     files, positions = [], Counter[str]()
     for file in request.files:
+        is_data = file.kind == TaskFile.Kind.DATA and script is None
         row = TaskFile(
             task=task,
             kind=file.kind,
             position=positions[file.kind],
             # drop values that do not apply to this kind of file: they were not validated
-            input=file.input if file.feeds_an_input and script is None else "",
+            input=file.input if is_data and not file.names_its_inputs else "",
             option=file.option if file.kind == TaskFile.Kind.OPTION else "",
             name=file.name,
             size_bytes=file.size_bytes,

@@ -45,11 +45,6 @@ class FileRequest:
         return self.etag or self.md5
 
     @property
-    def feeds_an_input(self) -> bool:
-        """Whether the file feeds the single variable in `input`."""
-        return self.kind == TaskFile.Kind.DATA and not self.names_its_inputs
-
-    @property
     def names_its_inputs(self) -> bool:
         """Whether the file itself names the variables that it feeds (JSON)."""
         return self.kind == TaskFile.Kind.DATA and self.name.lower().endswith(".json")

@@ -60,16 +60,6 @@ def _plan_words(name: str) -> dict[str, Any]:
     return _words("plan_field", name=LABELS[name], low=f"{low:g}", high=f"{high:g}")
 
 
-def _longest_s() -> int:
-    """Return the largest time limit that a model may have, s."""
-    return longest_run_s(1 + MOST_PROFILED)
-
-
-def _longest_script_s() -> int:
-    """Return the largest time limit that a script may have, s."""
-    return longest_run_s(len(FORMATS))
-
-
 class OptionalText(fields.Text):
     """A string field that is empty by default."""
 
@@ -257,7 +247,7 @@ class ScriptBody(fields.Body):
     )
     time_limit_s = fields.Integer(
         default=0,
-        error_messages=_words("script_time_limit", limit=_longest_script_s),
+        error_messages=_words("script_time_limit", limit=lambda: longest_run_s(len(FORMATS))),
         help_text="Of all runs together; 0: the site's, the longest.",
     )
 
@@ -338,7 +328,7 @@ class TaskBody(fields.Body):
     )
     time_limit_s = fields.Integer(
         default=0,
-        error_messages=_words("time_limit", limit=_longest_s),
+        error_messages=_words("time_limit", limit=lambda: longest_run_s(1 + MOST_PROFILED)),
         help_text="Of all passes of a model together, s; 0: the site's, the longest. A script has "
         "its own within `script`.",
     )

@@ -11,7 +11,7 @@ from accounts.models import User
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.option_table import Capabilities
-from agent.protocol.options import OptionError, Value, check_options, find_problems
+from agent.protocol.options import Value, check_options, find_problems
 from agent.protocol.plan import PRESETS, Plan
 from tasks.models import Purpose, Task
 from tasks.scheduling import eligibility
@@ -48,7 +48,8 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_files(request)
     check_script(request)
     check_priority(owner, request.priority)
-    check_title(request.title)
+    if len(request.title) > TITLE_LIMIT or not request.title.isprintable():
+        raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
     check_time_limit(request)
     chosen = first_that_fits(options, request)
     if request.script is not None:
@@ -184,11 +185,6 @@ def allowed_priority(owner: User, priority: int) -> int:
     return max(-limit, min(priority, limit))
 
 
-def check_title(title: str) -> None:
-    if len(title) > TITLE_LIMIT or not title.isprintable():
-        raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
-
-
 def check_time_limit(request: TaskRequest) -> None:
     """Check the time limit of a model; a script has its own within `Script`.
 
@@ -211,13 +207,9 @@ def option_refusals(
     """Yield every error of these options; without `runtime`, its capabilities are not checked."""
     profiled = plan.profiled > 0
     for error in find_problems(options, runtime=runtime, files=files, profiled=profiled):
-        yield refusal_of(error)
-
-
-def refusal_of(error: OptionError) -> DomainError:
-    return DomainError(
-        f"option_{error.code}", field=error.option, option=error.option, limit=error.limit
-    )
+        yield DomainError(
+            f"option_{error.code}", field=error.option, option=error.option, limit=error.limit
+        )
 
 
 def runtime_of(

@@ -111,7 +111,7 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "the sweep": (sweep, HISTORY),
         "the sweep's files": (lambda: (sweep_removed_files(), purge_abandoned_uploads()), HISTORY),
         "heartbeats": (
-            lambda: (valid_tokens(digests), gateway.on_heartbeats(attempts_by_worker)),
+            lambda: (list(valid_tokens(digests)), gateway.on_heartbeats(attempts_by_worker)),
             HISTORY | FLEET,
         ),
         "what a device should do": (

@@ -105,7 +105,9 @@ class Command(BaseCommand):
                 files = look_at(paths, progress.advance)
             planned = _plan(owner, cells, files)
             if options["dry_run"]:
-                self.stdout.write(_matrix_text(planned))
+                rows = [planned_task.cell.matrix_row for planned_task in planned]
+                self.stdout.write(table(rows, list(MATRIX_HEADERS)))
+                self.stdout.write(f"{len(rows)} tasks; nothing was created.")
                 self._print_quota(owner, len(planned), waits=options["wait"])
                 return
             timeout_s = options["timeout"]
@@ -279,11 +281,6 @@ def _submit_cell(owner: User, planned: PlannedTask, store: FileStore) -> Submitt
 def _live_ids(tasks: set[int]) -> set[int]:
     tasks_by_id = Task.objects.only("state").in_bulk(sorted(tasks))
     return {pk for pk, task in tasks_by_id.items() if task.is_live}
-
-
-def _matrix_text(planned: Sequence[PlannedTask]) -> str:
-    rows = [planned_task.cell.matrix_row for planned_task in planned]
-    return f"{table(rows, list(MATRIX_HEADERS))}\n{len(rows)} tasks; nothing was created."
 
 
 def _json_row(submitted: SubmittedCell, tasks_by_id: dict[int, Task]) -> dict[str, Any]:
