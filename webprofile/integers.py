@@ -6,6 +6,11 @@ LARGEST_KEY = 10**18 - 1
 LARGEST_COUNT = 10**9 - 1
 
 
+def parse_key(text: str) -> int:
+    """Return the primary key in `text`, or 0, which no row has, if it is not valid."""
+    return parse_int(text, maximum=LARGEST_KEY) or 0
+
+
 def parse_int(text: str, *, maximum: int) -> int | None:
     """Return the integer in `text`, 0 to `maximum`, or None if it is not valid.
 

@@ -1,5 +1,6 @@
 """Admin site: the audit log, read-only, with search and filters."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import admin
@@ -19,30 +20,30 @@ from webprofile.admin.entries import (
     differences,
     target_page,
 )
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from webprofile.templatetags.moments import moment
 
 
-class ActionFilter(admin.SimpleListFilter):
+class _CodeFilter(admin.SimpleListFilter):
+    names: Mapping[str, Any]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [*self.names.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter((self.parameter_name, self.value())) if self.value() else queryset
+
+
+class ActionFilter(_CodeFilter):
     title = _("what")
     parameter_name = "action"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [*ACTIONS.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        return queryset.filter(action=self.value()) if self.value() else queryset
+    names = ACTIONS
 
 
-class TargetFilter(admin.SimpleListFilter):
+class TargetFilter(_CodeFilter):
     title = _("kind")
     parameter_name = "target_type"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [*TARGETS.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        return queryset.filter(target_type=self.value()) if self.value() else queryset
+    names = TARGETS
 
 
 @admin.register(AuditEntry)
@@ -91,9 +92,9 @@ class AuditEntryAdmin(AuditedAdmin):
     ) -> HttpResponse:
         """Set the title of the history of one row, with the last name of that row."""
         target_type = request.GET.get("target_type")
-        target_id = parse_int(request.GET.get("target_id", ""), maximum=LARGEST_KEY)
+        target_id = parse_key(request.GET.get("target_id", ""))
         context = extra_context or {}
-        if target_id is not None:
+        if target_id:
             entries = AuditEntry.objects.filter(target_type=target_type, target_id=target_id)
             if last := entries.first():
                 context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}

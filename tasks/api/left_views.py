@@ -157,10 +157,7 @@ def attempt_of(task: Task, number: int | None) -> Attempt | None:
     """
     if number is None:
         return last_attempt(task)
-    attempt = task.attempts.filter(number=number).first()
-    if attempt is None:
-        raise Http404
-    return attempt
+    return get_object_or_404(task.attempts, number=number)
 
 
 def log_from(attempt: Attempt, offset: int) -> tuple[str, int]:

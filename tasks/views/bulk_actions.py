@@ -23,7 +23,7 @@ from tasks.selectors import listed_tasks
 from tasks.states import Status, TaskState
 from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from webprofile.messages.errors import word
 
 
@@ -53,8 +53,8 @@ def selected_tasks(
         waiting = [TaskState.INITIATED, TaskState.WAITING, TaskState.ASSIGNED]
         own = tasks.filter(owner=user, state__in=waiting).order_by("-pk")
         return list(own[:MOST_IDS]), []
-    parsed = {parse_int(text, maximum=LARGEST_KEY) for text in numbers}
-    keys = sorted((key for key in parsed if key is not None), reverse=True)[:PAGE_SIZE]
+    parsed = {parse_key(text) for text in numbers}
+    keys = sorted(filter(None, parsed), reverse=True)[:PAGE_SIZE]
     rows = list(tasks.filter(pk__in=keys).order_by("-pk"))
     known = {task.pk for task in rows}
     return rows, [key for key in keys if key not in known]

@@ -16,7 +16,7 @@ from tasks.models import SavedView, TaskKind
 from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from workers.models import Worker
 
 MOST_VIEWS = 40
@@ -130,8 +130,7 @@ def cursor_of(params: QueryDict) -> Cursor:
 
 def _number(text: str) -> int:
     """Return the number in a text such as `#12`; 0 if it is not one."""
-    number = parse_int(text[1:], maximum=LARGEST_KEY) if text.startswith("#") else None
-    return number or 0
+    return parse_key(text[1:]) if text.startswith("#") else 0
 
 
 def _start(day: datetime.date | None, *, days: int = 0) -> datetime.datetime | None:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -50,7 +50,7 @@ from tasks.views.bulk_actions import cancel_words
 from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
 from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from webprofile.messages.errors import WORDINGS
 from webprofile.storage import storage
 from workers.models import Worker
@@ -65,8 +65,7 @@ PRIORITY_STEP = 5
 def new(request: HttpRequest) -> HttpResponse:
     reader = current_user(request)
     origin_id = request.GET.get("from", "")
-    number = parse_int(origin_id, maximum=LARGEST_KEY)
-    origin = None if number is None else visible_tasks(reader).filter(pk=number).first()
+    origin = visible_tasks(reader).filter(pk=parse_key(origin_id)).first()
     context = {
         "origin": form_data(origin) if origin else None,
         "is_origin_gone": bool(origin_id) and origin is None,
@@ -156,8 +155,7 @@ def cancel_all(request: HttpRequest) -> HttpResponse:
 def move(request: HttpRequest, task_id: int) -> HttpResponse:
     """Move a waiting task to another device (`worker`: its id)."""
     task = _task(request, task_id)
-    number = parse_int(request.POST.get("worker", ""), maximum=LARGEST_KEY)
-    worker = None if number is None else Worker.objects.filter(pk=number).first()
+    worker = Worker.objects.filter(pk=parse_key(request.POST.get("worker", ""))).first()
     if worker is None:
         raise DomainError("worker_unknown", field="worker")
     rebinding.move_task(task, to=worker)
@@ -222,10 +220,7 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
 
 def _task(request: HttpRequest, task_id: int) -> Task:
     """Return the task if the user may see it. Raises Http404 otherwise."""
-    task = visible_tasks(current_user(request)).filter(pk=task_id).first()
-    if task is None:
-        raise Http404
-    return task
+    return get_object_or_404(visible_tasks(current_user(request)), pk=task_id)
 
 
 def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tasks.scheduling.queue_status import outlook
 from tasks.scheduling.targets import candidates_or_refuse, newest_first, pools_of, read_target
 from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from webprofile.messages.errors import word
 from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_runtime, visible_workers
@@ -131,10 +131,9 @@ def _runtime(params: QueryDict, reader: User) -> Runtime | None:
         )
         return candidates_or_refuse(target, user=reader)[0]
     version = params.get("runtime", "")
-    worker_id = parse_int(params.get("worker", ""), maximum=LARGEST_KEY)
-    if worker_id is None or not version.isprintable():
+    if not version.isprintable():
         return None
-    return visible_runtime(reader, worker_id, version[:40])
+    return visible_runtime(reader, parse_key(params.get("worker", "")), version[:40])
 
 
 def read_priority(value: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -100,10 +100,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
-    view = SavedView.objects.filter(owner=current_user(request), pk=view_id).first()
-    if view is None:
-        raise Http404
-    view.delete()
+    get_object_or_404(SavedView, owner=current_user(request), pk=view_id).delete()
     return redirect("tasks:list")
 
 

@@ -24,7 +24,7 @@ from webprofile.admin.action_pages import ActionsAdmin
 from webprofile.admin.actions import AdminAction, grant_words
 from webprofile.admin.worker_actions import WORKER_ACTIONS
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_KEY, parse_int
+from webprofile.integers import parse_key
 from webprofile.messages.errors import word
 from workers import releases, services
 from workers.admin import columns
@@ -306,8 +306,7 @@ class WorkerAdmin(ActionsAdmin):
         """
         by = current_user(request)
         if emails is None:
-            keys = (parse_int(pk, maximum=LARGEST_KEY) for pk in request.POST.getlist("remove"))
-            users = [key for key in keys if key is not None]
+            users = list(filter(None, map(parse_key, request.POST.getlist("remove"))))
             count = remove_grants(users=users, workers=[worker.pk], by=by)
         else:
             count = add_grants(users=emails, workers=[worker.pk], by=by)

@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -130,10 +130,7 @@ def worker_check(request: HttpRequest, name: str) -> HttpResponse:
 
 def _worker(user: User, name: str) -> Worker:
     """Return a worker by name. Raises Http404 if the user may not see it."""
-    worker = visible_workers(user).filter(name=name).first()
-    if worker is None:
-        raise Http404
-    return worker
+    return get_object_or_404(visible_workers(user), name=name)
 
 
 def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
