@@ -1,7 +1,7 @@
 """Cancel one task, several tasks, or all tasks of a user."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db import transaction
 
@@ -11,14 +11,12 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.models import Purpose, Task
 from tasks.selectors import visible_tasks
 from tasks.states import LIVE, Outcome, TaskState
-from webprofile.errors import DomainError
 
-MOST_IDS = 1000
 #: states in which a task can still be cancelled
 CANCELLABLE = LIVE - {TaskState.PROCESSING}
 
 
-@dataclass(frozen=True)
+@dataclass
 class CancelReport:
     """The ids of a cancellation request, grouped by result, each in the order of the request.
 
@@ -27,40 +25,32 @@ class CancelReport:
     unknown: tasks that do not exist or that the user may not see
     """
 
-    cancelled: tuple[int, ...] = ()
-    ended: tuple[int, ...] = ()
-    unknown: tuple[int, ...] = ()
+    cancelled: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
 
 
 def cancel_tasks(ids: Iterable[int], *, by: User) -> CancelReport:
-    """Cancel those of the tasks that `by` may see, each in its own transaction. Idempotent.
-
-    Raises DomainError no_ids, too_many_ids.
-    """
+    """Cancel those of the tasks that `by` may see, each in its own transaction. Idempotent."""
     requested = list(dict.fromkeys(ids))
-    if not requested:
-        raise DomainError("no_ids")
-    if len(requested) > MOST_IDS:
-        raise DomainError("too_many_ids", limit=MOST_IDS)
     tasks = {task.pk: task for task in visible_tasks(by).filter(pk__in=requested)}
-    cancelled, ended = list[int](), list[int]()
-    for pk in requested:
-        if pk in tasks:
-            (cancelled if cancel_and_check(tasks[pk]) else ended).append(pk)
-    return CancelReport(
-        tuple(cancelled), tuple(ended), tuple(pk for pk in requested if pk not in tasks)
-    )
+    report = _cancel(tasks[pk] for pk in requested if pk in tasks)
+    report.unknown = [pk for pk in requested if pk not in tasks]
+    return report
 
 
 def cancel_own_tasks(*, owner: User) -> CancelReport:
     """Cancel the user's own tasks that have not ended, even if they may cancel others' tasks."""
     own = Task.objects.filter(owner=owner, state__in=CANCELLABLE, purpose=Purpose.USER)
     # from the end of the queue, so that a freed slot does not start a task that is cancelled next
-    results = [(task.pk, cancel_and_check(task)) for task in own.order_by("-pk")]
-    return CancelReport(
-        cancelled=tuple(pk for pk, is_cancelled in results if is_cancelled),
-        ended=tuple(pk for pk, is_cancelled in results if not is_cancelled),
-    )
+    return _cancel(own.order_by("-pk"))
+
+
+def _cancel(tasks: Iterable[Task]) -> CancelReport:
+    report = CancelReport()
+    for task in tasks:
+        (report.cancelled if cancel_and_check(task) else report.ended).append(task.pk)
+    return report
 
 
 def cancel_and_check(task: Task) -> bool:

