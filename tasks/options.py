@@ -274,11 +274,17 @@ def row_of(option: Option) -> dict[str, Any]:
 
 def _search_text(option: Option) -> str:
     """Return the text that the form's search matches: name and help in every language."""
-    texts = [option.name, option.name.replace("_", " ")]
+    names = [option.name, option.name.replace("_", " ")]
+    return " ".join([*names, *help_by_language(option.name).values()]).lower()
+
+
+def help_by_language(name: str) -> dict[str, str]:
+    """Return the help of an option by language code."""
+    texts = {}
     for language, _name in settings.LANGUAGES:
         with translation.override(language):
-            texts.append(str(OPTION_HELP[option.name]))
-    return " ".join(texts).lower()
+            texts[language] = str(OPTION_HELP[name])
+    return texts
 
 
 def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import Webhook
-from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries
+from accounts.webhooks.events import add_device_deliveries
 from workers.models import HealthCheck, Worker
 from workers.services import release_worker
 
@@ -89,8 +89,7 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
         record_audit_entry(
             "worker.hold", worker, by=None, before={"held": ""}, after={"held": reason}
         )
-        occurrence = DeviceOccurrence(worker.pk, worker.name, at.isoformat())
-        add_device_deliveries(Webhook.Event.DEVICE_HELD, [occurrence])
+        add_device_deliveries(Webhook.Event.DEVICE_HELD, [(worker.pk, worker.name, at)])
     else:
         rows.update(held_reason=reason[:300])
 

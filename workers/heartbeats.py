@@ -10,11 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from accounts.models import Webhook
-from accounts.webhooks.events import (
-    DeviceOccurrence,
-    add_device_deliveries,
-    administrator_webhooks,
-)
+from accounts.webhooks.events import add_device_deliveries, administrator_webhooks
 from workers.models import Worker, online_since
 from workers.status import DeviceStatus
 
@@ -88,6 +84,5 @@ def notify_lost_devices() -> None:
         last_heartbeat__last_seen_at__gt=lost_since - RECENT,
         retired_at=None,
     )
-    rows = lost.values_list("pk", "name", "last_heartbeat__last_seen_at")
-    occurrences = (DeviceOccurrence(pk, name, at.isoformat()) for pk, name, at in rows)
+    occurrences = lost.values_list("pk", "name", "last_heartbeat__last_seen_at")
     add_device_deliveries(event, occurrences, since=lost_since - RECENT)

@@ -14,7 +14,7 @@ from accounts.models import AuditEntry, Webhook, WebhookDelivery
 from accounts.tests.webhook_receiver import make_certificate, receiving
 from accounts.webhooks import addresses, client, deliveries
 from accounts.webhooks.deliveries import MOST_CALLS, sweep_deliveries, try_delivery
-from accounts.webhooks.events import DeviceOccurrence, add_device_deliveries
+from accounts.webhooks.events import add_device_deliveries
 from accounts.webhooks.registration import (
     add_webhook,
     enable_webhook,
@@ -267,7 +267,7 @@ def test_deliveries_whose_actor_always_dies_are_given_up(receiver):
 def test_a_demoted_administrator_gets_no_pending_device_events(receiver):
     root = make_user("root", is_staff=True)
     webhook, _ = make_webhook(receiver, root, events=["device.lost"])
-    add_device_deliveries(Webhook.Event.DEVICE_LOST, [DeviceOccurrence(1, "box", "x")])
+    add_device_deliveries(Webhook.Event.DEVICE_LOST, [(1, "box", timezone.now())])
     root.is_staff = False
     root.save()
     delivery = deliver(webhook.deliveries.get())

@@ -6,7 +6,6 @@ Rows contain ids and URLs only; receivers fetch the details through the API.
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -32,23 +31,15 @@ def add_task_deliveries(task_id: int, owner_id: int, outcome: str, reason: str) 
         add_delivery(webhook, event.value, key=f"task {task_id}", data=data)
 
 
-@dataclass(frozen=True)
-class DeviceOccurrence:
-    """One occurrence of an event of a device; `key` tells it from earlier ones of that device."""
-
-    worker_id: int
-    name: str
-    key: str
-
-
 def add_device_deliveries(
     event: Webhook.Event,
-    occurrences: Iterable[DeviceOccurrence],
+    occurrences: Iterable[tuple[int, str, datetime.datetime]],
     *,
     since: datetime.datetime | None = None,
 ) -> None:
     """Create deliveries about devices for administrators' webhooks, once for each occurrence.
 
+    occurrences: id and name of the device, and the time that tells it from its earlier ones
     since: no earlier time at which deliveries of these occurrences may exist; they are excluded by
         one query. None if there are none yet
     """
@@ -59,15 +50,15 @@ def add_device_deliveries(
     if since is not None:
         rows = WebhookDelivery.objects.filter(event=event.value, created_at__gte=since)
         existing = set(rows.values_list("webhook", "key"))
-    for occurrence in occurrences:
-        key = f"{event.value} {occurrence.worker_id} {occurrence.key}"[:100]
+    for worker_id, name, at in occurrences:
+        key = f"{event.value} {worker_id} {at.isoformat()}"[:100]
         # names may have letters of any script
-        name = quote(occurrence.name)
+        quoted = quote(name)
         data = {
-            "device": occurrence.worker_id,
-            "name": occurrence.name,
-            "url": f"{settings.SITE_URL}/workers/{name}/",
-            "api": f"{settings.SITE_URL}/api/v1/workers/{name}/",
+            "device": worker_id,
+            "name": name,
+            "url": f"{settings.SITE_URL}/workers/{quoted}/",
+            "api": f"{settings.SITE_URL}/api/v1/workers/{quoted}/",
         }
         for webhook in webhooks:
             if (webhook.pk, key) not in existing:

@@ -58,14 +58,19 @@ def transition_if(
     return True
 
 
+def add_event(task: Task, kind: str, data: Mapping[str, Any]) -> None:
+    """Record a change that counted `event_seq` up, and tell browsers about it."""
+    data = {"status": task.status.value, **data}
+    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=kind, data=data)
+    wakeups.task_changed_on_commit(task)
+
+
 def _publish(
     task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]
 ) -> None:
     """Record a transition as a task event and in log and metrics; notify browsers and webhooks."""
-    data = {"status": task.status.value}
-    data |= {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
-    TaskEvent.objects.create(task=task, seq=task.event_seq, kind=f"task.{to}", data=data)
-    wakeups.task_changed_on_commit(task)
+    details = {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
+    add_event(task, f"task.{to}", details)
     if to == TaskState.FINISHED and task.purpose == Purpose.USER:
         add_task_deliveries(task.pk, task.owner_id, task.outcome, task.reason)
     facts = {"state": str(to), "outcome": task.outcome, "reason": task.reason}

@@ -9,9 +9,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
-from tasks.lifecycle import wakeups
+from tasks.lifecycle.transitions import add_event
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Task, TaskEvent
+from tasks.models import Task
 from tasks.states import TaskState
 from tasks.submission.request import request_of
 from tasks.submission.validation import check_fits, check_priority, refusal_by, runtime_of
@@ -43,14 +43,12 @@ def rebind_task(task: Task, *, to: Runtime, because: str) -> bool:
     if not moved:
         return False
     data = {
-        "status": task.status.value,
         "from": moved_from.name,
         "to": to.worker.name,
         "version": to.version,
         "because": because,
     }
-    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.moved", data=data)
-    wakeups.task_changed_on_commit(task)
+    add_event(task, "task.moved", data)
     log.info("task_rebound", task=task.pk, to=to.worker.name, because=because)
     return True
 
@@ -99,6 +97,4 @@ def prioritize_task(task: Task, *, priority: int, by: User) -> None:
     task.refresh_from_db()
     if not changed:
         raise DomainError("not_waiting", status=409)
-    data = {"status": task.status.value, "from": before, "to": priority}
-    TaskEvent.objects.create(task=task, seq=task.event_seq, kind="task.prioritized", data=data)
-    wakeups.task_changed_on_commit(task)
+    add_event(task, "task.prioritized", {"from": before, "to": priority})

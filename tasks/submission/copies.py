@@ -1,7 +1,8 @@
 """Files of a request: register them for an upload, or copy those of an earlier task."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,7 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
     """
     rows = {(row.kind, row.position): row for row in task.files.all()}
     positions: Counter[str] = Counter()
-    try:
+    with _ends_on_error(task):
         for file in files:
             row = rows[file.kind, positions[file.kind]]
             positions[file.kind] += 1
@@ -55,9 +56,6 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
                 _, etag = storage.copy(file.source, row.object_key)
                 # the ETag of a copy may differ from that of a source that was uploaded in parts
                 mark_file_stored(row, etag=etag if file.part_bytes else "")
-    except Exception as error:
-        end_copy(task, error)
-        raise
 
 
 def repeat_task(
@@ -86,11 +84,8 @@ def repeat_task(
 
 def confirm_copy(task: Task) -> None:
     """Put a task whose files were copied into the queue; on any error the task ends."""
-    try:
+    with _ends_on_error(task):
         confirm_task(task)
-    except Exception as error:
-        end_copy(task, error)
-        raise
 
 
 def end_refused(task: Task, error: DomainError) -> None:
@@ -104,11 +99,16 @@ def end_refused(task: Task, error: DomainError) -> None:
             fail_task(task, reason=reason.code, detail=str(word(error)))
 
 
-def end_copy(task: Task, error: Exception) -> None:
+@contextmanager
+def _ends_on_error(task: Task) -> Iterator[None]:
     """End a task whose files could not be copied; its detail is the text of the error."""
-    with translation.override("en"):  # details are stored in English
-        detail = word(error) if isinstance(error, DomainError) else ""
-    fail_copy(task, detail=detail)
+    try:
+        yield
+    except Exception as error:
+        with translation.override("en"):  # details are stored in English
+            detail = word(error) if isinstance(error, DomainError) else ""
+        fail_copy(task, detail=detail)
+        raise
 
 
 def cache_choices(user: User) -> dict[str, list[Artifact]]:

@@ -3,11 +3,9 @@
 from typing import Any
 
 import django_filters
-from django.conf import settings
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from django.utils import translation
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
@@ -16,7 +14,8 @@ from rest_framework.response import Response
 
 from accounts.models import User
 from agent.protocol.options import OPTIONS, describe, unavailable
-from tasks.options import GROUP_TITLES, OPTION_HELP
+from tasks.options import GROUP_TITLES, help_by_language
+from tasks.scheduling.eligibility import find_runtime
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import outlook
@@ -34,7 +33,7 @@ from workers.api.serializers import (
     WorkerAnswer,
     WorkerRow,
 )
-from workers.models import Pool, Runtime, Worker
+from workers.models import Pool, Worker
 from workers.selectors import visible_workers
 from workers.status import ONLINE
 
@@ -113,7 +112,7 @@ class WorkerViewSet(ApiViewSet):
     @extend_schema(summary="List options of a MegEngine", responses=RuntimeOptionAnswer(many=True))
     def runtime_options(self, request: Request, name: str, version: str) -> Response:
         """Return all options of load_and_run, and the reason if one cannot be used there."""
-        runtime = _runtime_of(self.get_object(), version)
+        runtime = find_runtime(self.get_object(), version)
         if runtime is None:
             raise Http404
         rows = _option_rows()
@@ -134,7 +133,7 @@ class WorkerViewSet(ApiViewSet):
         """
         query = QueueQuery.read(request.query_params)
         worker, version = self.get_object(), query["version"]
-        if _runtime_of(worker, version) is None:
+        if find_runtime(worker, version) is None:
             raise DomainError(
                 "runtime_missing", field="version", worker=worker.name, version=version
             )
@@ -170,23 +169,13 @@ class OptionList(ApiView):
         return Response(OptionAnswer(_option_rows(), many=True).data)
 
 
-def _runtime_of(worker: Worker, version: str) -> Runtime | None:
-    runtimes = worker.runtimes.all()
-    return next((runtime for runtime in runtimes if runtime.version == version), None)
-
-
 def _context(user: User, workers: Any) -> dict[str, Any]:
     return {"loads": loads_of(workers), "is_staff": user.is_staff}
 
 
 def _option_rows() -> list[dict[str, Any]]:
     titles = {group.value: str(title) for group, title in GROUP_TITLES.items()}
-    helps: dict[str, dict[str, str]] = {name: {} for name in OPTIONS}
-    for language, _name in settings.LANGUAGES:
-        with translation.override(language):
-            for name in OPTIONS:
-                helps[name][language] = str(OPTION_HELP[name])
     return [
-        {**row, "group_title": titles[row["group"]], "help": helps[row["name"]]}
+        {**row, "group_title": titles[row["group"]], "help": help_by_language(row["name"])}
         for row in describe()
     ]
