@@ -10,6 +10,8 @@ from accounts.models import AuditEntry, User
 
 #: client IP address of the current request; set by `webprofile.middleware`
 client_address: ContextVar[str | None] = ContextVar("client_address", default=None)
+#: entries on the page of a row
+ENTRIES_SHOWN = 20
 
 
 def record_audit_entry(
@@ -39,12 +41,12 @@ def record_audit_entry(
     )
 
 
-def entries_about(target: Model, *, limit: int) -> list[AuditEntry]:
+def entries_about(target: Model) -> list[AuditEntry]:
     """Return the newest audit entries about a row; for a user also those about their grants."""
     log = AuditEntry.objects.select_related("actor")
     own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
-    entries = list(own[:limit])
+    entries = list(own[:ENTRIES_SHOWN])
     if isinstance(target, User):
         grants = log.filter(action__in=["grant.add", "grant.remove"], after__has_key=target.email)
-        entries += grants[:limit]
-    return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:limit]
+        entries += grants[:ENTRIES_SHOWN]
+    return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:ENTRIES_SHOWN]

@@ -26,9 +26,9 @@ _ROOF_DEVICES = frozenset({"cpu", "cuda"})
 
 
 @transaction.atomic
-def ensure_worker(*, name: str, is_public: bool = True) -> Worker:
-    """Return the worker with this name; create it if it does not exist."""
-    worker, _ = Worker.objects.get_or_create(name=name, defaults={"is_public": is_public})
+def ensure_worker(*, name: str) -> Worker:
+    """Return the worker with this name; create a public one if it does not exist."""
+    worker, _ = Worker.objects.get_or_create(name=name)
     return worker
 
 

@@ -68,9 +68,6 @@ class AuditEntryAdmin(AuditedAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Also allow lookups by `target_id`, as in links to the history of one row."""
         return lookup == "target_id" or super().lookup_allowed(lookup, value, request)

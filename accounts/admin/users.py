@@ -32,8 +32,6 @@ from webprofile.templatetags.moments import moment
 from workers.grants import add_grants, remove_grants
 from workers.models import Worker
 
-ENTRIES_SHOWN = 20
-
 
 class AddUserForm(BaseUserCreationForm):
     """The form that creates a user; `UserAdmin.save_model` saves it with `create_account`."""
@@ -153,7 +151,7 @@ class UserAdmin(ActionsAdmin):
             "tokens": usable_tokens(row),
             "task_count": row.tasks.count(),
             "has_second_factor": has_second_factor(row),
-            "entries": entries_about(row, limit=ENTRIES_SHOWN),
+            "entries": entries_about(row),
             "own_session": request.session.session_key,
         }
 

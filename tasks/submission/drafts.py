@@ -106,12 +106,7 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
     if runtime:
         draft.unavailable, draft.libraries = _unavailable(runtime), list(runtime.libraries)
     inputs = _inputs(request, runtime, problems)
-    problems += option_refusals(
-        request.options,
-        runtime=runtime.capabilities if runtime else None,
-        files=request.option_files,
-        plan=request.plan,
-    )
+    problems += option_refusals(request, runtime.capabilities if runtime else None)
     if not problems:
         options = check_options(request.options, files=request.option_files, profiled=False)
         draft.commands = commands_of(request, options, inputs)

@@ -1,7 +1,6 @@
 """Validation of a request for a task: every rule that can refuse it before the task exists."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +11,7 @@ from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.option_table import Capabilities
 from agent.protocol.options import Value, check_options, find_problems
-from agent.protocol.plan import PRESETS, Plan
+from agent.protocol.plan import PRESETS
 from tasks.models import Purpose, Task
 from tasks.scheduling import eligibility
 from tasks.scheduling.eligibility import Placement, find_runtime
@@ -107,12 +106,7 @@ def check_fits(
                 raise DomainError(
                     "dtype_not_here", field="data", dtype=array["dtype"], choices=choices
                 )
-    for refusal in option_refusals(
-        request.options,
-        runtime=runtime.capabilities,
-        files=request.option_files,
-        plan=request.plan,
-    ):
+    for refusal in option_refusals(request, runtime.capabilities):
         raise refusal
 
 
@@ -197,16 +191,14 @@ def check_time_limit(request: TaskRequest) -> None:
         raise DomainError("time_limit", field="time_limit_s", limit=most)
 
 
-def option_refusals(
-    options: Mapping[str, Value],
-    *,
-    runtime: Capabilities | None,
-    files: AbstractSet[str],
-    plan: Plan,
-) -> Iterator[DomainError]:
-    """Yield every error of these options; without `runtime`, its capabilities are not checked."""
-    profiled = plan.profiled > 0
-    for error in find_problems(options, runtime=runtime, files=files, profiled=profiled):
+def option_refusals(request: TaskRequest, runtime: Capabilities | None) -> Iterator[DomainError]:
+    """Yield every error of the options; without `runtime`, its capabilities are not checked."""
+    for error in find_problems(
+        request.options,
+        runtime=runtime,
+        files=request.option_files,
+        profiled=request.plan.profiled > 0,
+    ):
         yield DomainError(
             f"option_{error.code}", field=error.option, option=error.option, limit=error.limit
         )

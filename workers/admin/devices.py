@@ -33,7 +33,6 @@ from workers.heartbeats import HeartbeatStatus, heartbeat_status_is
 from workers.models import Pool, Worker
 from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
-ENTRIES_SHOWN = 20
 CHECKS_SHOWN = 10
 #: session key of new enrolment codes, until the page after the redirect has shown them once
 CODES = "enrolment_codes"
@@ -248,7 +247,7 @@ class WorkerAdmin(ActionsAdmin):
             ],
             "checks": row.health_checks.all()[:CHECKS_SHOWN],
             "grant_count": row.grants.count(),
-            "entries": entries_about(row, limit=ENTRIES_SHOWN),
+            "entries": entries_about(row),
         }
 
     def _enrol(self, request: HttpRequest, workers: list[Worker]) -> HttpResponse | None:
