@@ -164,14 +164,14 @@ def is_email_verified(user: User, email: str) -> bool:
 
 
 @transaction.atomic
-def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
+def adopt_user(user: User, *, email: str, keep: str = "") -> None:
     """Transfer an account to the user who verified its address, unless it was verified before.
 
     All access that the account had before is removed: password, second factor, identities at
     providers, other addresses, tokens, and all sessions except the one with the key `keep`.
     """
     if is_email_verified(user, email):
-        return False
+        return
     email = canonical_email(email)
     user.refresh_from_db()
     user.email = email
@@ -182,7 +182,6 @@ def adopt_user(user: User, *, email: str, keep: str = "") -> bool:
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
     record_audit_entry("user.adopt", user, by=None, before=removed | _end_access(user, keep=keep))
-    return True
 
 
 @transaction.atomic
@@ -223,7 +222,7 @@ def reactivate_user(user: User, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
+def limit_user(user: User, *, task_limit: int | None, by: User | None) -> None:
     """Limit the tasks of a user that have not ended; None for the limit of the site.
 
     Raises DomainError not_administrator if `by` has lost that role.
@@ -231,12 +230,11 @@ def limit_user(user: User, *, task_limit: int | None, by: User | None) -> bool:
     _lock_administrators(by)
     before = User.objects.get(pk=user.pk).task_limit
     if before == task_limit:
-        return False
+        return
     User.objects.filter(pk=user.pk).update(task_limit=task_limit)
     user.refresh_from_db()
     old, new = {"task_limit": before}, {"task_limit": task_limit}
     record_audit_entry("user.change", user, by=by, before=old, after=new)
-    return True
 
 
 def _create_user(email: str, password: str, *, administrator: bool) -> User:

@@ -237,12 +237,12 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> bool:
+def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> None:
     """Change name, slots, labels or pools of a worker that is in service.
 
     changes: new values of any of `name`, `slots`, `labels` (a dict), `pools` (a list of names)
 
-    Returns whether anything changed. Raises DomainError: worker_retired, worker_name_bad,
+    Raises DomainError: worker_retired, worker_name_bad,
     worker_name_taken, slots_bad, label_*, pools_unknown.
     """
     row = Worker.objects.select_for_update(of=("self",)).get(pk=worker.pk)
@@ -268,7 +268,6 @@ def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]
         old = {name: before[name] for name in after}
         record_audit_entry("worker.change", row, by=by, before=old, after=after)
     worker.refresh_from_db()
-    return bool(after)
 
 
 def validate_labels(labels: Mapping[str, str]) -> None:

@@ -58,23 +58,19 @@ def rotate_webhook_secret(webhook: Webhook) -> str:
 
 
 @transaction.atomic
-def end_former_secret(webhook: Webhook) -> bool:
-    """Delete the former secret; return False if there is none."""
+def end_former_secret(webhook: Webhook) -> None:
+    """Delete the former secret if there is one."""
     row = Webhook.objects.filter(pk=webhook.pk).exclude(former_secret="")
-    if not row.update(former_secret=""):
-        return False
-    record_audit_entry("webhook.end_former", webhook, by=webhook.user)
-    return True
+    if row.update(former_secret=""):
+        record_audit_entry("webhook.end_former", webhook, by=webhook.user)
 
 
 @transaction.atomic
-def enable_webhook(webhook: Webhook) -> bool:
-    """Enable a webhook for future events; return False if it was not disabled."""
+def enable_webhook(webhook: Webhook) -> None:
+    """Enable a webhook for future events if it is disabled."""
     row = Webhook.objects.filter(pk=webhook.pk, disabled_at__isnull=False)
-    if not row.update(disabled_at=None, failures=0):
-        return False
-    record_audit_entry("webhook.enable", webhook, by=webhook.user)
-    return True
+    if row.update(disabled_at=None, failures=0):
+        record_audit_entry("webhook.enable", webhook, by=webhook.user)
 
 
 @transaction.atomic

@@ -164,9 +164,9 @@ def _comparable(task: Task, owner: User) -> tuple[Any, ...]:
 
 
 @transaction.atomic
-def fail_copy(task: Task, *, detail: str = "") -> bool:
+def fail_copy(task: Task, *, detail: str = "") -> None:
     """End a task whose files could not be copied from an earlier one."""
-    return transition_if(
+    transition_if(
         task,
         TaskState.FINISHED,
         {TaskState.INITIATED},

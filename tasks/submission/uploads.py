@@ -30,19 +30,15 @@ class FileStore:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], str] = {}
 
-    def store(self, row: TaskFile, path: Path) -> bool:
-        """Store a file; return whether its bytes were sent rather than copied.
-
-        Raises OSError; DomainError storage_unreachable, object_missing.
-        """
+    def store(self, row: TaskFile, path: Path) -> None:
+        """Store a file. Raises OSError; DomainError storage_unreachable, object_missing."""
         content = (row.md5, row.size_bytes)
         if content in self._known:
             storage.copy(self._known[content], row.object_key)
-            return False
+            return
         with path.open("rb") as file:
             storage.write_from(row.object_key, file)
         self._known[content] = row.object_key
-        return True
 
 
 class UploadedFile(Protocol):
