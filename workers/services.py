@@ -13,7 +13,6 @@ from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from workers import tokens
-from workers.grants import join_names
 from workers.models import LastHeartbeat, Pool, Runtime, Worker
 
 LABELS_LIMIT = 32
@@ -237,32 +236,30 @@ def retire_worker(worker: Worker, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def update_worker(worker: Worker, *, by: User | None, changes: Mapping[str, Any]) -> None:
-    """Change name, slots, labels or pools of a worker that is in service.
+def update_worker(
+    worker: Worker,
+    *,
+    name: str,
+    slots: int,
+    labels: Mapping[str, str],
+    pools: Iterable[Pool],
+    by: User | None,
+) -> None:
+    """Change a worker that is in service, to values that a form has validated.
 
-    changes: new values of any of `name`, `slots`, `labels` (a dict), `pools` (a list of names)
-
-    Raises DomainError: worker_retired, worker_name_bad,
-    worker_name_taken, slots_bad, label_*, pools_unknown.
+    Raises DomainError: worker_retired, worker_name_taken.
     """
     row = Worker.objects.select_for_update(of=("self",)).get(pk=worker.pk)
     if row.retired_at is not None:
         raise DomainError("worker_retired", status=409, worker=row.name)
     before = _facts(row)
-    for name in ("name", "slots", "labels"):
-        if name in changes:
-            setattr(row, name, changes[name])
-    validate_labels(row.labels)
-    _check_slots(row)
-    if row.name != before["name"]:
-        _check_name(row)
+    row.name, row.slots, row.labels = name, slots, labels
     try:
         with transaction.atomic():
             row.save(update_fields=["name", "slots", "labels"])
     except IntegrityError as error:  # a concurrent request took the name
         raise _name_taken(row) from error
-    if "pools" in changes:
-        row.pools.set(_pools(changes["pools"]))
+    row.pools.set(pools)
     after = {name: value for name, value in _facts(row).items() if value != before[name]}
     if after:
         old = {name: before[name] for name in after}
@@ -322,18 +319,3 @@ def _facts(worker: Worker) -> dict[str, Any]:
         "labels": dict(worker.labels),
         "pools": pools,
     }
-
-
-def _check_slots(worker: Worker) -> None:
-    try:
-        Worker._meta.get_field("slots").clean(worker.slots, worker)
-    except ValidationError as error:
-        raise DomainError("slots_bad", field="slots") from error
-
-
-def _pools(names: Iterable[str]) -> list[Pool]:
-    requested = set(names)
-    pools = list(Pool.objects.filter(name__in=requested))
-    if missing := requested - {pool.name for pool in pools}:
-        raise DomainError("pools_unknown", field="pools", status=404, names=join_names(missing))
-    return pools

@@ -608,8 +608,6 @@ WORDINGS: dict[str, Any] = {
     ),
     "label_long": _("Names and values of labels have at most %(limit)s characters."),
     "labels_many": _("A device has at most %(limit)s labels."),
-    "slots_bad": _("A device has 1 to 16 slots."),
-    "pools_unknown": _("There are no such pools: %(names)s. Nothing was changed."),
 }
 
 

@@ -210,10 +210,7 @@ class WorkerAdmin(ActionsAdmin):
         if not change:
             super().save_model(request, obj, form, change)
             return
-        data = form.cleaned_data
-        changes = {name: data[name] for name in ("name", "slots", "labels")}
-        changes["pools"] = [pool.name for pool in data["pools"]]
-        services.update_worker(obj, by=current_user(request), changes=changes)
+        services.update_worker(obj, by=current_user(request), **form.cleaned_data)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         if not change:  # `update_worker` has saved and audited all of a change

@@ -142,14 +142,30 @@ def test_a_change_by_the_form_is_audited_with_old_and_new_values(client, root):
 
 @pytest.mark.parametrize(
     "labels",
-    ["chip", "= x", "a b = c", "a = 1\na = 2", "a = " + "x" * 101, "é€ = 1", "a = x\u200by"],
-)
+    [
+        "chip", "= x", "a =", "a b = c", "a = 1\na = 2", "a = " + "x" * 101, "x" * 101 + " = c",
+        "é€ = 1", "a = x\u200by", "\n".join(f"l{n} = x" for n in range(33)),
+    ],
+)  # fmt: skip
 def test_invalid_labels_are_rejected_and_shown_again(client, root, labels):
     worker = make_worker("box")
     page = client.post(change_url(worker), FORM | {"labels": labels}).text
     assert "errorlist" in page
     worker.refresh_from_db()
     assert worker.labels == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"slots": "0"}, {"slots": "17"}, {"name": "two words"}, {"name": "taken"}, {"pools": [99]}],
+)
+def test_an_invalid_change_has_no_effect(client, root, change):
+    make_worker("taken")
+    worker = make_worker("box")
+    before = Worker.objects.values().get(pk=worker.pk)
+    assert "errorlist" in client.post(change_url(worker), FORM | change).text
+    assert Worker.objects.values().get(pk=worker.pk) == before
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_stale_form_does_not_change_a_retired_device(client, root):
