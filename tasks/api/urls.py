@@ -8,8 +8,7 @@ from profiles.api.import_views import OpenedView
 from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
 from tasks.api.saved_views import SavedViewDetail, SavedViewList
-from tasks.api.several import TasksViewSet
-from tasks.api.views import TaskList, TasksJudge, TaskViewSet
+from tasks.api.views import TaskList, TasksJudge, TasksViewSet, TaskViewSet
 
 one = TaskViewSet.as_view
 several = TasksViewSet.as_view

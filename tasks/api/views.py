@@ -1,4 +1,4 @@
-"""API views that list and create tasks, check requests, and act on one task."""
+"""API views that list and create tasks, check requests, and act on one task or on several."""
 
 from http import HTTPStatus
 from typing import Any
@@ -16,15 +16,15 @@ from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
 from tasks.api.serializers import CreatedTask, TaskAnswer, TaskRow
 from tasks.filters import TaskFilters
-from tasks.lifecycle.cancel import cancel_task
+from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task, cancel_tasks
 from tasks.models import Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.eligibility import RULES, SCRIPT
 from tasks.scheduling.fair_share import ANY_PRIORITY
 from tasks.scheduling.queue_status import QueueFacts, facts_of, outlook
-from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer
+from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer, RefusalAnswer
 from tasks.selectors import listed_tasks, visible_tasks
-from tasks.states import TaskState
+from tasks.states import Status, TaskState
 from tasks.submission.copies import confirm_copy, copy_sources, end_refused, repeat_task
 from tasks.submission.creation import check_initiated, create_task, fail_copy
 from tasks.submission.drafts import Draft, draft_of
@@ -40,6 +40,9 @@ from webprofile.api.views import ApiListView, ApiView, ApiViewSet
 from webprofile.errors import DomainError
 from workers.models import LONG, Runtime
 
+MOST_AT_ONCE = 500
+#: lower than the limit on cancellations, since each file takes a request to storage
+MOST_SUBMITTED = 100
 #: columns of the device that no answer about a task has
 LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
 REFUSALS = [
@@ -82,6 +85,71 @@ class KeepBody(fields.Body):
     """Whether the files of a task are exempt from retention rules."""
 
     keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
+
+
+class SubmitBody(fields.Body):
+    """The tasks to submit."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        min_length=1,
+        max_length=MOST_SUBMITTED,
+        help_text="Numbers of tasks whose files were uploaded.",
+    )
+
+
+class CancelBody(fields.Body):
+    """The tasks to cancel: some, or all of the user's; exactly one of the two is given."""
+
+    tasks = fields.List(
+        child=fields.Key(),
+        required=False,
+        default=list,
+        max_length=MOST_AT_ONCE,
+        help_text="Numbers of tasks; what is not yours or has ended is passed over.",
+    )
+    all_mine = fields.Flag(
+        required=False, default=False, help_text="All of your own that have not ended."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs["tasks"]) is attrs["all_mine"]:
+            raise DomainError("cancel_which", field="tasks")
+        return attrs
+
+
+class SubmittedTask(serializers.Serializer):
+    """The result of submitting one task."""
+
+    id = serializers.IntegerField(help_text="Its number.")
+    status = serializers.ChoiceField(Status.choices, help_text="Its status now.")
+    refusal = RefusalAnswer(
+        allow_null=True,
+        help_text="Why it was not put into the queue; null if it is, or was before.",
+    )
+
+
+class SubmittedAnswer(serializers.Serializer):
+    """The result for each task, in the order of the request."""
+
+    tasks = SubmittedTask(many=True, help_text="Those that are yours.")
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
+
+
+class CancelledAnswer(serializers.Serializer):
+    """The result for each task, in the order of the request."""
+
+    cancelled = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Ended, or told to end."
+    )
+    ended = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Had ended otherwise before."
+    )
+    unknown = serializers.ListField(
+        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
+    )
 
 
 @extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))
@@ -345,6 +413,52 @@ class TaskViewSet(OneTask):
         body = KeepBody.read(request.data)
         keep_task_files(task, **body)
         return self.retrieve(request, task_id)
+
+
+class TasksViewSet(ApiViewSet):
+    """Several tasks."""
+
+    @extend_schema(summary="Submit several tasks", request=SubmitBody, responses=SubmittedAnswer)
+    def submit_several(self, request: Request) -> Response:
+        """Verify the files of each task and put it into the queue. A refused task does not affect
+        the others, and repeating the request changes nothing.
+        """
+        body = SubmitBody.read(request.data)
+        requested = list(dict.fromkeys(body["tasks"]))
+        rows = visible_tasks(self.request.user).defer(*LONG_OF_WORKER)
+        by_id = {task.pk: task for task in rows.filter(pk__in=requested)}
+        tasks = [by_id[number] for number in requested if number in by_id]
+        refused = dict[int, DomainError]()
+        for task in tasks:
+            try:
+                confirm_task(task)
+            except DomainError as error:
+                if error.code == "storage_unreachable":
+                    raise
+                refused[task.pk] = error
+                end_refused(task, error)
+        answer: dict[str, Any] = {
+            "tasks": [
+                {"id": task.pk, "status": task.status, "refusal": refused.get(task.pk)}
+                for task in tasks
+            ],
+            "unknown": [number for number in requested if number not in by_id],
+        }
+        return Response(SubmittedAnswer(answer).data)
+
+    @extend_schema(
+        summary="Cancel several tasks",
+        request=CancelBody,
+        responses={200: CancelledAnswer} | problems({422: ["invalid", "cancel_which"]}),
+    )
+    def cancel_several(self, request: Request) -> Response:
+        """Cancel tasks by number, or all tasks of the user."""
+        body = CancelBody.read(request.data)
+        if body["all_mine"]:
+            report = cancel_own_tasks(owner=self.request.user)
+        else:
+            report = cancel_tasks(body["tasks"], by=self.request.user)
+        return Response(CancelledAnswer(report).data)
 
 
 def upload_targets(task: Task) -> list[dict[str, Any]]:
