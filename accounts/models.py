@@ -132,7 +132,6 @@ class AccessToken(models.Model):
 
     @property
     def scope_names(self) -> list[str]:
-        """The translated labels of its scopes."""
         return [str(self.Scope(scope).label) for scope in self.scopes]
 
     @property
@@ -174,7 +173,6 @@ class Webhook(models.Model):
 
     @property
     def event_names(self) -> list[str]:
-        """The translated labels of its events."""
         return [str(self.Event(event).label) for event in self.events]
 
 

@@ -248,7 +248,6 @@ def form_groups(caches: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def all_groups() -> list[dict[str, Any]]:
-    """Return all options that users may set, by group."""
     return _groups(option for option in OPTIONS.values() if option.kind != "agent")
 
 
@@ -279,7 +278,6 @@ def _search_text(option: Option) -> str:
 
 
 def help_by_language(name: str) -> dict[str, str]:
-    """Return the help of an option by language code."""
     texts = {}
     for language, _name in settings.LANGUAGES:
         with translation.override(language):
@@ -298,7 +296,6 @@ def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:
 
 
 def default_words(option: Option) -> str:
-    """Return the default value of an option as text."""
     value = option.default
     if option.kind in ("bool", "artifact", "file"):
         return gettext("on") if value is True else gettext("off")

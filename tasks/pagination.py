@@ -52,13 +52,11 @@ STRANDS: dict[Status, tuple[Q, ...]] = {
 
 
 def has_status(statuses: Iterable[Status]) -> Q:
-    """Return the condition that a task has one of these statuses."""
     strands = (strand for status in statuses for strand in STRANDS[status])
     return reduce(or_, strands, Q())
 
 
 def has_model(text: str) -> Exists:
-    """Return the condition that the file name of a task's model or program contains a text."""
     models = TaskFile.objects.filter(
         task=OuterRef("pk"), kind=TaskFile.Kind.MODEL, name__icontains=text
     )

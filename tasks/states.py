@@ -51,7 +51,6 @@ HELD_BY_WORKER = frozenset({TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CAN
 
 
 def status_of(state: str, outcome: str) -> Status:
-    """Return the status that users see for a state and an outcome."""
     if state == TaskState.FINISHED:
         return {
             Outcome.SUCCEEDED: Status.SUCCEEDED,

@@ -90,7 +90,6 @@ def revoke_tokens(worker: Worker) -> int:
 
 
 def worker_group(worker_id: int) -> str:
-    """Return the channel-layer group of the connections of a worker's agent."""
     return f"worker.{worker_id}"
 
 

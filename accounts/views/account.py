@@ -39,7 +39,6 @@ PASSWORD_LIMIT = 4096
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def profile(request: HttpRequest) -> HttpResponse:
-    """Show and save the user's preferences: language, time zone and colours."""
     user = current_user(request)
     form = PreferencesForm(request.POST or None, instance=user)
     if request.method == "POST":

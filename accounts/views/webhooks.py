@@ -52,7 +52,6 @@ def webhooks(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def webhook(request: HttpRequest, webhook_id: int) -> HttpResponse:
-    """Show a webhook with its last deliveries."""
     return _render_webhook(request, _own(request, webhook_id))
 
 

@@ -23,7 +23,6 @@ def new_secret() -> str:
 
 
 def encrypt_secret(secret: str) -> str:
-    """Encrypt a secret for storage in `Webhook.secret`."""
     return cipher_for(_PURPOSE).encrypt(secret.encode()).decode()
 
 

@@ -264,7 +264,6 @@ class HeartbeatBatch:
             self._running[connection] -= {attempt}
 
     def discard(self, connection: AgentConsumer) -> None:
-        """Drop the heartbeat of a connection that is closed."""
         self._running.pop(connection, None)
 
     async def _answer_later(self) -> None:

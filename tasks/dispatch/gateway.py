@@ -182,7 +182,6 @@ def _apply(worker: Worker, report: Report, token: str | None) -> None:
 
 
 def on_log(worker: Worker, message: AttemptLog, token: str | None = None) -> Replies:
-    """Store a chunk of an attempt's log."""
     attempt = attempts.store_log(_attempts(worker, message.attempt, token), message)
     if attempt is None and token is not None:
         tokens.check_token(token)

@@ -189,6 +189,5 @@ def _revive(attempt: Attempt) -> bool:
 
 
 def log_tail(attempt: Attempt, chunks: int = 12) -> str:
-    """Return the text of the last chunks of an attempt's log."""
     last = list(attempt.log.order_by("-id")[:chunks])
     return "".join(chunk.text for chunk in reversed(last))

@@ -219,7 +219,6 @@ def obstacles(
 
 
 def data_of(rule: EligibilityRule, placement: Placement) -> dict[str, Any]:
-    """Return the data for the messages about an obstacle."""
     names = {"worker": placement.worker.name, "version": placement.version[:40]}
     return names | rule.about(placement)
 

@@ -104,7 +104,6 @@ def longest_run_s(passes: int) -> int:
 
 
 def limits_of(field: str) -> tuple[float, float]:
-    """Return the minimum and the maximum of a number of a plan."""
     limits: dict[str, float] = {}
     for limit in Plan.model_fields[field].metadata:
         limits |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}

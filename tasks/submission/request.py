@@ -100,7 +100,6 @@ class TaskRequest:
 
     @property
     def option_files(self) -> frozenset[str]:
-        """The options that have a file."""
         return frozenset(f.option for f in self.files if f.kind == TaskFile.Kind.OPTION)
 
 
@@ -133,7 +132,6 @@ def request_of(task: Task) -> TaskRequest:
 
 
 def file_request_of(file: TaskFile) -> FileRequest:
-    """Return the request for a copy of a stored file."""
     names = ("kind", "name", "size_bytes", "md5", "input", "option", "part_bytes", "etag")
     values = {name: getattr(file, name) for name in names}
     return FileRequest(**values, source=file.object_key)

@@ -116,7 +116,6 @@ def run_bulk_action(
 
 
 def cancel_words(report: CancelReport) -> str:
-    """Return the message about the result of a cancellation of several tasks."""
     number = len(report.cancelled)
     text = ngettext("%(n)s task was cancelled.", "%(n)s tasks were cancelled.", number)
     codes = {"run_over": report.ended, "task_unknown": report.unknown}

@@ -62,7 +62,6 @@ class TaskFilterForm(forms.Form):
         return sum(bool(value) for name, value in self.cleaned_data.items() if name != "q")
 
     def task_query(self) -> TaskQuery:
-        """Return the query of a valid form."""
         data = self.cleaned_data
         within, narrow = between(_start(data["since"]), _start(data["until"], days=1))
         statuses = [Status(value) for value in data["status"]]
@@ -120,7 +119,6 @@ def save_task_view(owner: User, *, name: str, query: str) -> tuple[SavedView, st
 
 
 def cursor_of(params: QueryDict) -> Cursor:
-    """Return the cursor in the query string; the newest task by default."""
     for name in ("before", "after"):
         number = _number("#" + params.get(name, ""))
         if number:

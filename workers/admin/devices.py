@@ -218,7 +218,6 @@ class WorkerAdmin(ActionsAdmin):
             super().save_related(request, form, formsets, change)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Make retired devices read-only."""
         retired = obj is not None and obj.retired_at is not None
         return not retired and super().has_change_permission(request, obj)
 

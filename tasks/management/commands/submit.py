@@ -204,7 +204,6 @@ def _validate(owner: User, cell: Cell, files: Mapping[Path, LocalFile]) -> Plann
 
 
 def _field_errors(error: DomainError | ValidationError) -> Iterator[tuple[str, str]]:
-    """Yield the invalid fields of a request, each with its message."""
     if isinstance(error, DomainError):
         yield error.field, word(error)
         return

@@ -61,7 +61,6 @@ class Rounds:
         return failed
 
     def steps(self) -> Iterator[Callable[[], object]]:
-        """Yield the steps of a round in order."""
         yield partial(sweep, self.began_at)
         yield purge_abandoned_uploads
         yield sweep_imports
