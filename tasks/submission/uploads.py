@@ -68,6 +68,19 @@ def find_stored_object(file: UploadedFile) -> StoredObject | None:
     return storage.head(file.object_key)
 
 
+def check_uploads(files: Sequence[tuple[UploadedFile, StoredObject | None]]) -> None:
+    """Check each file against its stored object; None if storage has none.
+
+    Raises DomainError upload_missing or upload_damaged, naming the files.
+    """
+    missing = [file.name for file, stored in files if stored is None]
+    if missing:
+        raise DomainError("upload_missing", status=409, files=", ".join(missing))
+    damaged = [f.name for f, stored in files if stored != (f.size_bytes, f.stored_md5)]
+    if damaged:
+        raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
+
+
 def check_sources(files: Iterable[FileRequest]) -> None:
     """Check that storage holds the intact sources of all files that a new task copies.
 
@@ -92,17 +105,14 @@ def confirm_task(task: Task) -> None:
     """
     rows = list(task.files.all())
     stored = {row.pk: find_stored_object(row) for row in rows}
-    whole = [row for row in rows if stored[row.pk] == (row.size_bytes, row.stored_md5)]
-    submit_task(task, stored, _heads(whole if task.state == TaskState.INITIATED else ()))
-
-
-def _heads(rows: Iterable[TaskFile]) -> dict[int, bytes]:
-    """Return the first bytes of the files that are inspected, by file id."""
-    return {
+    heads = {
         row.pk: storage.read_start(row.object_key, size_bytes=size)
         for row in rows
-        if (size := head_bytes_of(row))
+        if task.state == TaskState.INITIATED
+        and stored[row.pk] == (row.size_bytes, row.stored_md5)
+        and (size := head_bytes_of(row))
     }
+    submit_task(task, stored, heads)
 
 
 @transaction.atomic
@@ -143,19 +153,6 @@ def submit_task(
         TaskFile.objects.bulk_update(files, ["stored_at", "arrays"])
     elif task.state == TaskState.FINISHED:
         raise DomainError("not_initiated", status=409)
-
-
-def check_uploads(files: Sequence[tuple[UploadedFile, StoredObject | None]]) -> None:
-    """Check each file against its stored object; None if storage has none.
-
-    Raises DomainError upload_missing or upload_damaged, naming the files.
-    """
-    missing = [file.name for file, stored in files if stored is None]
-    if missing:
-        raise DomainError("upload_missing", status=409, files=", ".join(missing))
-    damaged = [f.name for f, stored in files if stored != (f.size_bytes, f.stored_md5)]
-    if damaged:
-        raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
 
 
 def _choose_worker(task: Task, files: list[TaskFile]) -> dict[str, Any]:
