@@ -6,6 +6,7 @@ from django.utils.translation import gettext as _
 
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
+from workers.models import Worker
 
 
 def visible_tasks(user: User) -> QuerySet[Task]:
@@ -17,6 +18,13 @@ def visible_tasks(user: User) -> QuerySet[Task]:
 def listed_tasks(user: User) -> QuerySet[Task]:
     """As `visible_tasks`, without the health checks of devices."""
     return visible_tasks(user).filter(purpose=Purpose.USER)
+
+
+def recent_tasks(worker: Worker, reader: User, *, last: int = 15) -> list[tuple[Task, bool]]:
+    """Return the last tasks of users on a device, each with whether the reader may see it."""
+    tasks = Task.objects.filter(worker=worker, purpose=Purpose.USER, submitted_at__isnull=False)
+    rows = tasks.select_related("owner").prefetch_related("files").order_by("-id")[:last]
+    return [(task, reader.is_staff or task.owner_id == reader.pk) for task in rows]
 
 
 def events_after(task: Task, seq: int) -> QuerySet[TaskEvent]:

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tasks.lifecycle.reasons import held_words
-from tasks.usage import usage_of
+from tasks.scheduling.queue_depth import usage_of
 from workers import releases
 from workers.models import Pool, Runtime, Worker
 from workers.selectors import labels_of

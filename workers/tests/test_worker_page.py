@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt
+from tasks.scheduling.queue_depth import usage_of
 from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
-from tasks.usage import usage_of
 from workers.models import Grant, HealthCheck, Runtime
 from workers.selectors import labels_of
 

@@ -19,8 +19,8 @@ from accounts.selectors import current_user
 from profiles.health import request_health_checks
 from tasks.lifecycle.reasons import held_words, wording_of
 from tasks.scheduling.eligibility import starts_checks
-from tasks.scheduling.queue_depth import loads_of
-from tasks.usage import recent_tasks, usage_of
+from tasks.scheduling.queue_depth import loads_of, usage_of
+from tasks.selectors import recent_tasks
 from webprofile.admin.worker_actions import HEALTH_CHECK
 from workers import releases
 from workers.models import Worker
