@@ -3,23 +3,13 @@
 from django import template
 
 from accounts.models import AuditEntry
-from webprofile.admin.entries import Difference
-from webprofile.admin.entries import action_name as name_of
-from webprofile.admin.entries import differences as differences_of
+from webprofile.admin.entries import action_name, differences
 from workers.heartbeats import HeartbeatStatus, count_heartbeat_statuses
 from workers.models import Worker
 
 register = template.Library()
-
-
-@register.filter
-def action_name(entry: AuditEntry) -> str:
-    return name_of(entry.action)
-
-
-@register.filter
-def differences(entry: AuditEntry) -> list[Difference]:
-    return differences_of(entry)
+register.filter(action_name)
+register.filter(differences)
 
 
 @register.simple_tag
