@@ -252,3 +252,21 @@ def test_html_in_names_is_text(open_page):
         == 0
     )
     assert page.console_errors() == []
+
+
+def test_operator_of_a_recommendation_is_selected_without_a_reload(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    link = page.find("#advice-unfused_batch_norm [data-row='90']")
+    page.js("arguments[0].scrollIntoView({block: 'center'})", link)
+    # until its module is loaded, it is a plain link to the same selection
+    page.until(lambda: page.js("return document.readyState") == "complete")
+    link.click()
+
+    page.until(lambda: page.query == "?op=90")
+    page.until(lambda: link.get_attribute("aria-current") == "true")
+    assert page.js("return window.unchanged") is True
+    page.until(lambda: "batch_norm(conv1.Convolution" in page.find("#operator-panel").text)
+
+    page.find("#operator-panel [data-clear]").click()
+    page.until(lambda: link.get_attribute("aria-current") is None)

@@ -12,7 +12,7 @@ import pytest
 
 from webprofile.operations.devserver.guard import family_of, is_alive
 from webprofile.operations.devserver.layout import REPOSITORY
-from webprofile.operations.devserver.tests.processes import command_lines_of
+from webprofile.tests.site import command_lines_of
 
 COMMAND = [sys.executable, "-m", "webprofile.operations.devserver.tests.fake_site"]
 Running = subprocess.Popen[str]

@@ -12,7 +12,7 @@ import pytest
 from agent.tests.http_sites import QuietHandler, serving
 from webprofile.operations.devserver.layout import REPOSITORY
 from webprofile.operations.devserver.parts import http_answers
-from webprofile.operations.devserver.tests.processes import command_lines_of
+from webprofile.tests.site import command_lines_of
 
 
 def run_devserver(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
