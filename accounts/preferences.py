@@ -1,4 +1,4 @@
-"""User preferences: language and time zone."""
+"""User preferences: language and time zone (`templates/base.html` applies the theme)."""
 
 import zoneinfo
 from functools import cache

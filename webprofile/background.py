@@ -23,7 +23,8 @@ TRY_S = 15.0
 class Sender:
     """Circuit breaker: send messages to the broker, but pause for `REST_S` after a failure.
 
-    A broker that does not respond blocks each sender for seconds, while devices wait for the
+    A broker that does not respond blocks each sender for seconds (limits:
+    `webprofile/settings/environment.py`), while devices wait for the
     sending threads. So after a failure one thread at a time retries and the others skip sending.
     """
 

@@ -1,9 +1,9 @@
 """Find groups of operators that became other groups: fused, split, or replaced by another type.
 
 The operators that `align` leaves unpaired are divided into regions: operators connected by data, up
-to values that exist on both sides. A region with operators on both sides is one group if it reads a
-value that both sides have and produces a value that both sides have, so that the new operators
-enclose the same part of the graph as the old ones.
+to values that exist on both sides. A region with operators on both sides is one group if both sides
+produce a common value, and read a common value or none at all, so that the new operators enclose
+the same part of the graph as the old ones.
 """
 
 from collections import defaultdict
