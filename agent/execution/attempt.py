@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
-from agent.execution.measure import KnownInputs, PassFailed, PassRunner
+from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs
 from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
 from agent.execution.report import Report
@@ -28,7 +29,7 @@ from agent.execution.script_rules import NOT_ALLOWED, ScriptRules
 from agent.execution.script_runs import ScriptRuns
 from agent.execution.spool import Folder, Spool
 from agent.execution.watchdog import LimitCode, Watchdog, signal_name
-from agent.inputs.files import InputPreparer
+from agent.inputs.prepare import prepare_order
 from agent.inventory import LocalRuntime
 from agent.link.downloads import TransferError
 from agent.link.outbox import Outbox, fit_end
@@ -217,10 +218,10 @@ class Attempt:
             pass_runner = PassRunner(order, builder, folder, tools.known_inputs, runtime)
             pass_runner.done.notes += oversubscription(builder.options, limits.cores)
         report.passes = pass_runner.done
-        preparer = InputPreparer(order, folder.work, runtime.info.kind, report)
+        prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         period = report.quiet_period = await tools.quiet_mode.begin(self._halted, since)
         try:
-            end = await self._measure(pass_runner, launcher, progress, preparer)
+            end = await self._measure(pass_runner, launcher, progress, prepare_inputs)
         finally:
             await tools.quiet_mode.end(period)
             progress.pause()
@@ -233,7 +234,7 @@ class Attempt:
         pass_runner: PassRunner | ScriptRuns,
         launcher: Launcher,
         progress: Progress,
-        preparer: InputPreparer,
+        prepare_inputs: PrepareInputs,
     ) -> AttemptFinished:
         """Run all passes and return the end of the attempt; after a failure, results are kept."""
         folder, limits = launcher.folder, self._tools.limits
@@ -265,7 +266,7 @@ class Attempt:
             return result
 
         try:
-            await pass_runner.run(run, preparer.prepare)
+            await pass_runner.run(run, prepare_inputs)
         except PassFailed as failure:
             return self._failed(failure, pass_runner.done.run_s)
         except InputError as error:

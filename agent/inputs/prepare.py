@@ -6,14 +6,18 @@ Needs numpy; never unpickles.
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from agent.execution.report import Report
 from agent.inputs.random_inputs import write_random
+from agent.link.cache import sha256_of
+from agent.protocol import Start
 from agent.protocol.input_rules import ALL_DTYPES, LONGEST_NAME, can_be_given
 from agent.protocol.inputs import (
     Array,
@@ -29,6 +33,7 @@ from agent.protocol.inputs import (
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
+from agent.protocol.manifest import InputRecord
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk
@@ -36,20 +41,8 @@ MOST_BYTES = 1 << 32
 #: with less free space the disk of the device counts as full
 LEAST_FREE_BYTES = 1 << 29
 _LISTED = 20
-
-
-@dataclass(frozen=True)
-class FileSource:
-    """An uploaded file: .npy, .json, .ppm or .pgm."""
-
-    path: Path
-
-
-@dataclass(frozen=True)
-class LiteralSource:
-    """Numbers in load_and_run's command line syntax: `1,2.5` or nested brackets."""
-
-    text: str
+#: load_and_run's name for an input without a name
+_UNNAMED = "data"
 
 
 @dataclass(frozen=True)
@@ -61,26 +54,14 @@ class RandomSource:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class InputSpec:
-    """One input. A JSON file contains the names of its inputs; `name` is then ignored."""
-
-    name: str
-    source: FileSource | LiteralSource | RandomSource
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """An input of the model. `dtype` is empty if load_and_run does not name it."""
-
-    name: str
-    dtype: str
-    shape: Shape
+#: an uploaded file (.npy, .json, .ppm or .pgm), numbers in load_and_run's command line syntax
+#: (`1,2.5` or nested brackets), or random numbers
+Source = Path | str | RandomSource
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The prepared inputs. `files` maps inputs to file names, in the order of the specs.
+    """The prepared inputs. `files` maps inputs to file names, in the order of the sources.
 
     `notes` are sentences to show with the result. `filled` are the inputs without a source, which
     got random numbers.
@@ -91,14 +72,68 @@ class Prepared:
     filled: frozenset[str] = frozenset()
 
 
-def model_inputs(inputs: Iterable[TensorInfo]) -> tuple[ModelInput, ...]:
-    """Return the model's inputs from the output of `--model_info` (`RunLog.inputs`)."""
-    return tuple(ModelInput(tensor.name, tensor.dtype, tensor.shape) for tensor in inputs)
+def prepare_order(
+    order: Start,
+    folder: Path,
+    kind: RuntimeKind,
+    report: Report,
+    tensors: Iterable[TensorInfo] | None,
+) -> Mapping[str, str]:
+    """Write the input files of an order; return a mapping of input variables to file names.
+
+    `tensors` are the model's inputs, None if they are unknown. The inputs are recorded in the
+    report. Reads and writes files: call it in a thread. Raises InputError.
+    """
+    batch = order.options.get("batch_size")
+    prepared = prepare_inputs(
+        _sources(order, folder),
+        tensors,
+        folder,
+        kind=kind,
+        batch=batch if isinstance(batch, int) and batch > 0 else None,
+        fill_seed=order.seed if order.fill else None,
+    )
+    report.notes = prepared.notes
+    report.inputs = tuple(
+        _record(name, folder / file, "random" if name in prepared.filled else _kind(order, name))
+        for name, file in prepared.files.items()
+    )
+    return prepared.files
+
+
+def _sources(order: Start, folder: Path) -> Iterator[tuple[str, Source]]:
+    for file in order.data:
+        if not file.option:
+            yield file.input or _UNNAMED, folder / file.name
+    for entry in order.inputs:
+        if entry.literal:
+            yield entry.name, entry.literal
+        else:
+            yield entry.name, RandomSource(entry.shape, entry.dtype or None, order.seed)
+
+
+def _kind(order: Start, name: str) -> Literal["file", "literal", "random"]:
+    """Return the source of an input: "file" unless the order has it, as JSON names its own."""
+    for entry in order.inputs:
+        if entry.name == name:
+            return "literal" if entry.literal else "random"
+    return "file"
+
+
+def _record(name: str, path: Path, source: Literal["file", "literal", "random"]) -> InputRecord:
+    header = npy.read_header(path, "wheel")
+    return InputRecord(
+        name=name,
+        source=source,
+        dtype=header.dtype.name,
+        shape=header.shape,
+        sha256=sha256_of(path),
+    )
 
 
 def prepare_inputs(
-    specs: Sequence[InputSpec],
-    expected: Iterable[ModelInput] | None,
+    sources: Iterable[tuple[str, Source]],
+    expected: Iterable[TensorInfo] | None,
     folder: Path,
     *,
     kind: RuntimeKind,
@@ -107,17 +142,19 @@ def prepare_inputs(
 ) -> Prepared:
     """Write an npy file to `folder` for each input: format 1.0, C order, little endian.
 
-    `expected` are the model's inputs; if None, names and dtypes are not checked against the model.
-    `batch` sets the length of the first axis of every input by repeating or cutting off entries
-    (load_and_run's `batch_size` would drop the values instead). `fill_seed` seeds random numbers
-    for inputs of the model without a source; if None, these are only noted. Raises InputError for
-    the first unusable input, and then leaves no file behind.
+    `sources` are pairs of an input's name and its source; a JSON file contains the names of its
+    inputs, and the name in the pair is then ignored. `expected` are the model's inputs; if None,
+    names and dtypes are not checked against the model. `batch` sets the length of the first axis of
+    every input by repeating or cutting off entries (load_and_run's `batch_size` would drop the
+    values instead). `fill_seed` seeds random numbers for inputs of the model without a source; if
+    None, these are only noted. Raises InputError for the first unusable input, and then leaves no
+    file behind.
     """
     model = None if expected is None else {tensor.name: tensor for tensor in expected}
     writer = _InputWriter(folder, kind, batch, model)
     try:
-        for spec in specs:
-            writer.add(spec)
+        for name, source in sources:
+            writer.add(name, source)
         if model is not None:
             missing = [tensor for tensor in model.values() if tensor.name not in writer.files]
             writer.fill(missing, fill_seed)
@@ -132,23 +169,23 @@ class _InputWriter:
     folder: Path
     kind: RuntimeKind
     batch: int | None
-    model: Mapping[str, ModelInput] | None
+    model: Mapping[str, TensorInfo] | None
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
     #: source of the current input
-    source: object = None
+    source: Source | None = None
 
-    def add(self, spec: InputSpec) -> None:
-        source = self.source = spec.source
+    def add(self, name: str, source: Source) -> None:
+        self.source = source
         if isinstance(source, RandomSource):
-            self._write_random(spec.name, source)
-        elif isinstance(source, LiteralSource):
-            self._write(spec.name, _literal(spec.name, source.text))
+            self._write_random(name, source)
+        elif isinstance(source, str):
+            self._write(name, _literal(name, source))
         else:
-            self._add_file(spec.name, source)
+            self._add_file(name, source)
 
-    def fill(self, missing: list[ModelInput], seed: int | None) -> None:
+    def fill(self, missing: list[TensorInfo], seed: int | None) -> None:
         self.source = None
         for tensor in missing:
             dtype = tensor.dtype or "unknown type"
@@ -164,8 +201,7 @@ class _InputWriter:
         for name in self.files.values():
             (self.folder / name).unlink(missing_ok=True)
 
-    def _add_file(self, name: str, source: FileSource) -> None:
-        path = source.path
+    def _add_file(self, name: str, path: Path) -> None:
         suffix = path.suffix.lower()
         if suffix == ".json":
             for key, array in read_json(path).items():
@@ -294,8 +330,8 @@ def _literal(name: str, text: str) -> Array:
         raise InputError(error.code, f'Input "{name}": {error.text}') from None
 
 
-def _advice(source: object, dtype: str) -> str:
-    if isinstance(source, LiteralSource):
+def _advice(source: Source | None, dtype: str) -> str:
+    if isinstance(source, str):
         if dtype == "float32":
             return "Write a number with a point, as in 1.0: then all are float32."
         return f"Give it as a file of type {dtype}: written numbers are float32 or int32."
@@ -314,7 +350,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _unknown(name: str, model: Mapping[str, ModelInput]) -> InputError:
+def _unknown(name: str, model: Mapping[str, TensorInfo]) -> InputError:
     if not model:
         return InputError("unknown_input", f'Input "{name}" is given, but the model has none.')
     listed = [f"{tensor.name} {tensor.dtype} {braces(tensor.shape)}" for tensor in model.values()]

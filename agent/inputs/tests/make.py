@@ -5,39 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import (
-    FileSource,
-    InputSpec,
-    LiteralSource,
-    Prepared,
-    RandomSource,
-    prepare_inputs,
-)
+from agent.inputs.prepare import Prepared, Source, prepare_inputs
 from agent.protocol.inputs import InputError
 
 
-def save_npy(folder: Path, name: str, array: np.ndarray) -> FileSource:
+def save_npy(folder: Path, name: str, array: np.ndarray) -> Path:
     np.save(folder / name, array)
-    return FileSource(folder / name)
+    return folder / name
 
 
 def load_prepared(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
     return np.load(folder / prepared.files[name], allow_pickle=False)
 
 
-def prepare_one(
-    folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
-) -> np.ndarray:
+def prepare_one(folder: Path, source: Source, **options: object) -> np.ndarray:
     """Prepare one input for a compiled load_and_run and read it back."""
     out = folder / "out"
     out.mkdir(exist_ok=True)
     options = {"kind": "binary"} | options
-    return load_prepared(prepare_inputs([InputSpec("data", source)], None, out, **options), out)
+    return load_prepared(prepare_inputs([("data", source)], None, out, **options), out)
 
 
-def expect_error(
-    folder: Path, source: FileSource | LiteralSource | RandomSource, **options: object
-) -> InputError:
+def expect_error(folder: Path, source: Source, **options: object) -> InputError:
     with pytest.raises(InputError) as caught:
         prepare_one(folder, source, **options)
     return caught.value

@@ -6,19 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import FileSource, InputSpec, ModelInput, prepare_inputs
+from agent.inputs.prepare import prepare_inputs
 from agent.protocol.inputs import InputError, RuntimeKind
+from agent.protocol.run_log import TensorInfo
 from testdata import DATA
 
 CASES = json.loads((DATA / "bad" / "cases.json").read_text())["inputs"]
 MODELS = {
     "two_inputs": (
-        ModelInput("data", "float32", (2, 3, 32, 32)),
-        ModelInput("mask", "float32", (2, 1, 32, 32)),
+        TensorInfo("INPUT", "data", (2, 3, 32, 32), "float32"),
+        TensorInfo("INPUT", "mask", (2, 1, 32, 32), "float32"),
     ),
     "bert_tiny": (
-        ModelInput("input_ids", "int32", (2, 48)),
-        ModelInput("attention_mask", "float32", (2, 48)),
+        TensorInfo("INPUT", "input_ids", (2, 48), "int32"),
+        TensorInfo("INPUT", "attention_mask", (2, 48), "float32"),
     ),
 }
 #: file -> error codes: wheel and binary without the inputs of the model, wheel with them
@@ -67,11 +68,11 @@ def test_every_bad_file_has_an_expected_result() -> None:
 
 
 def prepare_case(
-    case: dict, folder: Path, kind: RuntimeKind, expected: tuple[ModelInput, ...] | None
+    case: dict, folder: Path, kind: RuntimeKind, expected: tuple[TensorInfo, ...] | None
 ) -> tuple[str, Path | None]:
     """Return the code of the error, or the file that was written if there is none."""
     folder.mkdir()
-    spec = InputSpec(case["input"], FileSource(DATA / case["file"]))
+    spec = (case["input"], DATA / case["file"])
     try:
         prepared = prepare_inputs([spec], expected, folder, kind=kind)
     except InputError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import FileSource, InputSpec, LiteralSource, prepare_inputs
+from agent.inputs.prepare import prepare_inputs
 from agent.inputs.tests.make import expect_error, load_prepared, prepare_one
 from agent.protocol.inputs.json_inputs import LONGEST_JSON
 
@@ -26,7 +26,7 @@ from agent.protocol.inputs.json_inputs import LONGEST_JSON
 )
 def test_all_valid_headers_give_the_same_pixels(header: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(header + bytes(range(12)))
-    array = prepare_one(tmp_path, FileSource(tmp_path / "a.pgm"))
+    array = prepare_one(tmp_path, tmp_path / "a.pgm")
     assert array.shape == (1, 3, 4, 1) and array.dtype == np.uint8
     assert array.mean() == 5.5  # the reader of load_and_run yields 16.17 for the usual header
     assert np.array_equal(array.ravel(), np.arange(12))
@@ -36,7 +36,7 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
     # the first pixel begins with the byte that begins a comment
     pixels = b"#" + bytes(range(1, 18))
     (tmp_path / "a.PPM").write_bytes(b"P6\n3 2\n255\n" + pixels)
-    array = prepare_one(tmp_path, FileSource(tmp_path / "a.PPM"))
+    array = prepare_one(tmp_path, tmp_path / "a.PPM")
     assert array.shape == (1, 2, 3, 3) and array.tobytes() == pixels
 
 
@@ -60,7 +60,7 @@ def test_a_colour_picture_keeps_its_channels_last(tmp_path: Path) -> None:
 )
 def test_an_invalid_picture_is_rejected(content: bytes, code: str, tmp_path: Path) -> None:
     (tmp_path / "a.pgm").write_bytes(content)
-    assert expect_error(tmp_path, FileSource(tmp_path / "a.pgm")).code == code
+    assert expect_error(tmp_path, tmp_path / "a.pgm").code == code
 
 
 # JSON
@@ -75,7 +75,7 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
             }
         )
     )
-    spec = InputSpec("ignored", FileSource(tmp_path / "a.json"))
+    spec = ("ignored", tmp_path / "a.json")
     prepared = prepare_inputs([spec], None, tmp_path, kind="binary")
     assert list(prepared.files) == ["x", "y"]
     assert np.array_equal(
@@ -118,12 +118,12 @@ def test_a_json_file_defines_several_inputs(tmp_path: Path) -> None:
 )
 def test_an_invalid_json_file_is_rejected(content: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(content.encode("latin-1"))
-    assert expect_error(tmp_path, FileSource(tmp_path / "a.json")).code == "json"
+    assert expect_error(tmp_path, tmp_path / "a.json").code == "json"
 
 
 def test_an_error_of_json_names_the_input_and_not_the_file(tmp_path: Path) -> None:
     (tmp_path / "input-3.json").write_text('{"x": {"shape": [1], "type": "int8", "raw": [128]}}')
-    error = expect_error(tmp_path, FileSource(tmp_path / "input-3.json"))
+    error = expect_error(tmp_path, tmp_path / "input-3.json")
     assert error.text == 'Input "x": a number is out of the range of int8.'
 
 
@@ -133,7 +133,7 @@ def test_an_error_of_json_names_the_input_and_not_the_file(tmp_path: Path) -> No
 def test_json_with_an_unsupported_shape_is_rejected(shape: str, raw: str, tmp_path: Path) -> None:
     content = f'{{"x": {{"shape": {shape}, "type": "int32", "raw": {raw}}}}}'
     (tmp_path / "a.json").write_text(content)
-    assert expect_error(tmp_path, FileSource(tmp_path / "a.json")).code == "axes"
+    assert expect_error(tmp_path, tmp_path / "a.json").code == "axes"
 
 
 # literals
@@ -159,7 +159,7 @@ def test_json_with_an_unsupported_shape_is_rejected(shape: str, raw: str, tmp_pa
 def test_a_literal_has_the_type_and_shape_of_load_and_run(
     text: str, dtype: str, values: list, tmp_path: Path
 ) -> None:
-    array = prepare_one(tmp_path, LiteralSource(text))
+    array = prepare_one(tmp_path, text)
     assert array.dtype == dtype and np.array_equal(array, np.array(values, dtype))
 
 
@@ -171,17 +171,17 @@ def test_a_literal_has_the_type_and_shape_of_load_and_run(
     ],
 )
 def test_an_invalid_literal_is_rejected(text: str, tmp_path: Path) -> None:
-    error = expect_error(tmp_path, LiteralSource(text))
+    error = expect_error(tmp_path, text)
     assert error.code == "literal" and '"data"' in error.text
 
 
 def test_the_error_for_a_large_literal_contains_it_as_typed(tmp_path: Path) -> None:
-    error = expect_error(tmp_path, LiteralSource("1,-1.50e999"))
+    error = expect_error(tmp_path, "1,-1.50e999")
     assert "-1.50e999 is out of the range of float32" in error.text
 
 
 def test_a_literal_with_too_many_axes_is_rejected(tmp_path: Path) -> None:
-    assert expect_error(tmp_path, LiteralSource("[" * 7 + "1" + "]" * 7)).code == "axes"
+    assert expect_error(tmp_path, "[" * 7 + "1" + "]" * 7).code == "axes"
 
 
 def test_large_json_is_rejected_in_favour_of_npy(tmp_path: Path) -> None:
@@ -189,6 +189,6 @@ def test_large_json_is_rejected_in_favour_of_npy(tmp_path: Path) -> None:
     raw = "0," * (count - 1) + "0"
     content = f'{{"a": {{"shape": [{count}], "type": "int8", "raw": [{raw}]}}}}'
     (tmp_path / "a.json").write_text(content)
-    error = expect_error(tmp_path, FileSource(tmp_path / "a.json"))
+    error = expect_error(tmp_path, tmp_path / "a.json")
     assert error.code == "too_large"
     assert error.text == '"a.json" is over 8 MiB; give large inputs as npy.'

@@ -9,27 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import (
-    FileSource,
-    InputSpec,
-    LiteralSource,
-    ModelInput,
-    Prepared,
-    RandomSource,
-    model_inputs,
-    prepare_inputs,
-)
+from agent.inputs.prepare import Prepared, RandomSource, Source, prepare_inputs
 from agent.inputs.tests.make import expect_error, load_prepared, prepare_one, save_npy
 from agent.protocol.inputs import InputError
 from agent.protocol.run_log import TensorInfo
 
-MODEL = (ModelInput("data", "float32", (2, 3)), ModelInput("ids", "int32", (4,)))
+MODEL = (TensorInfo("INPUT", "data", (2, 3), "float32"), TensorInfo("INPUT", "ids", (4,), "int32"))
 
 
-def raw_npy(path: Path, header: str, body: bytes = b"") -> FileSource:
+def raw_npy(path: Path, header: str, body: bytes = b"") -> Path:
     text = header.encode()
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
-    return FileSource(path)
+    return path
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">i4", ">u2", "<f4", "|u1", "|i1", "<i2"])
@@ -54,13 +45,13 @@ def test_a_large_array_is_converted_in_parts(tmp_path: Path) -> None:
 def test_a_canonical_file_is_not_copied(tmp_path: Path) -> None:
     source = save_npy(tmp_path, "a.npy", np.zeros((2, 3), np.float32))
     prepare_one(tmp_path, source)
-    assert (tmp_path / "out" / "input_0.npy").samefile(source.path)
+    assert (tmp_path / "out" / "input_0.npy").samefile(source)
 
 
 def test_a_file_of_format_2_becomes_format_1(tmp_path: Path) -> None:
     with (tmp_path / "a.npy").open("wb") as file:
         np.lib.format.write_array(file, np.arange(6, dtype=np.int32), version=(2, 0))
-    prepare_one(tmp_path, FileSource(tmp_path / "a.npy"))
+    prepare_one(tmp_path, tmp_path / "a.npy")
     assert (tmp_path / "out" / "input_0.npy").read_bytes()[6:8] == b"\x01\x00"
 
 
@@ -115,7 +106,7 @@ def test_an_invalid_header_is_rejected(header: str, code: str, tmp_path: Path) -
 def test_errors_for_missing_files_and_folders_contain_no_path(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
     for name in ("none.npy", "folder.npy", "none.json", "none.ppm"):
-        error = expect_error(tmp_path, FileSource(tmp_path / name))
+        error = expect_error(tmp_path, tmp_path / name)
         assert error.code == "unreadable" and str(tmp_path) not in error.text
 
 
@@ -130,8 +121,8 @@ def test_random_numbers_depend_only_on_the_seed_and_the_name(tmp_path: Path) -> 
     )
     # benchmarks must be repeatable after an update of numpy
     assert [f"{value:.6f}" for value in result.ravel()[:3]] == ["0.610170", "0.881136", "0.796578"]
-    specs = [InputSpec(name, RandomSource((2, 3), "float32", seed=7)) for name in ("data", "other")]
-    prepared = prepare_inputs(specs, None, tmp_path, kind="binary")
+    sources = [(name, RandomSource((2, 3), "float32", seed=7)) for name in ("data", "other")]
+    prepared = prepare_inputs(sources, None, tmp_path, kind="binary")
     assert np.array_equal(load_prepared(prepared, tmp_path), result)
     assert not np.array_equal(load_prepared(prepared, tmp_path, "other"), result)
 
@@ -214,13 +205,13 @@ def test_a_batch_size_above_the_free_space_is_rejected(tmp_path: Path) -> None:
 # the model
 
 
-def prepare(folder: Path, specs: list[InputSpec], **options: object) -> Prepared:
+def prepare(folder: Path, sources: list[tuple[str, Source]], **options: object) -> Prepared:
     options = {"kind": "wheel"} | options
-    return prepare_inputs(specs, MODEL, folder, **options)
+    return prepare_inputs(sources, MODEL, folder, **options)
 
 
 def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
-    data = InputSpec("data", LiteralSource("[1.0,2,3]"))
+    data = ("data", "[1.0,2,3]")
     prepared = prepare(tmp_path, [data])
     assert list(prepared.files) == ["data"]
     assert any('"ids" (int32 {4}) is not given' in note for note in prepared.notes)
@@ -233,33 +224,33 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
 
 
 def test_a_requested_batch_size_causes_no_note(tmp_path: Path) -> None:
-    specs = [InputSpec("data", RandomSource()), InputSpec("ids", RandomSource((4, 1), "int32"))]
-    (note,) = prepare(tmp_path, specs, batch=9).notes
+    sources = [("data", RandomSource()), ("ids", RandomSource((4, 1), "int32"))]
+    (note,) = prepare(tmp_path, sources, batch=9).notes
     assert note == 'Input "ids" is {9,1}, the model was made for {4}.'
 
 
 def test_an_unknown_input_is_rejected_with_the_inputs_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        prepare(tmp_path, [InputSpec("dta", LiteralSource("1"))])
+        prepare(tmp_path, [("dta", "1")])
     assert caught.value.code == "unknown_input"
     assert "data float32 {2,3}, ids int32 {4}" in caught.value.text
 
 
 def test_a_wrong_type_is_rejected_with_both_types(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"int32 \{1\}, but the model wants float32 \{2,3\}"):
-        prepare(tmp_path, [InputSpec("data", LiteralSource("1"))])
+        prepare(tmp_path, [("data", "1")])
 
 
 def test_an_input_whose_type_is_unknown_is_not_checked(tmp_path: Path) -> None:
-    expected = model_inputs([TensorInfo("INPUT", "x", (2,), "")])
-    spec = InputSpec("x", save_npy(tmp_path, "a.npy", np.zeros(2, np.float16)))
+    expected = [TensorInfo("INPUT", "x", (2,), "")]
+    spec = ("x", save_npy(tmp_path, "a.npy", np.zeros(2, np.float16)))
     assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == ()
     with pytest.raises(InputError, match="does not name float16 and int64"):
         prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
 
 
 def test_a_repeated_input_is_rejected(tmp_path: Path) -> None:
-    twice = [InputSpec("data", LiteralSource("1.0"))] * 2
+    twice = [("data", "1.0")] * 2
     with pytest.raises(InputError, match="given twice"):
         prepare(tmp_path, twice)
     assert list(tmp_path.iterdir()) == []
@@ -268,13 +259,13 @@ def test_a_repeated_input_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a:b", "a;b", "a\nb", "x" * 201])
 def test_a_name_that_load_and_run_would_split_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        prepare_inputs([InputSpec(name, LiteralSource("1"))], None, tmp_path, kind="binary")
+        prepare_inputs([(name, "1")], None, tmp_path, kind="binary")
     assert caught.value.code == "name" and "\n" not in caught.value.text
 
 
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "input_0.npy").write_text("mine")
-    prepared = prepare_inputs([InputSpec("a", LiteralSource("1"))], None, tmp_path, kind="binary")
+    prepared = prepare_inputs([("a", "1")], None, tmp_path, kind="binary")
     assert prepared.files == {"a": "input_1.npy"}
     assert (tmp_path / "input_0.npy").read_text() == "mine"
 
@@ -282,7 +273,7 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
 def test_nan_and_infinity_cause_a_note_for_binaries(tmp_path: Path) -> None:
     source = save_npy(tmp_path, "a.npy", np.float32([1, np.nan, -np.inf]))
     (tmp_path / "out").mkdir()
-    prepared = prepare_inputs([InputSpec("a", source)], None, tmp_path / "out", kind="binary")
+    prepared = prepare_inputs([("a", source)], None, tmp_path / "out", kind="binary")
     assert prepared.notes == ('Input "a" holds NaN or infinity in 2 of 3 numbers.',)
 
 
@@ -291,12 +282,12 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
 import resource
 from pathlib import Path
 import numpy as np
-from agent.inputs.prepare import FileSource, InputSpec, prepare_inputs
+from agent.inputs.prepare import prepare_inputs
 array = np.lib.format.open_memmap("{tmp_path}/a.npy", "w+", ">f4", (4, 1 << 24), fortran_order=True)
 del array
 held = int(next(line for line in open("/proc/self/status") if "VmData" in line).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (held + (64 << 20),) * 2)  # the array has 256 MiB
-spec = InputSpec("x", FileSource(Path("{tmp_path}/a.npy")))
+spec = ("x", Path("{tmp_path}/a.npy"))
 prepare_inputs([spec], None, Path("{tmp_path}"), kind="binary")
 """
     root = Path(__file__).resolve().parents[3]
