@@ -158,8 +158,9 @@ class Attempt:
             await asyncio.to_thread(lambda: folder.write(ended=end))
             return
         self.delivering = True
-        delivery = Delivery(folder, self._tools.outbox, self._tools.transfer)
-        await delivery.run(end, self._tools.policies, self._abandoned)
+        tools = self._tools
+        delivery = Delivery(folder, tools.outbox, tools.transfer, tools.policies)
+        await delivery.run(end, self._abandoned)
 
     async def _end_of_run(self) -> AttemptFinished:
         try:

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from agent.execution.spool import Folder
 from agent.link.downloads import TransferError
@@ -19,7 +18,6 @@ from agent.protocol import (
     EndReason,
     FileOffer,
     Phase,
-    Uploads,
     UploadTarget,
 )
 
@@ -33,18 +31,22 @@ class UploadFailed(RuntimeError):
 class Delivery:
     """Delivers the result of one attempt; continues where an earlier agent process stopped."""
 
-    def __init__(self, folder: Folder, outbox: Outbox, transfer: Transfer) -> None:
-        self._folder, self._outbox, self._transfer = folder, outbox, transfer
+    def __init__(
+        self, folder: Folder, outbox: Outbox, transfer: Transfer, policies: Policies
+    ) -> None:
+        self._folder, self._outbox = folder, outbox
+        self._transfer, self._policies = transfer, policies
+        self._stored: list[FileOffer] = []
         #: file name -> reason why the server refuses it
         self._refused: dict[str, str] = {}
 
-    async def run(self, end: AttemptFinished, policies: Policies, halt: asyncio.Event) -> None:
+    async def run(self, end: AttemptFinished, halt: asyncio.Event) -> None:
         """Upload the files and deliver `end`. Once `halt` is set, no more files are uploaded."""
         folder = self._folder
         if not folder.record.uploaded:
             await self._note(ended=end)
             started_at = time.time()
-            end = await self._upload_files(end, policies, halt)
+            end = await self._upload_files(end, halt)
             upload = Phase(name="upload", started_at=started_at, ended_at=time.time())
             end = end.model_copy(update={"phases": (*end.phases[: MAX_PHASES - 1], upload)})
             await self._note(ended=end, uploaded=True)
@@ -63,14 +65,11 @@ class Delivery:
             attempt = self._folder.record.attempt
             log.warning("record_not_written attempt=%s cause=%r", attempt, exc.strerror)
 
-    async def _upload_files(
-        self, end: AttemptFinished, policies: Policies, halt: asyncio.Event
-    ) -> AttemptFinished:
+    async def _upload_files(self, end: AttemptFinished, halt: asyncio.Event) -> AttemptFinished:
         """Return `end` with the uploaded files; a failed upload turns a success into a failure."""
         paths = sorted(self._folder.result.iterdir())
         offers = await asyncio.to_thread(lambda: [offer_file(path) for path in paths])
-        stored: list[FileOffer] = []
-        working = asyncio.create_task(self._upload_patiently(offers, stored, policies))
+        working = asyncio.create_task(self._upload_patiently(offers))
         halting = asyncio.create_task(halt.wait())
         try:
             await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
@@ -85,103 +84,73 @@ class Delivery:
             halting.cancel()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-        files = tuple(offer for offer in offers if offer in stored)
+        files = tuple(offer for offer in offers if offer in self._stored)
         end = end.model_copy(update={**changes, "files": files})
         return end.model_copy(update=_after_refusals(end, self._refused))
 
-    async def _upload_patiently(
-        self, offers: list[FileOffer], stored: list[FileOffer], policies: Policies
-    ) -> None:
-        """Upload all offers with retries, adding them to `stored`; each try requests new URLs.
-
-        Raises UploadFailed.
-        """
-        remaining, problem = list(offers), ""
-        for delay in (*policies.upload.delays(), None):
-            if not remaining:
+    async def _upload_patiently(self, offers: list[FileOffer]) -> None:
+        """Upload all files with retries. Raises UploadFailed."""
+        for delay in (*self._policies.upload.delays(), None):
+            problem = await self._upload_once(offers)
+            if not problem:
                 return
-            problem = await self._upload_once(remaining, stored, policies.unanswered)
-            if remaining and delay is not None:
-                attempt = self._folder.record.attempt
-                log.warning("upload_repeated attempt=%s cause=%r", attempt, problem)
-                await asyncio.sleep(delay)
-        if remaining:
-            raise UploadFailed(problem)
+            if delay is None:
+                raise UploadFailed(problem)
+            attempt = self._folder.record.attempt
+            log.warning("upload_repeated attempt=%s cause=%r", attempt, problem)
+            await asyncio.sleep(delay)
 
-    async def _upload_once(
-        self, remaining: list[FileOffer], stored: list[FileOffer], most_repeats: int
-    ) -> str:
-        """Try to upload each file once, in batches whose URLs fit into one frame."""
-        problem, offers = "", list(remaining)
-        for begin in range(0, len(offers), MAX_FILES):
-            batch = offers[begin : begin + MAX_FILES]
-            answer = await self._ask(batch, most_repeats)
-            targets = {target.name: target for target in answer.targets}
-            problem = await self._store(batch, targets, remaining, stored) or problem
+    async def _upload_once(self, offers: list[FileOffer]) -> str:
+        """Try to upload each remaining file once, in batches whose URLs fit into one frame.
+
+        Returns the last temporary problem, empty if no file remains. Raises UploadFailed for a
+        permanent problem, after all tries of its batch have ended.
+        """
+        problem = ""
+        remaining = [
+            offer
+            for offer in offers
+            if offer not in self._stored and offer.name not in self._refused
+        ]
+        for begin in range(0, len(remaining), MAX_FILES):
+            batch = remaining[begin : begin + MAX_FILES]
+            targets = await self._request_targets(batch)
+            tries = [self._store(offer, targets.get(offer.name)) for offer in batch]
+            for outcome in await asyncio.gather(*tries, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                problem = outcome or problem
         return problem
 
-    async def _ask(self, offers: Iterable[FileOffer], most_repeats: int) -> Uploads:
-        question = AttemptUploads(attempt=self._folder.record.attempt, files=tuple(offers))
+    async def _request_targets(self, offers: list[FileOffer]) -> dict[str, UploadTarget]:
+        """Return the server's upload targets by file name. Raises UploadFailed."""
+        request = AttemptUploads(attempt=self._folder.record.attempt, files=tuple(offers))
         try:
-            answer = await self._outbox.deliver(question, most_repeats=most_repeats)
+            answer = await self._outbox.deliver(request, most_repeats=self._policies.unanswered)
         except Unanswered as exc:
             raise UploadFailed("the server named no place for the files") from exc
-        if answer is None:
-            raise UploadFailed("the server's answer named no place for the files")
-        return answer
+        return {target.name: target for target in answer.targets} if answer else {}
 
-    async def _store(
-        self,
-        batch: list[FileOffer],
-        targets: Mapping[str, UploadTarget],
-        remaining: list[FileOffer],
-        stored: list[FileOffer],
-    ) -> str:
-        """Try to upload each file once, concurrently; stored and refused ones leave `remaining`.
-
-        Returns the last temporary problem. Raises UploadFailed for a permanent one, after all tries
-        have ended.
-        """
-
-        async def try_to_store(offer: FileOffer) -> str:
-            target = targets.get(offer.name)
-            if target is not None and target.refused:
-                self._refused[offer.name] = target.refused
-                remaining.remove(offer)
-                return ""
-            problem = await self._store_one(offer, target)
-            if not problem:
-                remaining.remove(offer)
-                stored.append(offer)
-            return problem
-
-        tries = await asyncio.gather(*map(try_to_store, batch), return_exceptions=True)
-        problems = []
-        for outcome in tries:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            problems.append(outcome)
-        return next(filter(None, reversed(problems)), "")
-
-    async def _store_one(self, offer: FileOffer, target: UploadTarget | None) -> str:
-        """Try to upload one file; return the temporary problem, empty on success.
+    async def _store(self, offer: FileOffer, target: UploadTarget | None) -> str:
+        """Try to upload one file; return the temporary problem, empty if it is stored or refused.
 
         Raises UploadFailed for a permanent problem.
         """
         if target is None:
             # a late answer to an earlier request may have been taken for the answer to this one
             return f"{offer.name}: the server named no place for it"
+        if target.refused:
+            self._refused[offer.name] = target.refused
+            return ""
         try:
             if target.url:
-                await self._transfer.store(self._path(offer), offer, target)
+                await self._transfer.store(self._folder.result / offer.name, offer, target)
         except TransferError as exc:
             if not exc.passing:
                 raise UploadFailed(str(exc)) from exc
             return str(exc)
+        self._stored.append(offer)
         return ""
-
-    def _path(self, offer: FileOffer) -> Path:
-        return self._folder.result / offer.name
 
 
 def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, object]:

@@ -59,8 +59,9 @@ class InterruptedAttempt:
         end = self._folder.record.ended
         if end is None:
             end = await self._interrupt()
-        delivery = Delivery(self._folder, self._tools.outbox, self._tools.transfer)
-        await delivery.run(end, self._tools.policies, self._abandoned)
+        tools = self._tools
+        delivery = Delivery(self._folder, tools.outbox, tools.transfer, tools.policies)
+        await delivery.run(end, self._abandoned)
 
     async def _interrupt(self) -> AttemptFinished:
         record = self._folder.record
