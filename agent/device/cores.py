@@ -34,9 +34,7 @@ class Cores:
 
 
 def available_cores() -> frozenset[int]:
-    """Return the cores that this process may use; empty if the platform has no affinity."""
-    if not hasattr(os, "sched_getaffinity"):
-        return frozenset()
+    """Return the cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
@@ -87,11 +85,11 @@ def pin_self(own: Iterable[int]) -> None:
     Processes of a run must therefore be bound to their own cores. If `own` is empty, do nothing.
     """
     allowed = frozenset(own)
-    if not allowed or not hasattr(os, "sched_setaffinity"):
+    if not allowed:
         return
-    for thread in _threads():
+    for thread in os.listdir("/proc/self/task"):
         try:
-            os.sched_setaffinity(thread, allowed)
+            os.sched_setaffinity(int(thread), allowed)
         except ProcessLookupError:
             continue  # the thread has ended
 
@@ -99,17 +97,10 @@ def pin_self(own: Iterable[int]) -> None:
 def pin_process(pid: int, cores: Iterable[int]) -> None:
     """Bind a process that has just been started. Raises ProcessLookupError."""
     allowed = frozenset(cores)
-    if allowed and hasattr(os, "sched_setaffinity"):
+    if allowed:
         os.sched_setaffinity(pid, allowed)
 
 
 def as_list(cores: Iterable[int]) -> str:
     """Format cores for taskset(1): `0,1,2`."""
     return ",".join(map(str, cores))
-
-
-def _threads() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc/self/task")]
-    except OSError:
-        return [0]

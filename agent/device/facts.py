@@ -5,11 +5,11 @@ import platform
 import re
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from agent.device.gpu import find_gpus
+from agent.device.process_table import read_text
 from agent.protocol import Facts
 
 
@@ -55,16 +55,9 @@ def _address_towards(server: str) -> str:
 
 def _cpu_model() -> str:
     """Return the CPU's name: from /proc/cpuinfo, else (ARM boards) from the device tree."""
-    text = _read("/proc/cpuinfo")
+    text = read_text("/proc/cpuinfo")
     for key in ("model name", "Hardware", "cpu model"):
         match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match[1].strip()
-    return _read("/proc/device-tree/model").strip("\0 \n") or platform.processor()
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return read_text("/proc/device-tree/model").strip("\0 \n") or platform.processor()

@@ -1,4 +1,4 @@
-"""Read the process table from /proc/<pid>/stat, which is cheap enough during a run."""
+"""Read files of /proc, above all the process table, which is cheap enough during a run."""
 
 import functools
 import os
@@ -28,8 +28,17 @@ class ProcessStat:
     resident_bytes: int
 
 
+def read_text(path: str) -> str:
+    """Return the text of a file of /proc or /sys without white space around it, else ""."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def read_stat(pid: int) -> ProcessStat | None:
-    """Return the entry of a process; None if it has ended, or if there is no /proc."""
+    """Return the entry of a process; None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read().decode(errors="replace")
@@ -113,9 +122,8 @@ def tree_cpu_s(rows: Iterable[ProcessStat]) -> float:
 def task_count() -> int:
     """Return the number of processes and threads on this machine; 0 if it is unknown."""
     try:
-        with open("/proc/loadavg", encoding="ascii") as file:
-            return int(file.read().split()[3].partition("/")[2])
-    except (OSError, ValueError, IndexError):
+        return int(read_text("/proc/loadavg").split()[3].partition("/")[2])
+    except (ValueError, IndexError):
         return 0
 
 

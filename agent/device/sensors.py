@@ -8,6 +8,8 @@ import glob
 import re
 from collections.abc import Sequence
 
+from agent.device.process_table import read_text
+
 _CPU = "/sys/devices/system/cpu"
 #: drivers of sensors inside or next to the CPU; others measure disks, batteries, network cards
 _DRIVERS = {
@@ -42,7 +44,7 @@ def read_throttle_counts() -> dict[str, int]:
 
 def read_governor() -> str:
     """Return the kernel's clock governor, e.g. `performance`; empty if it is unknown."""
-    names = {_text(path) for path in _clock_files("scaling_governor")}
+    names = {read_text(path) for path in _clock_files("scaling_governor")}
     return ",".join(sorted(names - {""}))
 
 
@@ -57,10 +59,10 @@ def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
 def _temperature_files() -> tuple[str, ...]:
     paths = []
     for folder in glob.glob("/sys/class/hwmon/hwmon*"):
-        if _text(f"{folder}/name") in _DRIVERS:
+        if read_text(f"{folder}/name") in _DRIVERS:
             paths += glob.glob(f"{folder}/temp*_input") + glob.glob(f"{folder}/device/temp*_input")
     for folder in glob.glob("/sys/class/thermal/thermal_zone*"):
-        if _ZONE.search(_text(f"{folder}/type")):
+        if _ZONE.search(read_text(f"{folder}/type")):
             paths.append(f"{folder}/temp")
     return tuple(paths)
 
@@ -78,14 +80,6 @@ def _clock_files(name: str, cores: tuple[int, ...] = ()) -> tuple[str, ...]:
 
 def _number(path: str) -> int | None:
     try:
-        return int(_text(path))
+        return int(read_text(path))
     except ValueError:
         return None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

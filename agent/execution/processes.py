@@ -11,10 +11,15 @@ import logging
 import os
 import signal
 import time
-from pathlib import Path
 from uuid import UUID
 
-from agent.device.process_table import read_environment, read_pids, read_stat, read_table
+from agent.device.process_table import (
+    read_environment,
+    read_pids,
+    read_stat,
+    read_table,
+    read_text,
+)
 from agent.execution.spool import ProcessMark
 
 log = logging.getLogger(__name__)
@@ -29,9 +34,12 @@ _ORPHAN_POLL_S = 0.02
 
 
 def mark_process(pid: int) -> ProcessMark | None:
-    """Return the identity of a running process; None if it has ended or there is no /proc."""
+    """Return the identity of a running process; None if it has ended."""
     row = read_stat(pid)
-    return None if row is None else ProcessMark(pid=pid, ticks=row.start_ticks, boot=_boot())
+    if row is None:
+        return None
+    boot = read_text("/proc/sys/kernel/random/boot_id")
+    return ProcessMark(pid=pid, ticks=row.start_ticks, boot=boot)
 
 
 async def end_group(group: int, attempt: UUID) -> None:
@@ -109,11 +117,8 @@ def _is_orphan(pid: int) -> bool:
     row = read_stat(pid)
     if row is None or row.parent != os.getpid():
         return False
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    numbers = next((line for line in lines.splitlines() if line.startswith("NSpid:")), "").split()
+    lines = read_text(f"/proc/{pid}/status").splitlines()
+    numbers = next((line for line in lines if line.startswith("NSpid:")), "").split()
     return len(numbers) > 2 and numbers[-1] == "1"
 
 
@@ -135,16 +140,6 @@ def _only_zombies(group: int) -> bool:
 
 def oom_kills() -> int | None:
     """Return the kernel's count of out-of-memory kills, None if it is not available."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
+    lines = read_text("/proc/vmstat").splitlines()
     counts = dict(line.split() for line in lines if line.count(" ") == 1)
     return int(counts["oom_kill"]) if "oom_kill" in counts else None
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

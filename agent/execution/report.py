@@ -11,6 +11,7 @@ from typing import Any
 
 from agent import __version__
 from agent.device.cores import available_cores
+from agent.device.process_table import read_text
 from agent.device.quiet import QuietPeriod
 from agent.execution.measure import PassResults
 from agent.execution.runner import Limits
@@ -168,11 +169,7 @@ def _describe_host(facts: Facts, cores: Sequence[int]) -> dict[str, Any]:
 
 def _cpu_flags() -> list[str]:
     """Return the CPU's instruction sets, which determine MegEngine's choice of kernels."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    for line in text.splitlines():
+    for line in read_text("/proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
             return value.split()

@@ -167,12 +167,12 @@ def _row(option: str, value: int) -> tuple[str, int, int, int]:
 
 
 def drop_privileges() -> None:
-    """Set no_new_privs, so that child processes gain no rights by setuid programs. Linux only."""
+    """Set no_new_privs, so that child processes gain no rights by setuid programs."""
     _prctl(_PR_SET_NO_NEW_PRIVS)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends first (subreaper). Linux only.
+    """Become the parent of descendants whose own parent ends first (subreaper).
 
     bubblewrap does not wait for its child. Without this, the CPU time of a run would not be
     accounted to the agent, and would look like load by other processes.
@@ -181,9 +181,7 @@ def adopt_orphans() -> None:
 
 
 def _prctl(option: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "prctl"):
-        libc.prctl(option, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(option, 1, 0, 0, 0)
 
 
 def build_environment(work: Path, attempt: UUID) -> dict[str, str]:

@@ -188,7 +188,7 @@ def _copy(source: int, sink: int, size: int) -> None:
                 return
             done += copied
     except (OSError, AttributeError):
-        # another file system, or a kernel or platform without copy_file_range
+        # another file system, or a kernel or C library without copy_file_range
         _copy_rest(source, sink, done)
 
 

@@ -193,7 +193,7 @@ def _set_priority_and_cores(cores: object) -> None:
     # only root may raise the priority; heartbeats work without
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
-    if isinstance(cores, list) and cores and hasattr(os, "sched_setaffinity"):
+    if isinstance(cores, list) and cores:
         try:
             os.sched_setaffinity(0, cores)
         except OSError as exc:
