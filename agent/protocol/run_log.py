@@ -18,7 +18,6 @@ LONGEST_LINE = 4096
 MOST_TIMES = 200_000
 MOST_TENSORS = 1000
 MOST_TESTS = 1000
-MOST_TRIALS = 200
 
 _N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
 #: terminal escape sequences: colours, cursor movement, window titles
@@ -42,7 +41,6 @@ _AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
 _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
 )
-_TRIAL_FLAG = re.compile(r"^--[a-z0-9_]{1,60}=\S{0,200}$")
 _TRIAL_TIME = re.compile(rf"^ ?(?:avg_time=|average time = ){_N}")
 
 
@@ -74,20 +72,13 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A set of flags that `--fitting` measured; the time of a set that failed is 10 s."""
-
-    flags: tuple[str, ...]
-    avg_ms: float
-
-
-@dataclass(frozen=True)
 class RunLog:
     """The content of a log. Times are in milliseconds and in log order; None if not in the log.
 
     `e2e_ms` are the iteration times; `host_ms` are the times until the host thread was free, None
     if the version does not print them. With `--thread` the iterations of all threads are
-    interleaved. `tests` has one Summary per thread or test case, `finished` combines them.
+    interleaved. `tests` has one Summary per thread or test case, `finished` combines them. `trials`
+    is the number of sets of flags that `--fitting` measured.
     """
 
     load_ms: float | None = None
@@ -99,7 +90,7 @@ class RunLog:
     finished: Summary | None = None
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    trials: int = 0
 
 
 def parse_log(text: str) -> RunLog:
@@ -131,8 +122,8 @@ class _Reader:
     single_runs: list[float] = field(default_factory=list)
     average: float | None = None
     tensors: dict[tuple[str, str], TensorInfo] = field(default_factory=dict)
-    trials: list[Trial] = field(default_factory=list)
-    flags: list[str] | None = None
+    trials: int = 0
+    is_in_trial: bool = False
 
     def read(self, line: str) -> None:
         if not line:
@@ -194,20 +185,14 @@ class _Reader:
 
     def _read_fitting(self, line: str) -> bool:
         if line.rstrip().endswith(("profile option:", "the best options:")):
-            self.flags = [] if "profile" in line else None
+            self.is_in_trial = "profile" in line
             return True
-        if self.flags is None:
+        match = _TRIAL_TIME.match(line) if self.is_in_trial else None
+        if match is None:
             return False
-        if _TRIAL_FLAG.match(line):
-            self.flags.append(line)
-            return True
-        if match := _TRIAL_TIME.match(line):
-            avg_ms = _number(match[1])
-            if avg_ms is not None and len(self.trials) < MOST_TRIALS:
-                self.trials.append(Trial(tuple(self.flags), avg_ms))
-            self.flags = None
-            return True
-        return False
+        self.trials += _number(match[1]) is not None
+        self.is_in_trial = False
+        return True
 
     def result(self) -> RunLog:
         tests = self.tests or self._of_single_runs()
@@ -222,7 +207,7 @@ class _Reader:
             finished=_combine(tests),
             inputs=tuple(row for row in rows if row.direction == "INPUT"),
             outputs=tuple(row for row in rows if row.direction == "OUTPUT"),
-            trials=tuple(self.trials),
+            trials=self.trials,
         )
 
     def _of_single_runs(self) -> list[Summary]:

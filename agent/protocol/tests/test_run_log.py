@@ -189,7 +189,7 @@ def test_several_iterations_in_one_line_are_parsed() -> None:
     assert (log.finished.time_ms, log.finished.iterations) == (4.0, 2)
 
 
-def test_trials_of_fitting_are_parsed() -> None:
+def test_trials_of_fitting_are_counted() -> None:
     log = parse_log(
         "[20 22:51:35 @:1] warm up 0 time 12.500000 ms\n"
         "[20 22:51:35 @:1] run iter 0 time 2.500000 ms\n"
@@ -197,10 +197,7 @@ def test_trials_of_fitting_are_parsed() -> None:
         "profile option:\n--cpu=true\n\naverage time = 3.50\n"
         "the best options:\n--cpu=true\n--fast_run=true\n"
     )
-    assert [(trial.flags, trial.avg_ms) for trial in log.trials] == [
-        (("--cpu=true", "--fast_run=true"), 2.5),
-        (("--cpu=true",), 3.5),
-    ]
+    assert log.trials == 2
     assert log.e2e_ms == () and log.warmup_ms == (12.5,)
 
 
