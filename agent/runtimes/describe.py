@@ -141,7 +141,7 @@ def _probe_binary(binary: _Binary) -> RuntimeDescription:
     """
     help_process = binary.run("--help")
     text = _output_of(help_process)
-    flags = frozenset(parse_help(text))
+    flags = parse_help(text)
     style: Style = "gflags"
     if not flags:
         output = _output_of(binary.run())

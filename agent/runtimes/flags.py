@@ -1,8 +1,7 @@
 """Parse the help of a compiled load_and_run for its flags and the features it was built with."""
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 
 #: flags of gflags itself, which every program with gflags has; they read files and the environment
 _BUILT_IN = frozenset(
@@ -26,7 +25,7 @@ _BUILT_IN = frozenset(
 _MOST_TEXT = 1 << 20
 _START = re.compile(r"^ {4}-(?=[a-z])", re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
-_TYPE = re.compile(r"\) type: ([a-z0-9]{1,10}) default: (\"[^\"]{0,200}\"|\S{1,100})")
+_TYPE = re.compile(r"\) type: [a-z0-9]{1,10} default: (\"[^\"]{0,200}\"|\S{1,100})")
 
 _LEGACY_LINE = re.compile(r"^ {0,2}--.{1,200}$", re.MULTILINE)
 _LEGACY_NAME = re.compile(r"--([a-z][a-z0-9-]{1,59})")
@@ -54,24 +53,16 @@ _BUILDS = {
 }
 
 
-@dataclass(frozen=True)
-class Flag:
-    """A flag in the help of gflags; `default` has no quotes."""
-
-    type: str
-    default: str
-
-
-def parse_help(text: str) -> Mapping[str, Flag]:
+def parse_help(text: str) -> frozenset[str]:
     """Return load_and_run's flags in the output of `--help` (from 1.7 on), without gflags' own."""
-    flags: dict[str, Flag] = {}
+    flags = set()
     for block in _START.split(text[:_MOST_TEXT])[1:]:
         # gflags wraps its lines at any space
         line = " ".join(block.split())
-        name, kind = _NAME.match(line), _TYPE.search(line)
-        if name and kind and name[0] not in _BUILT_IN:
-            flags[name[0]] = Flag(kind[1], kind[2].strip('"'))
-    return flags
+        name = _NAME.match(line)
+        if name and name[0] not in _BUILT_IN and _TYPE.search(line):
+            flags.add(name[0])
+    return frozenset(flags)
 
 
 def parse_legacy_help(text: str) -> frozenset[str]:
