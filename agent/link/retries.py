@@ -1,5 +1,6 @@
 """Retry policies: which operations are retried, how often, and after which delays."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +10,19 @@ import httpx2
 
 @dataclass(frozen=True)
 class Policy:
-    """At most `tries` tries; random delays in windows that double from `first_s` to `most_s`."""
+    """At most `tries` tries; random delays in windows that double from `first_s` to `most_s`.
 
-    tries: int
+    If `tries` is None, their number is not limited.
+    """
+
+    tries: int | None
     first_s: float
     most_s: float
 
     def delays(self) -> Iterator[float]:
-        """Yield the delay before each further try: `tries - 1` values."""
+        """Yield the delay before each further try."""
         window = self.first_s
-        for _ in range(self.tries - 1):
+        for _ in itertools.count() if self.tries is None else range(self.tries - 1):
             yield random.uniform(0, window)
             window = min(2 * window, self.most_s)
 
@@ -31,7 +35,7 @@ class Policies:
         within a minute; during a longer outage the device should be free for other tasks.
     upload: the run has already been done, so retries go on for up to eight minutes before its
         result is lost. Single delays are short, so that the end of an outage is noticed soon.
-    reconnect_*: when a server restarts, all agents reconnect at once, so each one picks a random
+    reconnect: when a server restarts, all agents reconnect at once, so each one picks a random
         moment in a window that doubles. The first window is short because most outages are. The
         last window is as long as a lease: an agent that waits longer loses its running attempts and
         delays finished results.
@@ -45,20 +49,12 @@ class Policies:
 
     download: Policy = Policy(tries=8, first_s=0.5, most_s=16)
     upload: Policy = Policy(tries=30, first_s=1, most_s=20)
-    reconnect_first_s: float = 1
-    reconnect_most_s: float = 30
+    reconnect: Policy = Policy(tries=None, first_s=1, most_s=30)
     ping_s: float = 10
     settled_s: float = 10
     repeat_s: float = 5
     unanswered: int = 12
     watch_s: float = 5
-
-    def reconnect_delays(self) -> Iterator[float]:
-        """Yield delays without end."""
-        window = self.reconnect_first_s
-        while True:
-            yield random.uniform(0, window)
-            window = min(2 * window, self.reconnect_most_s)
 
 
 def may_pass(status: int) -> bool:

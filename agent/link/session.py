@@ -75,7 +75,7 @@ class Session:
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises SessionRefused."""
-        delays = self._policies.reconnect_delays()
+        delays = self._policies.reconnect.delays()
         while True:
             begin = time.monotonic()
             try:
@@ -88,7 +88,7 @@ class Session:
             except (OSError, TimeoutError, WebSocketException) as exc:
                 log.warning("connection_failed cause=%s text=%r", type(exc).__name__, str(exc))
             if time.monotonic() - begin >= self._policies.settled_s:
-                delays = self._policies.reconnect_delays()
+                delays = self._policies.reconnect.delays()
             await asyncio.sleep(next(delays))
 
     async def greet_again(self) -> None:

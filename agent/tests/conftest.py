@@ -22,8 +22,7 @@ from agent.tests.warm_device import WarmDevice
 QUICK = Policies(
     download=Policy(tries=3, first_s=0.01, most_s=0.02),
     upload=Policy(tries=4, first_s=0.01, most_s=0.02),
-    reconnect_first_s=0.05,
-    reconnect_most_s=0.1,
+    reconnect=Policy(tries=None, first_s=0.05, most_s=0.1),
     ping_s=0.5,
     repeat_s=0.1,
     unanswered=4,

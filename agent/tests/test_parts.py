@@ -73,7 +73,7 @@ def test_delays_are_random_in_windows_that_double():
     for window, column in zip((1, 2, 4, 4), zip(*waits, strict=True), strict=True):
         assert 0 <= min(column) <= max(column) <= window
         assert max(column) > window / 2
-    last = list(itertools.islice(Policies().reconnect_delays(), 200))[100:]
+    last = list(itertools.islice(Policies().reconnect.delays(), 200))[100:]
     assert 15 < max(last) <= 30
 
 
