@@ -37,20 +37,6 @@ class Chunk:
     text: str
 
 
-class _EscapeFilter:
-    """Removes escape sequences from a text that arrives in blocks."""
-
-    def __init__(self) -> None:
-        self._incomplete = ""
-
-    def filter(self, block: str, *, final: bool = False) -> str:
-        """Return the block without escape sequences; keep an incomplete one for the next."""
-        text = self._incomplete + block
-        match = None if final else _INCOMPLETE.search(text)
-        self._incomplete = match[0] if match else ""
-        return ESCAPE.sub("", text.removesuffix(self._incomplete))
-
-
 class LogTail:
     """Reads a growing log file and appends to `chunks`. No method blocks for new output.
 
@@ -66,7 +52,7 @@ class LogTail:
         self._path, self._limit = path, limit_bytes
         self._is_script = is_script
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._escapes = _EscapeFilter()
+        self._incomplete = ""
         self._position = 0
         self._offset = 0
         self._line = ""
@@ -81,7 +67,7 @@ class LogTail:
                 source.seek(self._position)
                 while block := source.read(min(_BLOCK, self._limit - self._position)):
                     self._position += len(block)
-                    self._take(self._escapes.filter(self._decoder.decode(block)))
+                    self._take(self._decode(block))
         except FileNotFoundError:
             return
         if not self.quiet:
@@ -95,7 +81,7 @@ class LogTail:
     def finish(self) -> None:
         """Add the rest of the output, or its end if the log is too long. Call it after the run."""
         self.read()
-        self._held.append(self._escapes.filter(self._decoder.decode(b"", final=True), final=True))
+        self._held.append(self._decode(b"", final=True))
         self._held.append(self._end())
         self.quiet = False
         self._cut()
@@ -103,6 +89,13 @@ class LogTail:
     def text(self) -> str:
         """Return the text of all chunks so far."""
         return "".join(chunk.text for chunk in self.chunks)
+
+    def _decode(self, block: bytes, *, final: bool = False) -> str:
+        """Decode a block and remove escape sequences; keep an incomplete one for the next block."""
+        text = self._incomplete + self._decoder.decode(block, final)
+        match = None if final else _INCOMPLETE.search(text)
+        self._incomplete = match[0] if match else ""
+        return ESCAPE.sub("", text.removesuffix(self._incomplete))
 
     def _end(self) -> str:
         size = self._path.stat().st_size if self._path.exists() else 0
