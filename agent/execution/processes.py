@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 from uuid import UUID
 
 from agent.device.process_table import (
@@ -77,6 +78,14 @@ def end_marked(attempt: UUID) -> None:
 def terminate_group(group: int) -> None:
     """Send SIGTERM to the group."""
     _signal_group(group, signal.SIGTERM)
+
+
+def unless_gone(act: Callable[..., object], *arguments: object) -> None:
+    """Call `act`; ignore that the process has ended, or that a negative niceness is forbidden."""
+    try:
+        act(*arguments)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _reap(pid: int) -> None:

@@ -23,6 +23,7 @@ from agent.execution.processes import (
     oom_kills,
     reap_group,
     terminate_group,
+    unless_gone,
 )
 from agent.execution.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
 from agent.protocol import EndReason, Facts
@@ -153,7 +154,7 @@ def limit_cpu(pid: int, cpu_s: int) -> None:
     """Limit the CPU time of a process that was started before its task was known, recursively."""
     _, number, soft, hard = _row("cpu", cpu_s)
     for member in read_tree(pid):
-        _unless_gone(resource.prlimit, member, number, (soft, hard))
+        unless_gone(resource.prlimit, member, number, (soft, hard))
 
 
 def _row(option: str, value: int) -> tuple[str, int, int, int]:
@@ -289,7 +290,7 @@ class Run:
             inside = {row.pid for row in rows.values() if row.parent == self.pid}
             inner = [row.pid for row in rows.values() if row.parent in inside]
         for pid in inner:
-            _unless_gone(os.kill, pid, signal.SIGTERM)
+            unless_gone(os.kill, pid, signal.SIGTERM)
         if not inner:
             terminate_group(self.pid)
 
@@ -348,11 +349,11 @@ async def start_process(
         )
     if not _which("prlimit"):
         for _, number, soft, hard in limits.rows():
-            _unless_gone(resource.prlimit, process.pid, number, (soft, hard))
+            unless_gone(resource.prlimit, process.pid, number, (soft, hard))
     if limits.cores and not _which("taskset"):
-        _unless_gone(pin_process, process.pid, limits.cores)
+        unless_gone(pin_process, process.pid, limits.cores)
     if limits.nice:
-        _unless_gone(os.setpriority, os.PRIO_PGRP, process.pid, limits.nice)
+        unless_gone(os.setpriority, os.PRIO_PGRP, process.pid, limits.nice)
     return process
 
 
@@ -369,11 +370,3 @@ def _prefix(limits: Limits) -> list[str]:
 @functools.cache
 def _which(program: str) -> str | None:
     return shutil.which(program)
-
-
-def _unless_gone(act: Callable[..., object], *arguments: object) -> None:
-    """Call `act`; ignore that the process has ended, or that a negative niceness is forbidden."""
-    try:
-        act(*arguments)
-    except (ProcessLookupError, PermissionError):
-        return

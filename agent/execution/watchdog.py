@@ -26,7 +26,7 @@ from agent.device.process_table import (
     task_count,
     tree_cpu_s,
 )
-from agent.execution.processes import ATTEMPT_VARIABLE
+from agent.execution.processes import ATTEMPT_VARIABLE, unless_gone
 
 POLL_S = 0.5
 #: interval of checks of the number of processes for untrusted programs: within half a second a fork
@@ -120,9 +120,7 @@ class Watchdog:
         # existing files (the model, the output of an earlier process) do not count for the run
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
-        self._large_before = {
-            path for path, size in sizes_of_files(work) if size >= limits.file_bytes
-        }
+        self._large_before = self._large_files()
         self._output_begin = _size(output)
         self._active_s = time.monotonic()
         self._active_cpu_s, self._active_output = 0.0, self._output_begin
@@ -191,7 +189,7 @@ class Watchdog:
             # stop all of them first, so that none forks while others are killed
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for row in rows:
-                    _signal(row.pid, number)
+                    unless_gone(os.kill, row.pid, number)
             await asyncio.sleep(0.01)
 
     def _search(self, pid: int, mark: UUID) -> dict[int, ProcessStat]:
@@ -297,13 +295,6 @@ def _carries(pid: int, mark: UUID) -> bool | None:
     except OSError:
         return False  # it has ended, or belongs to another user
     return f"{ATTEMPT_VARIABLE}={mark}".encode() in environment if environment else None
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _amount(size: int) -> str:
