@@ -208,8 +208,7 @@ class Attempt:
             download_s = await self._unless_halted(self._download(folder, report))
         finally:
             await opening
-        launcher = Launcher(folder, self.id, limits, box, tools.warm)
-        launcher.offer(warm)
+        launcher = Launcher(folder, self.id, limits, box, tools.warm, warm)
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
         pass_runner: PassRunner | ScriptRuns
         if builder is None:

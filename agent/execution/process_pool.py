@@ -176,7 +176,10 @@ async def _discard(process: WarmProcess) -> None:
 
 
 class Launcher:
-    """Starts the processes of an attempt one after the other, all in the same folder."""
+    """Starts the processes of an attempt one after the other, all in the same folder.
+
+    The first one is the pre-started process `waiting`, if it is still alive.
+    """
 
     def __init__(
         self,
@@ -184,15 +187,12 @@ class Launcher:
         attempt: UUID,
         limits: Limits,
         sandbox: Sandbox | ClosedSandbox,
-        warm: WarmPool,
+        pool: WarmPool,
+        waiting: WarmProcess | None,
     ) -> None:
         self.folder, self._attempt = folder, attempt
-        self._limits, self._sandbox, self._pool = limits, sandbox, warm
-        self._waiting: WarmProcess | None = None
-
-    def offer(self, process: WarmProcess | None) -> None:
-        """Set the pre-started process that the next `start` uses if it is still alive."""
-        self._waiting = process
+        self._limits, self._sandbox, self._pool = limits, sandbox, pool
+        self._waiting = waiting
 
     async def start(self, command: list[str]) -> Run:
         """Use the pre-started process, or start a new one. Raises OSError."""
