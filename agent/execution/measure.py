@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.execution.artifacts import keep_profile, make_folders
-from agent.execution.plan import Pass, PassBuilder
+from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder
 from agent.execution.runner import RunResult
 from agent.execution.spool import Folder
 from agent.inventory import LocalRuntime
@@ -27,8 +27,6 @@ from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
 log = logging.getLogger(__name__)
 
-#: name of the profile in the process's folder
-MADE_PROFILE = "profile.json"
 #: most bytes of the output of a pass that are parsed
 _READ_BYTES = 64 << 20
 #: most models whose inputs are remembered
@@ -136,7 +134,7 @@ class PassRunner:
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
-            step = self._builder.profiled(inputs, MADE_PROFILE, first=self._is_first())
+            step = self._builder.profiled(inputs, first=self._is_first())
             await self._pass(run, step, profile_name(number))
         if self._builder.dumps:
             await self._pass(run, self._builder.dump(inputs))
@@ -210,7 +208,7 @@ class PassRunner:
         self.done.run_s += result.run_s
         is_kept = bool(profile) and _succeeded(result)
         if is_kept:
-            is_kept = keep_profile(self._folder, step.profile, profile)
+            is_kept = keep_profile(self._folder, MADE_PROFILE, profile)
         self.done.records.append(
             PassRecord(
                 number=number,

@@ -19,6 +19,8 @@ from agent.protocol.options import (
 from agent.protocol.run_log import RunLog
 
 PassKind = Literal["inspect", "clean", "profiled", "dump"]
+#: name of the profile in the process's folder
+MADE_PROFILE = "profile.json"
 #: factor by which the estimated number of iterations is increased when a clean pass is repeated
 _MARGIN = 1.1
 #: a short try may underestimate the iteration time, if nothing else ran at that moment. So the next
@@ -32,11 +34,10 @@ _MOST_ITERATIONS = 200_000
 
 @dataclass(frozen=True)
 class Pass:
-    """One process of load_and_run; `profile` is the name of the profile it writes, or empty."""
+    """One process of load_and_run. Only a profiled pass writes a profile, to MADE_PROFILE."""
 
     kind: PassKind
     arguments: tuple[str, ...]
-    profile: str = ""
 
 
 class PassBuilder:
@@ -58,7 +59,7 @@ class PassBuilder:
             for name, value in self.options.items()
             if OPTIONS[name].group in (OptionGroup.MODEL, OptionGroup.C_OPR, OptionGroup.DEVICE)
         }
-        arguments = build_arguments(self._order.model.name, {}, options, libraries=self._libraries)
+        arguments = self._arguments({}, options)
         return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))
 
     def clean(self, inputs: Mapping[str, str], *, first: bool, iterations: int) -> Pass:
@@ -66,25 +67,16 @@ class PassBuilder:
         options = dict(self._shared)
         if "fitting" not in options:  # fitting chooses its own number of iterations
             options["iter"] = iterations
-        return Pass("clean", self._arguments(inputs, options, "", first=first))
+        return Pass("clean", self._arguments(inputs, options, first=first))
 
-    def profiled(self, inputs: Mapping[str, str], profile: str, *, first: bool) -> Pass:
+    def profiled(self, inputs: Mapping[str, str], *, first: bool) -> Pass:
         """Return a profiled pass, which yields one sample per operator."""
-        arguments = self._arguments(inputs, self._shared, profile, first=first)
-        return Pass("profiled", arguments, profile)
+        return Pass("profiled", self._arguments(inputs, self._shared, MADE_PROFILE, first=first))
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
         """Return a pass of one iteration that writes the files that would disturb a measurement."""
         options = {**self._shared, "iter": 1}
-        arguments = build_arguments(
-            self._order.model.name,
-            inputs,
-            options,
-            first=False,
-            dumps=True,
-            libraries=self._libraries,
-        )
-        return Pass("dump", tuple(arguments))
+        return Pass("dump", self._arguments(inputs, options, first=False, dumps=True))
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts the passes must write."""
@@ -108,7 +100,13 @@ class PassBuilder:
         return min(max(math.ceil(min(needed, bearable)), 2 * count), _MOST_ITERATIONS)
 
     def _arguments(
-        self, inputs: Mapping[str, str], options: Mapping[str, Value], profile: str, *, first: bool
+        self,
+        inputs: Mapping[str, str],
+        options: Mapping[str, Value],
+        profile: str = "",
+        *,
+        first: bool = True,
+        dumps: bool = False,
     ) -> tuple[str, ...]:
         arguments = build_arguments(
             self._order.model.name,
@@ -116,6 +114,7 @@ class PassBuilder:
             options,
             profile,
             first=first,
+            dumps=dumps,
             libraries=self._libraries,
         )
         return tuple(arguments)

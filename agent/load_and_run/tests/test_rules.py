@@ -289,7 +289,7 @@ def command_lines(options: dict[str, Any], able: Capabilities, plan: Plan) -> li
     fed = {"data": "data.npy"}
     passes = [builder.inspect(), builder.clean(fed, first=True, iterations=20)]
     if plan.profiled:
-        passes += [builder.profiled(fed, "p.json", first=first) for first in (True, False)]
+        passes += [builder.profiled(fed, first=first) for first in (True, False)]
     if builder.dumps:
         passes.append(builder.dump(fed))
     return [step.arguments for step in passes]
