@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from agent import __version__
@@ -73,6 +73,7 @@ async def work(
         facts = await asyncio.to_thread(read_facts, config.server, config.labels)
         limits = choose_limits(config, facts, cores)
         sandbox = sandbox or await _find_sandbox(config)
+        determine = partial(ScriptRules.determine, sandbox, runtimes.values(), config.spool)
         tools = Tools(
             outbox=Outbox(policies.repeat_s),
             spool=spool,
@@ -86,14 +87,12 @@ async def work(
             limits=limits,
             sandbox=sandbox,
             require_sandbox=config.require_sandbox,
-            scripts=await asyncio.to_thread(
-                ScriptRules.determine, config, sandbox, list(runtimes.values()), config.spool
-            ),
+            scripts=await asyncio.to_thread(determine) if config.allow_scripts else ScriptRules(),
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
         log.info("sandbox problem=%r", tools.sandbox.problem)
-        await _work(config, tools, facts)
+        await _work(config, tools, facts, determine)
     finally:
         await heartbeat.close()
         await transfer.close()
@@ -118,7 +117,9 @@ async def _find_sandbox(config: Config) -> Sandbox:
     )
 
 
-async def _work(config: Config, tools: Tools, facts: Facts) -> None:
+async def _work(
+    config: Config, tools: Tools, facts: Facts, determine: Callable[[], ScriptRules]
+) -> None:
     attempts = AttemptManager(tools)
     tools.quiet_mode.held = attempts.held
     attempts.recover()
@@ -145,12 +146,7 @@ async def _work(config: Config, tools: Tools, facts: Facts) -> None:
         switch = ScriptSwitch(
             config.file,
             attempts,
-            determine=lambda: ScriptRules.determine(
-                replace(config, allow_scripts=True),
-                tools.sandbox,
-                tools.runtimes.values(),
-                config.spool,
-            ),
+            determine=determine,
             greet_again=session.greet_again,
             every_s=tools.policies.watch_s,
         )

@@ -156,7 +156,7 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
     pythons = list(runtimes.values())
     # not in the spool, where files of root would be unreadable for the agent's user
     with tempfile.TemporaryDirectory() as folder:
-        rules = ScriptRules.determine(config, sandbox, pythons, Path(folder))
+        rules = ScriptRules.determine(sandbox, pythons, Path(folder))
     if problem := rules.problem(pythons):
         text = f"allowed, but none is run: {problem}. Mend it, then restart the agent"
         return Check("problem", "scripts", text)

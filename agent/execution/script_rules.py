@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.config import Config
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_runs import check_script
 from agent.execution.script_sandbox import ClosedSandbox, find_closed_sandbox
@@ -26,14 +25,12 @@ class ScriptRules:
 
     @classmethod
     def determine(
-        cls, config: Config, sandbox: Sandbox, runtimes: Iterable[LocalRuntime], folder: Path
+        cls, sandbox: Sandbox, runtimes: Iterable[LocalRuntime], folder: Path
     ) -> "ScriptRules":
-        """Determine the rules, with a trial of the sandbox (one second) if scripts are allowed.
+        """Determine the rules if scripts are allowed, with a trial of the sandbox (one second).
 
         The files that the sandbox needs are written to `folder`.
         """
-        if not config.allow_scripts:
-            return cls()
         pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
         return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
