@@ -15,7 +15,7 @@ from agent import __version__
 from agent.config import ConfigError, RuntimeEntry, load_config
 from agent.daemon import serve
 from agent.doctor import report_health
-from agent.enrol import EnrolError, Enrolment, enrol_device
+from agent.enrol import EnrolError, enrol_device
 from agent.execution.spool import SpoolBusy
 from agent.install.update import EXIT_CODE, Replaced
 from agent.link.session import SessionRefused
@@ -131,25 +131,25 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
 
 def _enrol(namespace: argparse.Namespace) -> int:
     try:
-        enrolment = Enrolment(
-            server=namespace.server,
-            code=namespace.code,
-            config=namespace.config,
+        runtimes = _describe(
+            namespace.runtime_python, namespace.runtime_binary, namespace.find_runtimes
+        )
+        worker = enrol_device(
+            namespace.server,
+            namespace.code,
+            namespace.config,
             spool=namespace.spool,
-            runtimes=_describe(
-                namespace.runtime_python, namespace.runtime_binary, namespace.find_runtimes
-            ),
+            runtimes=runtimes,
             force=namespace.force,
             update=namespace.update,
         )
-        worker = enrol_device(enrolment)
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
     print(f"This device is now {worker!r}.")
-    for entry in enrolment.runtimes:
+    for entry in runtimes:
         print(f"MegEngine {entry.version}: {entry.path}")
     if not namespace.quiet:
-        if not enrolment.runtimes:
+        if not runtimes:
             print(_NO_RUNTIME.format(config=namespace.config))
         print(f"Next: python -m agent run --config {namespace.config}")
     return 0

@@ -3,7 +3,6 @@
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -23,19 +22,6 @@ class EnrolError(RuntimeError):
     """Enrolment failed; the text names the cause and the next step."""
 
 
-@dataclass(frozen=True)
-class Enrolment:
-    """The arguments of `agent enrol`. `config` is the file to write, `update` is its key."""
-
-    server: str
-    code: str
-    config: Path
-    spool: str
-    runtimes: Sequence[RuntimeEntry] = ()
-    force: bool = False
-    update: bool = False
-
-
 class _EnrolResponse(BaseModel):
     worker: str
     token: str
@@ -46,27 +32,36 @@ class _ErrorResponse(BaseModel):
     message: str
 
 
-def enrol_device(enrolment: Enrolment) -> str:
+def enrol_device(
+    server: str,
+    code: str,
+    config: Path,
+    *,
+    spool: str,
+    runtimes: Sequence[RuntimeEntry],
+    force: bool,
+    update: bool,
+) -> str:
     """Enrol the device; return the worker's name. Raises EnrolError, ConfigError.
 
-    The code can be used once, so everything else is checked before it is sent to the server.
+    `config` is the file to write, with the keys `spool` and `update`; `force` replaces an existing
+    one. The code can be used once, so everything else is checked before it is sent to the server.
     """
-    server = server_address(enrolment.server)
-    token_file = enrolment.config.with_suffix(".token")
-    draft = enrolment.config.with_suffix(".token.new")
-    for path in (enrolment.config, token_file):
-        if path.exists() and not enrolment.force:
+    server = server_address(server)
+    token_file, draft = config.with_suffix(".token"), config.with_suffix(".token.new")
+    for path in (config, token_file):
+        if path.exists() and not force:
             raise EnrolError(f"{path} exists: give --force to replace it")
     try:
-        enrolment.config.parent.mkdir(parents=True, exist_ok=True)
+        config.parent.mkdir(parents=True, exist_ok=True)
         # check that the folder is writable before the code is used; keep the old token until then
         replace_file(draft, b"", mode=0o600)
-        response = _redeem(server, enrolment.code)
+        response = _redeem(server, code)
         replace_file(token_file, f"{response.token}\n".encode(), mode=0o600)
-        content = _to_toml(server, token_file.name, enrolment)
-        replace_file(enrolment.config.resolve(), content.encode(), mode=0o600)
+        content = _to_toml(server, token_file.name, spool, runtimes, update=update)
+        replace_file(config.resolve(), content.encode(), mode=0o600)
     except OSError as exc:
-        raise EnrolError(f"{exc.filename or enrolment.config}: {exc.strerror}") from exc
+        raise EnrolError(f"{exc.filename or config}: {exc.strerror}") from exc
     finally:
         draft.unlink(missing_ok=True)
     return response.worker
@@ -109,20 +104,18 @@ def not_ours(server: str, status: int) -> str:
     return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
 
 
-def _to_toml(server: str, token_file: str, enrolment: Enrolment) -> str:
+def _to_toml(
+    server: str, token_file: str, spool: str, runtimes: Sequence[RuntimeEntry], *, update: bool
+) -> str:
+    # JSON's strings are valid in TOML
     lines = [
-        f"server = {_quote(server)}",
-        f"token_file = {_quote(token_file)}",
-        f"spool = {_quote(enrolment.spool)}",
+        f"server = {json.dumps(server)}",
+        f"token_file = {json.dumps(token_file)}",
+        f"spool = {json.dumps(spool)}",
     ]
-    if enrolment.update:
+    if update:
         lines.append("update = true")
-    for entry in enrolment.runtimes:
+    for entry in runtimes:
         lines += ["", "[[runtime]]"]
-        lines += [f"{key} = {_quote(str(value))}" for key, value in entry if value]
+        lines += [f"{key} = {json.dumps(str(value))}" for key, value in entry if value]
     return "\n".join(lines) + "\n"
-
-
-def _quote(text: str) -> str:
-    """Format a TOML basic string; JSON's escapes are valid in TOML."""
-    return json.dumps(text)
