@@ -2,8 +2,7 @@
 
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -82,13 +81,11 @@ class COprLibrary(_Table):
     path: str = Field(min_length=1)
 
 
-class RuntimeEntry(BaseModel):
+class RuntimeEntry(_Table):
     """One `[[runtime]]`: `path` is an interpreter (wheel) or load_and_run itself (binary).
 
     An entry with a `problem`, the reason why the device lacks this runtime, is only reported.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: str = Field(min_length=1, max_length=40)
     kind: Literal["wheel", "binary"]
@@ -96,47 +93,68 @@ class RuntimeEntry(BaseModel):
     problem: str = Field(default="", max_length=500)
 
 
-@dataclass(frozen=True)
-class Config:
-    """The configuration, with paths resolved against the file's folder.
+class _Settings(_Table):
+    """The settings that the agent uses as they are in the file.
 
     `memory_limit_bytes`: memory limit of a run; None for a share of the machine's memory, 0 for no
     limit. `warm`: keep an interpreter of each wheel ready while the device is idle; it uses about
-    150 MB of memory, and saves each attempt about half a second.
-
-    `require_sandbox`: run no model without bubblewrap. `secret_files` contain the token; a sandbox
-    hides them. `hide`: folders that a sandbox hides, e.g. those of a server on the same machine.
-    `show`: paths in a home folder, which a sandbox hides, that a run needs. `allow_scripts`: tasks
-    may run their users' programs, in a closed sandbox.
-
-    `cores`: the cores of runs. `c_opr_libs`: libraries of custom operators by name. `checks`:
-    results of `agent runtime check` by version. `labels` describe the device; tasks select devices
-    by them. `update`: the agent may replace its own file. `warnings` are for the log and `agent
-    doctor`. `file` is the path of the configuration file.
+    150 MB of memory, and saves each attempt about half a second. `require_sandbox`: run no model
+    without bubblewrap. `labels` describe the device; tasks select devices by them. `update`: the
+    agent may replace its own file.
     """
 
     server: str
-    token: str = field(repr=False)
-    spool: Path
-    runtimes: tuple[RuntimeEntry, ...] = ()
-    grace_s: float = 5.0
-    log_limit_bytes: int = LOG_LIMIT_BYTES
-    memory_limit_bytes: int | None = None
-    nice: int = 0
+    grace_s: float = Field(default=5.0, ge=0, le=600)
+    log_limit_bytes: int = Field(default=LOG_LIMIT_BYTES, ge=1024, le=LOG_LIMIT_BYTES)
+    memory_limit_bytes: int | None = Field(default=None, ge=0)
+    nice: int = Field(default=0, ge=-20, le=19)
     warm: bool = True
-    hide: tuple[Path, ...] = ()
-    show: tuple[Path, ...] = ()
     require_sandbox: bool = False
     gate: GateLimits = _NO_GATE
+    limits: RunLimits = RunLimits()
+    labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
+    update: bool = False
+
+
+class _ConfigFile(_Settings):
+    """The content of the file; `Config` documents the other keys."""
+
+    token: str = ""
+    token_file: str = ""
+    spool: str
+    runtime: list[RuntimeEntry] = Field(default_factory=list)
+    hide: list[str] = Field(default_factory=list)
+    show: list[str] = Field(default_factory=list)
+    measure: MeasureTable = MeasureTable()
+    cache: CacheTable = CacheTable()
+    c_opr_lib: list[COprLibrary] = Field(default_factory=list)
+    scripts: ScriptTable = ScriptTable()
+
+
+class Config(_Settings):
+    """The configuration, with paths resolved against the file's folder.
+
+    `secret_files` contain the token; a sandbox hides them. `hide`: folders that a sandbox hides,
+    e.g. those of a server on the same machine. `show`: paths in a home folder, which a sandbox
+    hides, that a run needs. `allow_scripts`: tasks may run their users' programs, in a closed
+    sandbox.
+
+    `cores`: the cores of runs. `c_opr_libs`: libraries of custom operators by name. `checks`:
+    results of `agent runtime check` by version. `warnings` are for the log and `agent doctor`.
+    `file` is the path of the configuration file.
+    """
+
+    token: str = Field(repr=False)
+    spool: Path
+    runtimes: tuple[RuntimeEntry, ...] = ()
+    hide: tuple[Path, ...] = ()
+    show: tuple[Path, ...] = ()
     cores: Literal["auto"] | tuple[int, ...] = "auto"
-    limits: RunLimits = field(default_factory=RunLimits)
     cache_bytes: int = CacheTable().size_bytes
-    c_opr_libs: Mapping[str, Path] = field(default_factory=dict)
+    c_opr_libs: dict[str, Path] = Field(default_factory=dict)
     secret_files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
-    checks: Mapping[str, CheckRecord] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    update: bool = False
+    checks: dict[str, CheckRecord] = Field(default_factory=dict)
     allow_scripts: bool = False
     file: Path | None = None
 
@@ -150,34 +168,6 @@ class Config:
         return (self.spool, *(folder for folder in self.hide if folder.is_dir()))
 
 
-class _ConfigFile(BaseModel):
-    """The content of the file; `Config` documents the keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    server: str
-    token: str = ""
-    token_file: str = ""
-    spool: str
-    runtime: list[RuntimeEntry] = Field(default_factory=list)
-    grace_s: float = Field(default=5.0, ge=0, le=600)
-    log_limit_bytes: int = Field(default=LOG_LIMIT_BYTES, ge=1024, le=LOG_LIMIT_BYTES)
-    memory_limit_bytes: int | None = Field(default=None, ge=0)
-    nice: int = Field(default=0, ge=-20, le=19)
-    warm: bool = True
-    hide: list[str] = Field(default_factory=list)
-    show: list[str] = Field(default_factory=list)
-    require_sandbox: bool = False
-    gate: GateLimits = _NO_GATE
-    measure: MeasureTable = MeasureTable()
-    limits: RunLimits = RunLimits()
-    cache: CacheTable = CacheTable()
-    c_opr_lib: list[COprLibrary] = Field(default_factory=list)
-    labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
-    update: bool = False
-    scripts: ScriptTable = ScriptTable()
-
-
 def load_config(path: Path) -> Config:
     """Read the configuration file. Raises ConfigError."""
     parsed = _parse(path)
@@ -185,29 +175,20 @@ def load_config(path: Path) -> Config:
     token, secret, warnings = _token(path, parsed, folder)
     libraries, missing = _libraries(path, parsed.c_opr_lib, folder)
     cores = parsed.measure.cores
+    settings = {name: getattr(parsed, name) for name in _Settings.model_fields}
     return Config(
-        server=server_address(parsed.server),
+        **settings | {"server": server_address(parsed.server)},
         token=token,
         spool=folder / parsed.spool,
         runtimes=_distinct(path, parsed.runtime),
-        grace_s=parsed.grace_s,
-        log_limit_bytes=parsed.log_limit_bytes,
-        memory_limit_bytes=parsed.memory_limit_bytes,
-        nice=parsed.nice,
-        warm=parsed.warm,
         hide=tuple(folder / name for name in parsed.hide),
         show=tuple(folder / name for name in parsed.show),
-        require_sandbox=parsed.require_sandbox,
-        gate=parsed.gate,
         cores="auto" if cores == "auto" else tuple(cores),
-        limits=parsed.limits,
         cache_bytes=parsed.cache.size_bytes,
         c_opr_libs=libraries,
         secret_files=(secret,),
         warnings=(*warnings, *missing),
         checks=read_checks(path),
-        labels=parsed.labels,
-        update=parsed.update,
         allow_scripts=parsed.scripts.allow,
         file=path.resolve(),
     )

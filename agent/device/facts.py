@@ -25,15 +25,10 @@ def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) ->
         machine=platform.machine()[:40],
         cpu_model=_cpu_model()[:200],
         cores=os.cpu_count() or 1,
-        memory_bytes=memory_bytes(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         gpus=find_gpus(),
         labels=dict(labels),
     )
-
-
-def memory_bytes() -> int:
-    """Return the machine's physical memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _address_towards(server: str) -> str:

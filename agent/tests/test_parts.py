@@ -39,7 +39,9 @@ def test_memory_is_limited_to_a_share_of_the_machine():
 
 
 def limits_of(memory_bytes: int, configured: int | None = None, gpus: tuple[Gpu, ...] = ()):
-    config = Config("http://site", "mgw_x", Path("spool"), memory_limit_bytes=configured)
+    config = Config(
+        server="http://site", token="mgw_x", spool=Path("spool"), memory_limit_bytes=configured
+    )
     facts = Facts(
         hostname="h", platform="p", machine="m", cores=1, memory_bytes=memory_bytes, gpus=gpus
     )
@@ -48,7 +50,7 @@ def limits_of(memory_bytes: int, configured: int | None = None, gpus: tuple[Gpu,
 
 def test_limits_follow_the_configuration_and_become_json():
     runs = RunLimits(silence_s=7.0, disk_bytes=1, print_bytes=2, processes=3)
-    config = Config("http://site", "mgw_x", Path("spool"), limits=runs, nice=3)
+    config = Config(server="http://site", token="mgw_x", spool=Path("spool"), limits=runs, nice=3)
     limits = choose_limits(config, read_facts("http://127.0.0.1:8000"), Cores((0, 1), (2,)))
     watch = limits.watch
     assert (watch.silence_s, watch.disk_bytes, watch.print_bytes) == (7.0, 1, 2)
