@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from agent import __version__
 from agent.device.cores import available_cores
@@ -21,14 +23,58 @@ from agent.inventory import LocalRuntime
 from agent.link.cache import sha256_of
 from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
-from agent.protocol.manifest import FileRecord, InputRecord, Manifest
 from agent.protocol.measurement import Measurement
+from agent.protocol.message_parts import Frozen, Sha256
 from agent.protocol.options import Value
+from agent.protocol.plan import Plan
+from agent.protocol.script import Script
 
 log = logging.getLogger(__name__)
 
 #: environment variables that affect the speed of a model or the choice of libraries
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "CUDA_", "MGB_", "MGE_", "OMP_", "MKL_", "LANG")
+
+
+class FileRecord(Frozen):
+    """A file that the device downloaded, with the input variable or option that it was used for."""
+
+    name: str
+    input: str = ""
+    option: str = ""
+    size_bytes: int
+    sha256: Sha256
+
+
+class InputRecord(Frozen):
+    """The array that was passed as one input variable, and where its values come from."""
+
+    name: str
+    source: Literal["file", "literal", "random"]
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    sha256: str = ""
+
+
+class Manifest(Frozen):
+    """The root object of `manifest.json`: everything needed to reproduce an attempt."""
+
+    format: Literal[1] = 1
+    attempt: str
+    agent_version: str
+    protocol: int
+    written_at: float
+    files: tuple[FileRecord, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    seed: int = 0
+    options: dict[str, Value] = Field(default_factory=dict)
+    plan: Plan
+    script: Script | None = None
+    commands: tuple[str, ...] = ()
+    runtime: dict[str, Any] = Field(default_factory=dict)
+    host: dict[str, Any] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    limits: dict[str, Any] = Field(default_factory=dict)
+    sandbox: str = ""
 
 
 @dataclass

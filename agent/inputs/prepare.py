@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from agent.execution.report import Report
+from agent.execution.report import InputRecord, Report
 from agent.inputs.random_inputs import write_random
 from agent.link.cache import sha256_of
 from agent.protocol import Start
@@ -33,7 +33,6 @@ from agent.protocol.inputs import (
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
-from agent.protocol.manifest import InputRecord
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk

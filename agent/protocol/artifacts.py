@@ -10,7 +10,7 @@ PROFILE_NAME = "profile.json"
 LOG_NAME = "log.txt"
 #: iteration times, passes and the state of the device: `agent.protocol.measurement`
 MEASUREMENT_NAME = "measurement.json"
-#: everything needed to repeat the attempt: `agent.protocol.manifest`
+#: everything needed to repeat the attempt: `agent.execution.report`
 MANIFEST_NAME = "manifest.json"
 #: traces of a script, written by MegEngine's Profiler: `agent.protocol.script`
 TRACE_NAMES = ("chrome_timeline.json", "memory_flow.svg")

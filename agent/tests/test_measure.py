@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agent.config import GateLimits
+from agent.execution.report import Manifest
 from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan, RuntimeInfo
-from agent.protocol.manifest import Manifest
 from agent.protocol.measurement import Measurement
 from agent.tests.fakes import npy_bytes
 
