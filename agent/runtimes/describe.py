@@ -9,13 +9,13 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from agent.runtimes.command import Style, run_to_end
-from agent.runtimes.flags import builds_of, parse_help, parse_legacy_help
 
 WHEEL_TIMEOUT_S = 60.0
 BINARY_TIMEOUT_S = 15.0
@@ -50,6 +50,55 @@ _VERSION = re.compile(
     r"\bMeg(?:Brain|Engine)[ :]+v?(\d{1,4}\.\d{1,4}(?:\.\d{1,6})?)", re.IGNORECASE
 )
 _NO_MODEL = "no-such-model.mge"
+
+#: flags of gflags itself, which every program with gflags has; they read files and the environment
+_BUILT_IN = frozenset(
+    {
+        "flagfile",
+        "fromenv",
+        "tryfromenv",
+        "undefok",
+        "tab_completion_columns",
+        "tab_completion_word",
+        "help",
+        "helpfull",
+        "helpmatch",
+        "helpon",
+        "helppackage",
+        "helpshort",
+        "helpxml",
+        "version",
+    }
+)
+_MOST_TEXT = 1 << 20
+_START = re.compile(r"^ {4}-(?=[a-z])", re.MULTILINE)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+_TYPE = re.compile(r"\) type: [a-z0-9]{1,10} default: (\"[^\"]{0,200}\"|\S{1,100})")
+
+_LEGACY_LINE = re.compile(r"^ {0,2}--.{1,200}$", re.MULTILINE)
+_LEGACY_NAME = re.compile(r"--([a-z][a-z0-9-]{1,59})")
+#: flags that load_and_run up to 1.6 supports, but does not list in its help
+_LEGACY_UNLISTED = frozenset(
+    {
+        "enable_nchw4",
+        "enable_nchw32",
+        "enable_nhwcd4",
+        "enable_fuse_conv_bias_nonlinearity",
+        "enable_fuse_conv_bias_with_z",
+    }
+)
+#: flags that the help of 1.6 lists, but the program does not support
+_LEGACY_UNSUPPORTED = frozenset({"layout_transform_verify", "data"})
+
+#: flag -> build feature that it requires
+_BUILDS = {
+    "cuda": "cuda",
+    "tensorrt": "tensorrt",
+    "fast_run": "fast_run",
+    "profile": "json",
+    "enable_jit": "jit",
+    "c_opr_lib": "c_opr",
+}
 
 
 @dataclass(frozen=True)
@@ -157,6 +206,33 @@ def _probe_binary(binary: _Binary) -> RuntimeDescription:
     return RuntimeDescription(
         version, "binary", binary.path, flags=names, builds=builds_of(names), style=style
     )
+
+
+def parse_help(text: str) -> frozenset[str]:
+    """Return load_and_run's flags in the output of `--help` (from 1.7 on), without gflags' own."""
+    flags = set()
+    for block in _START.split(text[:_MOST_TEXT])[1:]:
+        # gflags wraps its lines at any space
+        line = " ".join(block.split())
+        name = _NAME.match(line)
+        if name and name[0] not in _BUILT_IN and _TYPE.search(line):
+            flags.add(name[0])
+    return frozenset(flags)
+
+
+def parse_legacy_help(text: str) -> frozenset[str]:
+    """Return the flags of load_and_run up to 1.6, from its output without arguments."""
+    _, heading, options = text[:_MOST_TEXT].partition("Where options are:")
+    if not heading:
+        return frozenset()
+    lines = _LEGACY_LINE.findall(options)
+    names = {name.replace("-", "_") for line in lines for name in _LEGACY_NAME.findall(line)}
+    return frozenset((names | _LEGACY_UNLISTED) - _LEGACY_UNSUPPORTED)
+
+
+def builds_of(flags: Collection[str]) -> tuple[str, ...]:
+    """Return the build features that the flags imply: the values of `_BUILDS`."""
+    return tuple(build for flag, build in _BUILDS.items() if flag in flags)
 
 
 def _output_of(process: subprocess.CompletedProcess[str]) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.runtimes.command import command_for, legacy_arguments
-from agent.runtimes.describe import describe_binary, describe_wheel
-from agent.runtimes.flags import parse_help, parse_legacy_help
+from agent.runtimes.describe import describe_binary, describe_wheel, parse_help, parse_legacy_help
 from agent.runtimes.tests.fake_load_and_run import install_fake
 
 MakeScript = Callable[[Path, str], Path]
