@@ -1,11 +1,11 @@
-"""Check a model file by its first bytes before the library loads it."""
+"""Check files before the library reads them: models by their first bytes, caches of algorithms."""
 
 import mmap
 import os
 import stat
 import struct
 
-from load_and_run.errors import ModelError
+from load_and_run.errors import FlagError, ModelError
 
 #: magic bytes of all formats of `trace.dump` up to MegEngine 1.13, except `_V2`
 _PLAIN = (b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC")
@@ -95,3 +95,52 @@ def _looks_like(head):
     return "the file begins with the bytes {}".format(
         " ".join("{:02x}".format(byte) for byte in head[:12])
     )
+
+
+def check_algo_cache(path):
+    """Raise FlagError unless `path`, if it exists, is a cache of algorithms of fast-run.
+
+    A broken cache crashes MegEngine. Format:
+
+        file := u32 number of categories; per category: text, u32 number of entries; per entry:
+                text key, text value
+        text := u32 length, bytes
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FlagError(
+            "ERROR: --fast_run_algo_policy: cannot read {}: {}".format(path, error.strerror)
+        )
+    if not _is_cache(content):
+        raise FlagError(
+            "ERROR: --fast_run_algo_policy: {} is no cache of algorithms; remove it or name "
+            "another file".format(path)
+        )
+
+
+def _is_cache(content):
+    try:
+        categories, offset = _read_u32(content, 0)
+        for _ in range(categories):
+            offset = _skip_text(content, offset)
+            entries, offset = _read_u32(content, offset)
+            for _ in range(2 * entries):
+                offset = _skip_text(content, offset)
+    except struct.error:
+        return False
+    return offset == len(content)
+
+
+def _read_u32(content, offset):
+    return struct.unpack_from("<I", content, offset)[0], offset + 4
+
+
+def _skip_text(content, offset):
+    length, offset = _read_u32(content, offset)
+    if offset + length > len(content):
+        raise struct.error
+    return offset + length

@@ -6,8 +6,9 @@ Each rejection is one line, written before the library is loaded and before a fi
 import os
 import re
 
-from load_and_run import algo_cache, devices, graph_passes
+from load_and_run import devices, graph_passes
 from load_and_run.errors import Failure, FlagError
+from load_and_run.files import check_algo_cache, is_packed, mentions
 from load_and_run.flags import (
     COMPILED_ONLY,
     CONFLICTS,
@@ -17,7 +18,6 @@ from load_and_run.flags import (
     OPTIONS,
     VARIABLE_DUMPS,
 )
-from load_and_run.model_file import is_packed, mentions
 
 #: both 0: the run only prints information about the model
 _COUNTS = ("iter", "warmup_iter")
@@ -127,7 +127,7 @@ def _needs(flags):
 
 def _files(flags):
     if flags["fast_run_algo_policy"]:
-        algo_cache.check(flags["fast_run_algo_policy"])
+        check_algo_cache(flags["fast_run_algo_policy"])
     if flags["c_opr_lib"] and not os.path.isfile(flags["c_opr_lib"]):
         _refuse("--c_opr_lib: there is no file {}", flags["c_opr_lib"])
     name = flags["get_static_mem_info"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from load_and_run.errors import ModelError
-from load_and_run.model_file import check_model
+from load_and_run.files import check_model
 
 V2 = struct.pack("<I", 28) + b"\x1c\0\0\0mgv2" + bytes(20)
 
