@@ -17,7 +17,7 @@ from load_and_run.errors import Failure
 WORK = {
     "passes": ("load_and_run.graph_passes", "work"),
     "range": ("load_and_run.graph_range", "work"),
-    "operators": ("load_and_run.graph_passes", "write_operator_types"),
+    "operators": ("load_and_run.graph_passes", "list_operator_types"),
 }
 # Not -m, and this folder last on sys.path: neither the working folder nor this one may hide
 # installed modules.
@@ -28,7 +28,7 @@ _LAUNCH = (
 
 
 def run(name, job, folder):
-    """Run a job (a dict of JSON values) in a child process.
+    """Run a job (a dict of JSON values) in a child process; return the result, a JSON value.
 
     The child's working folder is that of this process; job and answer are exchanged by files in
     `folder`. Raises the Failure that ended the child.
@@ -45,27 +45,24 @@ def run(name, job, folder):
                 stdout=nothing,
                 env=dict(os.environ, MGE_FASTRUN_CACHE_TYPE="MEMORY"),
             )
-        failure = _read_answer(answer, name, code)
+        return _read_answer(answer, name, code)
     except OSError as error:
         raise Failure("cannot start the process for the graph {}: {}".format(name, error))
     finally:
         for file in (path, answer):
             if os.path.exists(file):
                 os.remove(file)
-    if failure:
-        raise failure
 
 
 def main(name, path):
     """Entry point of the child: run the job in the file `path`, write an answer file beside it."""
     import importlib
 
-    answer = {}
     try:
         with open(path, encoding="utf-8") as file:
             job = json.load(file)
         module, function = WORK[name]
-        getattr(importlib.import_module(module), function)(job)
+        answer = {"result": getattr(importlib.import_module(module), function)(job)}
     except Failure as failure:
         answer = {"kind": failure.kind, "text": str(failure)}
     except MemoryError:
@@ -89,15 +86,15 @@ def _write(path, value):
 
 
 def _read_answer(path, name, code):
-    """Return the Failure of a child, None if the job succeeded."""
+    """Return the result of a child. Raises the Failure that ended it."""
     try:
         with open(path, encoding="utf-8") as file:
             answer = json.load(file)
     except (OSError, ValueError):
-        return Failure(_describe_exit(name, code))
-    if answer:
-        return Failure(answer["text"], answer["kind"])
-    return None
+        raise Failure(_describe_exit(name, code))
+    if "kind" in answer:
+        raise Failure(answer["text"], answer["kind"])
+    return answer["result"]
 
 
 def _describe_exit(name, code):

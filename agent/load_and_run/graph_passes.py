@@ -10,7 +10,6 @@ optimize_for_inference is given too. The wheel supports them in optimize_for_inf
 each of `ONLY_PASSES` also folds BatchNorm and constants.
 """
 
-import json
 import os
 import shutil
 import tempfile
@@ -39,27 +38,17 @@ def operator_types(model):
     """
     folder = tempfile.mkdtemp(prefix="load_and_run-")
     try:
-        path = os.path.join(folder, "types.json")
-        graph_child.run("operators", {"model": model, "path": path}, folder)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        raise Failure("cannot tell which operators the model has: {}".format(error))
+        return graph_child.run("operators", {"model": model}, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_operator_types(job):
-    """In the child: write the operator types of the model to the file `path` of the job."""
+def list_operator_types(job):
+    """In the child: return the sorted types of the model's operators."""
     # on the CPU the library can load any model, whatever the device of the run
     library = api.Library({"cpu": True})
     _, outputs = api.load(library, job["model"], {})
-    types = sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
-    try:
-        with open(job["path"], "w", encoding="utf-8") as file:
-            json.dump(types, file)
-    except OSError as error:
-        raise Failure("cannot write {}: {}".format(job["path"], error))
+    return sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
 
 
 def optimizes(flags):
