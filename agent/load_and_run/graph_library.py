@@ -181,11 +181,8 @@ def with_input_nodes(library, outputs, shapes):
 
 
 def device_tensor(library, array, node):
-    """Return the array as a tensor on the device of the input node, with its dtype."""
+    """Return the array, zeros if it is None, as a tensor with the device and dtype of the node."""
+    if array is None:
+        array = np.zeros(node.outputs[0].shape, node.dtype)
     tensor = call(library.engine.Tensor, array, dtype=node.dtype, device=node.device)
     return call(tensor._dev_tensor)
-
-
-def zeros(node, shape):
-    """Return the value of an input that is not given."""
-    return np.zeros(shape, node.dtype)

@@ -95,8 +95,6 @@ class GraphNetwork(object):
         for name, node in self._nodes.items():
             if name not in self._tensors:
                 array = self._arrays.get(name)
-                if array is None:
-                    array = api.zeros(node, node.outputs[0].shape)
                 self._tensors[name] = api.device_tensor(self._library, array, node)
 
     def forward(self):

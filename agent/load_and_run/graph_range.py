@@ -61,10 +61,7 @@ def _run(library, outputs, arrays):
     watched = [api.call(library.graph.OutputNode, var) for var in variables]
     function = api.call(outputs[0].graph.compile, [node.outputs[0] for node in watched] + outputs)
     for name, node in nodes.items():
-        array = arrays.get(name)
-        if array is None:
-            array = api.zeros(node, node.outputs[0].shape)
-        node.set_value(api.device_tensor(library, array, node))
+        node.set_value(api.device_tensor(library, arrays.get(name), node))
     api.call(function.execute)
     api.call(function.wait)
     of_input = {node.outputs[0].id: descriptions[name] for name, node in nodes.items()}
