@@ -67,20 +67,6 @@ def announce(flags):
         log("using cpu device\n")  # the graph interface uses the device that the model names
 
 
-def config(lite, options, flags):
-    """Return the LiteConfig for these flags, with `options` (LiteOptions)."""
-    kind = lite.LiteDeviceType
-    return lite.LiteConfig(kind.LITE_CUDA if flags["cuda"] else kind.LITE_CPU, options)
-
-
-def before_load(network, flags):
-    """Set the CPU mode; megenginelite accepts it only before the model is loaded."""
-    if flags["cpu_default"] or flags["multithread_default"] > 0:
-        network.enable_cpu_inplace_mode()
-    if threads(flags):
-        network.threads_number = threads(flags)
-
-
 def pin_threads(network, flags):
     """Bind each thread of a loaded network to its core.
 

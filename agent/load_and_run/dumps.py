@@ -52,37 +52,24 @@ def _try_file(path):
         os.unlink(path)  # an empty file is not a valid cache
 
 
-class IODump(object):
-    """The dump of all variables, if a flag requests one: `attach` before the runs, then `close`."""
+def dump_variables(network, flags):
+    """Make a loaded network dump the inputs and outputs of its operators in each run.
 
-    def __init__(self, flags):
-        self._flags = flags
-        self._pipe = None
-
-    def attach(self, network):
-        """Make a loaded network dump the inputs and outputs of its operators in each run."""
-        flags = self._flags
-        if flags["io_dump"]:
-            log("enable text io dump")
-            network.dump_text_to(flags["io_dump"])
-        elif flags["io_dump_stdout"]:
-            log("enable text io dump to stdout")
-            network.dump_text_to(self._to(sys.stdout))
-        elif flags["io_dump_stderr"]:
-            log("enable text io dump to stderr")
-            network.dump_text_to(self._to(sys.stderr))
-        elif flags["bin_io_dump"]:
-            log("enable binary io dump")
-            network.dump_binary_to(flags["bin_io_dump"])
-
-    def _to(self, stream):
-        self._pipe = _Pipe(stream)
-        return self._pipe.path
-
-    def close(self):
-        """Finish the dump. Call it after the network is deleted, as that flushes the dump."""
-        if self._pipe:
-            self._pipe.close()
+    Return None, or a pipe to close after the network is deleted, as that flushes the dump.
+    """
+    if flags["io_dump"]:
+        log("enable text io dump")
+        network.dump_text_to(flags["io_dump"])
+    elif flags["io_dump_stdout"] or flags["io_dump_stderr"]:
+        name = "stdout" if flags["io_dump_stdout"] else "stderr"
+        log("enable text io dump to {}".format(name))
+        pipe = _Pipe(getattr(sys, name))
+        network.dump_text_to(pipe.path)
+        return pipe
+    elif flags["bin_io_dump"]:
+        log("enable binary io dump")
+        network.dump_binary_to(flags["bin_io_dump"])
+    return None
 
 
 class _Pipe(object):

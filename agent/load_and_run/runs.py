@@ -60,8 +60,7 @@ def run_copy(setup, first):
     started = time.perf_counter()
     network = _load(setup)
     log("load model: {:.3f}ms\n".format(ms_since(started)))
-    dump = dumps.IODump(flags)
-    dump.attach(network)
+    pipe = dumps.dump_variables(network, flags)
     arrays = _arrays(setup.entries, network, flags["iter"] + flags["warmup_iter"] > 0)
     if setup.profile and first:
         network.profile_to(setup.profile)
@@ -76,7 +75,8 @@ def run_copy(setup, first):
     if flags["model_info"]:
         _show_info(network)
     del network  # deleting the network flushes a text dump
-    dump.close()
+    if pipe:
+        pipe.close()
 
 
 def _load(setup):

@@ -32,8 +32,12 @@ def make_network(lite, flags):
         if flags[flag] and flag != "enable_chwn4":
             log("using {} layout\n".format(flag[len("enable_") :].replace("_", "-")))
             setattr(options, flag, 1)
-    network = lite.LiteNetwork(devices.config(lite, options, flags))
-    devices.before_load(network, flags)
+    kind = lite.LiteDeviceType.LITE_CUDA if flags["cuda"] else lite.LiteDeviceType.LITE_CPU
+    network = lite.LiteNetwork(lite.LiteConfig(kind, options))
+    if flags["cpu_default"] or flags["multithread_default"] > 0:
+        network.enable_cpu_inplace_mode()
+    if devices.threads(flags):
+        network.threads_number = devices.threads(flags)
     if flags["layout_transform"]:
         log("using global layout transform optimization\n")
         network.enable_global_layout_transform()
