@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from agent.device.gpu import GpuState
 from agent.device.state import DeviceSample, OtherProcess, Snapshot
 from agent.protocol.measurement import Contamination
 
@@ -21,6 +20,9 @@ _LEAST_MEMORY_BYTES = 256 << 20
 _MOST_SWAPPED_BYTES = 1 << 20
 #: with less load the clock is low because the device is idle
 _AT_WORK_CORES = 0.5
+
+
+_States = Sequence[Snapshot | DeviceSample]
 
 
 class ContaminationCode(StrEnum):
@@ -43,12 +45,14 @@ def contaminations(
     after: Snapshot,
 ) -> list[Contamination]:
     """Return the disturbances of the run, one per kind."""
+    states: _States = (before, *during, after)
     return [
         *_loads(before, during, after),
-        *_throttling(before, during, after),
+        *_throttling(states, before, after),
         *_clocks(during),
-        *_heat(before, during, after),
-        *_memory(before, during, after),
+        *_heat(states),
+        *_memory(states),
+        *_swapping(before, after),
         *_shared_gpus(before, after),
     ]
 
@@ -100,16 +104,15 @@ def _names(during: Sequence[DeviceSample], after: Snapshot) -> str:
     return f": {text}" if text else ""
 
 
-def _throttling(
-    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
-) -> Iterator[Contamination]:
+def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
     parts = []
     for kind, count in after.throttle_counts.items():
         rose = count - before.throttle_counts.get(kind, count)
         if rose > 0:
             parts.append(f"the CPU slowed down {rose} times to cool ({kind})")
-    gpu_states = (after.gpus, *(sample.gpus for sample in during))
-    reasons = {reason for gpus in gpu_states for gpu in gpus for reason in gpu.throttle_reasons}
+    # not before the run
+    gpus = [gpu for state in states[1:] for gpu in state.gpus]
+    reasons = {reason for gpu in gpus for reason in gpu.throttle_reasons}
     if faults := sorted(reasons & _GPU_FAULTS):
         parts.append(f"the GPU slowed down ({', '.join(faults)})")
     if parts:
@@ -130,28 +133,21 @@ def _clocks(during: Sequence[DeviceSample]) -> Iterator[Contamination]:
         yield _contamination(ContaminationCode.CLOCK_DROPPED, text)
 
 
-def _heat(
-    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
-) -> Iterator[Contamination]:
-    values = [before.temperature_c, after.temperature_c, *(s.temperature_c for s in during)]
-    cpu = max((value for value in values if value is not None), default=None)
-    if cpu is not None and cpu >= _HOT_C:
+def _heat(states: _States) -> Iterator[Contamination]:
+    cpu = max((s.temperature_c for s in states if s.temperature_c is not None), default=0.0)
+    if cpu >= _HOT_C:
         yield _contamination(ContaminationCode.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
 
 
-def _memory(
-    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
-) -> Iterator[Contamination]:
-    values = [
-        before.memory_available_bytes,
-        after.memory_available_bytes,
-        *(sample.memory_available_bytes for sample in during),
-    ]
-    least = min((value for value in values if value is not None), default=None)
-    if least is not None and least < _LEAST_MEMORY_BYTES:
-        yield _contamination(
-            ContaminationCode.MEMORY_LOW, f"only {least >> 20} MiB of memory were left"
-        )
+def _memory(states: _States) -> Iterator[Contamination]:
+    values = [state.memory_available_bytes for state in states]
+    least = min((value for value in values if value is not None), default=_LEAST_MEMORY_BYTES)
+    if least < _LEAST_MEMORY_BYTES:
+        text = f"only {least >> 20} MiB of memory were left"
+        yield _contamination(ContaminationCode.MEMORY_LOW, text)
+
+
+def _swapping(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
     if before.swapped_bytes is None or after.swapped_bytes is None:
         return
     moved = after.swapped_bytes - before.swapped_bytes
@@ -161,12 +157,7 @@ def _memory(
 
 
 def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
-    counts = [_other_processes(before.gpus), _other_processes(after.gpus)]
-    if max(counts) > 0:
-        yield _contamination(
-            ContaminationCode.GPU_SHARED, f"{max(counts)} other processes used a GPU"
-        )
-
-
-def _other_processes(gpus: Sequence[GpuState]) -> int:
-    return sum(gpu.other_processes or 0 for gpu in gpus)
+    most = max(sum(gpu.other_processes or 0 for gpu in state.gpus) for state in (before, after))
+    if most > 0:
+        text = f"{most} other processes used a GPU"
+        yield _contamination(ContaminationCode.GPU_SHARED, text)
