@@ -9,13 +9,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.runtimes.command import Style, run_to_end
+from agent.runtimes.command import Style, arguments_for, command_for, run_to_end
 
 WHEEL_TIMEOUT_S = 60.0
 BINARY_TIMEOUT_S = 15.0
@@ -122,6 +122,11 @@ class RuntimeDescription:
     style: Style = "gflags"
     megengine: str = ""
     devices: tuple[str, ...] = ()
+
+    def command_line(self, arguments: Sequence[str]) -> list[str]:
+        """Return the command that runs load_and_run with these arguments, in its syntax."""
+        path = str(Path(self.path).absolute())  # keep symbolic links, for virtual environments
+        return [*command_for(self.kind, path), *arguments_for(self.style, arguments)]
 
 
 def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDescription:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.device.cores import as_list
-from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.trial import run_briefly
 
@@ -215,10 +214,7 @@ class _PeakMeasurement:
         arguments += [f"--profile={profile.name}", f"--{self.trial.device}"]
         if not self.runtime.flags or "fast_run" in self.runtime.flags:
             arguments.append("--fast_run")
-        path = str(Path(self.runtime.path).absolute())
-        command = self._bound(
-            [*command_for(self.runtime.kind, path), *arguments_for(self.runtime.style, arguments)]
-        )
+        command = self._bound(self.runtime.command_line(arguments))
         limit_s = min(_MODEL_LIMIT_S, self._left_s())
         code, ending, _ = run_briefly(command, self.folder, limit_s)
         if code != 0:

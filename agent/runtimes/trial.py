@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from agent.protocol.run_log import parse_log
-from agent.runtimes.command import arguments_for, command_for
 from agent.runtimes.describe import RuntimeDescription
 
 _MODEL_TIMEOUT_S = 120.0
@@ -66,8 +65,7 @@ def run_model(runtime: RuntimeDescription, model: Path, flags: Sequence[str] = (
         f"--profile={profile.name}",
         *flags,
     ]
-    path = str(Path(runtime.path).absolute())  # keep symbolic links, for virtual environments
-    command = [*command_for(runtime.kind, path), *arguments_for(runtime.style, arguments)]
+    command = runtime.command_line(arguments)
     code, ending, output = run_briefly(command, model.parent, _RUN_TIMEOUT_S)
     if code != 0:
         return TrialRun(ending)
