@@ -5,7 +5,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -160,7 +160,7 @@ class Report:
                 for name, value in self.environment.items()
                 if name.startswith(_ENVIRONMENT)
             },
-            limits=self.limits.to_json(),
+            limits=asdict(self.limits),
             sandbox=self._sandbox_words(),
         )
 

@@ -9,9 +9,8 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from agent.config import Config
@@ -99,10 +98,6 @@ class Limits:
         elif self.processes is not None and os.geteuid() != 0:
             limits["nproc"] = self.processes * _TASKS_PER_PROCESS
         return [_row(option, value) for option, value in limits.items()]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the limits for the manifest of an attempt."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

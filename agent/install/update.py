@@ -124,7 +124,7 @@ class Updater:
             raise UpdateFailed("no launcher watches")
         while True:
             await self._wait_until_idle()
-            file = await self._find_file()
+            file = await self._find_file(self._home)
             draft = self._home / "agent.pyz.new"
             try:
                 await self._download(file, draft)
@@ -141,7 +141,7 @@ class Updater:
         while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
             await asyncio.sleep(_IDLE_POLL_S)
 
-    async def _find_file(self) -> _AgentFile:
+    async def _find_file(self, home: Path) -> _AgentFile:
         """Return the manifest's entry for this kind of device. Raises UpdateFailed."""
         kind = f"linux-{platform.machine()}-cp3{sys.version_info[1]}"
         try:
@@ -153,7 +153,7 @@ class Updater:
         file = manifest.files.get(kind)
         if file is None or not is_other(manifest.version):
             raise UpdateFailed(f"the site has no other agent for {kind}")
-        pause_s = _refused_for(self._home, file.sha256)
+        pause_s = _refused_for(home, file.sha256)
         if pause_s > 0:
             raise UpdateFailed(f"{manifest.version} did not work; next try in {pause_s:.0f} s")
         return file
@@ -214,10 +214,8 @@ def _put_in_place(home: Path, draft: Path) -> None:
     draft.replace(agent)
 
 
-def _refused_for(home: Path | None, sha256: str) -> float:
+def _refused_for(home: Path, sha256: str) -> float:
     """Return the seconds until a file that did not work may be tried again, 0 for other files."""
-    if home is None:
-        return 0.0
     try:
         refused = json.loads((home / "refused.json").read_bytes())
         return float(refused["until"]) - time.time() if refused["sha256"] == sha256 else 0.0

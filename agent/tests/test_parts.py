@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx2
@@ -56,7 +57,7 @@ def test_limits_follow_the_configuration_and_become_json():
     assert (watch.silence_s, watch.disk_bytes, watch.print_bytes) == (7.0, 1, 2)
     assert (watch.processes, limits.processes, limits.cores) == (3, 3, (0, 1))
     assert (limits.nice, watch.memory_bytes) == (3, limits.memory_bytes)
-    assert json.loads(json.dumps(limits.to_json()))["watch"]["silence_s"] == 7.0
+    assert json.loads(json.dumps(asdict(limits)))["watch"]["silence_s"] == 7.0
 
 
 def test_only_temporary_statuses_are_retried():
