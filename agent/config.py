@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.protocol.message_parts import MAX_LABELS, Labels
+from agent.protocol.messages import MAX_LABELS, Labels
 from agent.runtimes.config_file import CheckRecord, read_checks
 
 LOG_LIMIT_BYTES = 1 << 20

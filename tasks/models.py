@@ -18,7 +18,7 @@ from tasks.states import Outcome, Status, TaskState, status_of
 
 #: load_and_run chooses its reader by these suffixes; other data files are read as .npy arrays
 DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
-#: file names that are safe on every device, as in `agent.protocol.message_parts.FileName`
+#: file names that are safe on every device, as in `agent.protocol.messages.FileName`
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -56,15 +56,15 @@ class Task(models.Model):
     kind = models.CharField(
         _("kind"), max_length=6, choices=TaskKind, default=TaskKind.MODEL, db_default=TaskKind.MODEL
     )
-    #: `agent.protocol.script.Script`, None for a model; scripts do not use options, plan, seed and
-    #: inputs
+    #: `agent.protocol.messages.Script`, None for a model; scripts do not use options, plan, seed
+    #: and inputs
     script = models.JSONField(_("script"), null=True, blank=True)
     options = models.JSONField(_("options"), default=dict)
     #: `agent.protocol.plan.Plan`
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
     #: seed of all random inputs
     seed = models.PositiveBigIntegerField(_("seed"), default=0)
-    #: input variables without a file: a list of `agent.protocol.message_parts.GivenInput`
+    #: input variables without a file: a list of `agent.protocol.messages.GivenInput`
     inputs = models.JSONField(_("inputs"), default=list, blank=True)
     #: the task of which this one is a copy
     copied_from = models.ForeignKey(

@@ -145,7 +145,7 @@ class Runtime(models.Model):
     problem = models.CharField(_("problem"), max_length=500, blank=True)
     #: options that its load_and_run supports; empty for all
     flags = models.JSONField(_("known options"), default=list, blank=True)
-    #: parts that it was built with, as in `agent.protocol.message_parts.RuntimeInfo`
+    #: parts that it was built with, as in `agent.protocol.messages.RuntimeInfo`
     builds = models.JSONField(_("built with"), default=list, blank=True)
     #: names of the C operator libraries in the agent's configuration
     libraries = models.JSONField(_("operator libraries"), default=list, blank=True)

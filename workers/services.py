@@ -84,7 +84,7 @@ def roofs_as_json(measured: Iterable[MeasuredRoofs]) -> list[dict[str, Any]]:
     """Convert the peak performance that an agent measured into the value of `Runtime.roofs`.
 
     Unknown kinds of devices and dtypes are dropped. The ranges of the figures were validated with
-    the message (`agent.protocol.message_parts`).
+    the message (`agent.protocol.messages`).
     """
     by_device: dict[str, dict[str, Any]] = {}
     for roofs in measured:

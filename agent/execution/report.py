@@ -24,10 +24,9 @@ from agent.link.cache import sha256_of
 from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
 from agent.protocol.measurement import Measurement
-from agent.protocol.message_parts import Frozen, Sha256
+from agent.protocol.messages import Frozen, Script, Sha256
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
-from agent.protocol.script import Script
 
 log = logging.getLogger(__name__)
 

@@ -1,24 +1,12 @@
 """The protocol between agent and server; the only part of the agent that the server imports."""
 
-from agent.protocol.message_parts import (
-    MAX_PHASES,
-    Facts,
-    FileOffer,
-    GivenInput,
-    Gpu,
-    InputFile,
-    MeasuredRoofs,
-    Phase,
-    RuntimeInfo,
-    StoredFile,
-    UploadTarget,
-)
 from agent.protocol.messages import (
     FEATURE_PARTS,
     FEATURE_PLANS,
     FEATURE_SCRIPTS,
     MAX_FILES,
     MAX_FRAME_BYTES,
+    MAX_PHASES,
     PROTOCOL_VERSION,
     Ack,
     AgentMessage,
@@ -30,18 +18,29 @@ from agent.protocol.messages import (
     Cancel,
     CloseCode,
     EndReason,
+    Facts,
+    FileOffer,
+    GivenInput,
+    Gpu,
     Heartbeat,
     Hello,
+    InputFile,
+    MeasuredRoofs,
+    Phase,
+    RuntimeInfo,
+    Script,
     ServerMessage,
     Start,
+    StoredFile,
+    TraceFormat,
     Uploads,
+    UploadTarget,
     Welcome,
     decode_agent,
     decode_server,
     encode,
 )
 from agent.protocol.plan import PRESETS, Plan
-from agent.protocol.script import Script, TraceFormat
 
 __all__ = [
     "FEATURE_PARTS",

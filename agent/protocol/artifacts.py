@@ -12,7 +12,7 @@ LOG_NAME = "log.txt"
 MEASUREMENT_NAME = "measurement.json"
 #: everything needed to repeat the attempt: `agent.execution.report`
 MANIFEST_NAME = "manifest.json"
-#: traces of a script, written by MegEngine's Profiler: `agent.protocol.script`
+#: traces of a script, written by MegEngine's Profiler: `agent.protocol.messages`
 TRACE_NAMES = ("chrome_timeline.json", "memory_flow.svg")
 _PROFILE = re.compile(r"profile(?:-(\d{1,2}))?\.json")
 

@@ -13,9 +13,9 @@ from rest_framework import serializers
 
 from accounts.models import User
 from agent.protocol.input_rules import MOST_AXES
+from agent.protocol.messages import MAX_ARGUMENTS
 from agent.protocol.multipart import MIB, PART_BYTES
 from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
-from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import Target, read_target

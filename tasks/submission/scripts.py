@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.protocol import Script
+from agent.protocol.messages import MAX_ARGUMENTS
 from agent.protocol.plan import DEFAULT
-from agent.protocol.script import MAX_ARGUMENTS
 from tasks.models import PLAIN_NAME, TaskFile, program_name
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest
