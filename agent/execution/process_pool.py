@@ -17,7 +17,6 @@ from uuid import UUID, uuid4
 from agent.execution.processes import end_group, end_marked, mark_process, reap_orphans
 from agent.execution.runner import Limits, Run, limit_cpu, start_process, start_run
 from agent.execution.sandbox import Sandbox
-from agent.execution.script_sandbox import ClosedSandbox
 from agent.execution.spool import Folder, Spool, remove_tree
 from agent.inventory import LocalRuntime
 
@@ -186,7 +185,7 @@ class Launcher:
         folder: Folder,
         attempt: UUID,
         limits: Limits,
-        sandbox: Sandbox | ClosedSandbox,
+        sandbox: Sandbox,
         pool: WarmPool,
         waiting: WarmProcess | None,
     ) -> None:

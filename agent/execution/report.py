@@ -84,7 +84,7 @@ class Report:
     facts: Facts
     runtime: LocalRuntime
     limits: Limits
-    sandbox: Sandbox | ClosedSandbox
+    sandbox: Sandbox
     options: dict[str, Value] = field(default_factory=dict)
     received: tuple[StoredFile, ...] = ()
     inputs: tuple[InputRecord, ...] = ()

@@ -129,13 +129,7 @@ def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> L
         nice=config.nice,
         processes=runs.processes or None,
         cores=cores.measured if cores else (),
-        watch=WatchLimits(
-            silence_s=runs.silence_s,
-            disk_bytes=runs.disk_bytes,
-            print_bytes=runs.print_bytes,
-            processes=runs.processes,
-            memory_bytes=memory,
-        ),
+        watch=WatchLimits(**runs.model_dump(), memory_bytes=memory),
     )
 
 

@@ -53,24 +53,18 @@ _WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
 
 
 @dataclass(frozen=True)
-class ClosedSandbox:
-    """Configuration of the sandbox. `bwrap` is the path of bubblewrap, empty if it is unusable.
+class ClosedSandbox(Sandbox):
+    """Configuration of the sandbox, with that of the sandbox of models.
 
-    `problem` is the reason why it is unusable. `hidden_folders` and `hidden_files` stay hidden
-    inside of visible folders; `visible` are the paths that the device's owner configured. `user`
-    are bubblewrap's flags for the user; `setpriv` is the program that changes to the user `owner`,
+    `hidden_folders` and `hidden_files` stay hidden inside of visible folders. `user` are
+    bubblewrap's flags for the user; `setpriv` is the program that changes to the user `owner`,
     empty if the user does not change. `filter` is the file of the seccomp filter.
     """
 
-    bwrap: str = ""
     problem: str = "it was not looked for"
     user: tuple[str, ...] = ()
     setpriv: str = ""
     filter: Path | None = None
-    hidden_folders: tuple[Path, ...] = ()
-    hidden_files: tuple[Path, ...] = ()
-    homes: tuple[Path, ...] = ()
-    visible: tuple[Path, ...] = ()
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
         """Return the command line that runs `command` in the sandbox.
@@ -197,15 +191,7 @@ def find_closed_sandbox(
     """
     if not sandbox.bwrap:
         return ClosedSandbox(problem=sandbox.problem)
-    closed = ClosedSandbox(
-        sandbox.bwrap,
-        problem="",
-        filter=_write_filter(folder),
-        hidden_folders=sandbox.hidden_folders,
-        hidden_files=sandbox.hidden_files,
-        homes=sandbox.homes,
-        visible=sandbox.visible,
-    )
+    closed = ClosedSandbox(**vars(sandbox), filter=_write_filter(folder))
     setpriv = shutil.which("setpriv") if os.geteuid() == 0 else None
     candidates = [replace(closed, setpriv=setpriv)] if setpriv else []
     candidates += [
