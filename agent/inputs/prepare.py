@@ -226,7 +226,7 @@ class _InputWriter:
         self._note_values(name, array)
         target = self._reserve(name)
         if ready is None or not _link(ready, target):
-            npy.write_npy(target, array, self.batch)
+            npy.write_npy(target, array, shape[0])
         self._note_shape(name, shape)
 
     def _write_random(self, name: str, source: RandomSource) -> None:

@@ -12,7 +12,7 @@ Source of the formats: MegEngine, `sdk/load-and-run/src/mgblar.cpp` (to 1.6), th
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 LONGEST_LINE = 4096
 MOST_TIMES = 200_000
@@ -114,7 +114,8 @@ def _lines(text: str) -> Iterator[str]:
 
 @dataclass
 class _Reader:
-    log: RunLog = field(default_factory=RunLog)
+    load_ms: float | None = None
+    prepare_ms: float | None = None
     warmups: list[float] = field(default_factory=list)
     times: list[tuple[float, float | None]] = field(default_factory=list)
     iterations: int | None = None
@@ -144,11 +145,10 @@ class _Reader:
 
     def _read_once(self, line: str) -> None:
         """Read the lines that occur once in a log; with several threads, take the first one."""
-        log = self.log
-        if log.load_ms is None and (match := _LOAD.search(line)):
-            self.log = replace(log, load_ms=_number(match[1]))
-        elif log.prepare_ms is None and (match := _PREPARE.search(line)):
-            self.log = replace(log, prepare_ms=_number(match[1]))
+        if self.load_ms is None and (match := _LOAD.search(line)):
+            self.load_ms = _number(match[1])
+        elif self.prepare_ms is None and (match := _PREPARE.search(line)):
+            self.prepare_ms = _number(match[1])
         elif match := _AVERAGE.match(line):
             self.average = _number(match[1])
 
@@ -198,8 +198,9 @@ class _Reader:
         tests = self.tests or self._of_single_runs()
         times = self.times or [(time_ms, None) for time_ms in self.single_runs]
         rows = self.tensors.values()
-        return replace(
-            self.log,
+        return RunLog(
+            load_ms=self.load_ms,
+            prepare_ms=self.prepare_ms,
             warmup_ms=tuple(self.warmups),
             e2e_ms=tuple(e2e for e2e, _ in times),
             host_ms=tuple(host for _, host in times),

@@ -145,21 +145,18 @@ def header_bytes(dtype: np.dtype[np.generic], shape: Shape) -> bytes:
     return MAGIC + b"\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
 
 
-def write_npy(path: Path, array: Array, batch: int | None = None) -> Shape:
-    """Write the array to a new file, one chunk at a time; return its shape.
+def write_npy(path: Path, array: Array, length: int) -> None:
+    """Write the array to a new file, one chunk at a time.
 
-    `batch` sets the length of the first axis, by repeating or cutting off entries.
+    `length` is that of the first axis in the file; entries are repeated or cut off to reach it.
     """
     rows = array.shape[0]
-    length = rows if batch is None else batch
-    shape = (length, *array.shape[1:])
     with path.open("xb") as file:
-        file.write(header_bytes(array.dtype, shape))
+        file.write(header_bytes(array.dtype, (length, *array.shape[1:])))
         for _ in range(length // rows):
             _write_all(file, array)
         if length % rows:
             _write_all(file, array[: length % rows])
-    return shape
 
 
 def chunks(array: Array) -> Iterator[Array]:
