@@ -26,14 +26,10 @@ print(json.dumps([list(sys.version_info[:3]), sys.executable, sys.maxsize > 2**3
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter that has been run. `version` is (3, minor, patch)."""
+    """An interpreter of Python 3.`minor` that has been run."""
 
     path: str
-    version: tuple[int, int, int]
-
-    @property
-    def minor(self) -> int:
-        return self.version[1]
+    minor: int
 
 
 def find_pythons() -> list[Python]:
@@ -79,7 +75,7 @@ def probe(path: str) -> Python | None:
         return None
     if process.returncode or not is_64_bit or version[0] != 3 or version[1] not in MINORS:
         return None
-    return Python(executable or path, (version[0], version[1], version[2]))
+    return Python(executable or path, version[1])
 
 
 def _candidates() -> Iterator[str]:
