@@ -53,17 +53,18 @@ async def wait_until_idle(
         return GateResult()
     begin = time.monotonic()
     # reading the counters takes about 2 ms, too short for a thread
-    start = since if since and _is_fresh(since) else read_counters()
-    wait_s = max(0.0, WINDOW_S - (time.monotonic() - start.monotonic_s))
+    if since is None or begin - since.monotonic_s > _MOST_WINDOW_S:
+        since = read_counters()
+    wait_s = max(0.0, WINDOW_S - (time.monotonic() - since.monotonic_s))
     while True:
         await _sleep(wait_s, halted)
         now = read_counters()
-        snapshot = take_snapshot(start, now, gpus)
-        reasons = busy_reasons(snapshot, other_cores(start, now), limits)
+        snapshot = take_snapshot(since, now, gpus)
+        reasons = busy_reasons(snapshot, other_cores(since, now), limits)
         waited_s = time.monotonic() - begin
         if not reasons or halted.is_set() or waited_s >= limits.wait_s:
             return GateResult(waited_s, not reasons, reasons, snapshot, now)
-        start, wait_s = now, min(_PAUSE_S, max(WINDOW_S, limits.wait_s - waited_s))
+        since, wait_s = now, min(_PAUSE_S, max(WINDOW_S, limits.wait_s - waited_s))
 
 
 async def cool_down(
@@ -91,10 +92,6 @@ def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple
     if memory is not None and memory < limits.min_memory_bytes:
         reasons.append(f"only {memory >> 20} MiB of memory are free")
     return tuple(reasons)
-
-
-def _is_fresh(counters: Counters) -> bool:
-    return time.monotonic() - counters.monotonic_s <= _MOST_WINDOW_S
 
 
 async def _sleep(seconds: float, halted: asyncio.Event) -> None:

@@ -8,8 +8,9 @@ samples is part of the result.
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from agent.device.contamination import (
     OTHER_PERCENT,
@@ -34,9 +35,10 @@ from agent.protocol.measurement import Contamination
 _MOST_SAMPLES = 600
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(BaseModel):
     """The observation of one run. `watch_cpu_s` is the CPU time that the samples took."""
+
+    model_config = ConfigDict(frozen=True)
 
     before: Snapshot
     during: tuple[DeviceSample, ...]
@@ -46,12 +48,7 @@ class Observation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the data for `Measurement.device`, i.e. without `contaminations`."""
-        return {
-            "before": self.before.to_json(),
-            "during": [sample.model_dump(mode="json", exclude_none=True) for sample in self.during],
-            "after": self.after.to_json(),
-            "watch_cpu_s": self.watch_cpu_s,
-        }
+        return self.model_dump(mode="json", exclude_none=True, exclude={"contaminations"})
 
 
 class Observer:
@@ -92,7 +89,11 @@ class Observer:
         if not self._gate.passed:
             findings.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
         return Observation(
-            self._before, tuple(self._samples), after, tuple(findings), self._watch_cpu_s
+            before=self._before,
+            during=tuple(self._samples),
+            after=after,
+            contaminations=tuple(findings),
+            watch_cpu_s=self._watch_cpu_s,
         )
 
     async def _sample_repeatedly(self) -> None:

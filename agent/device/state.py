@@ -84,10 +84,6 @@ class Snapshot(_StateModel):
     processes: tuple[OtherProcess, ...] = ()
     gpus: tuple[GpuState, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object without the values that the platform does not provide."""
-        return self.model_dump(mode="json", exclude_none=True)
-
 
 class DeviceSample(_StateModel):
     """A sample during a run; loads are means since the previous sample."""

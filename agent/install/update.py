@@ -17,7 +17,7 @@ from collections.abc import Callable, Sized
 from pathlib import Path
 
 import httpx2
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent import __version__
 
@@ -43,16 +43,12 @@ class UpdateFailed(RuntimeError):
 
 
 class _AgentFile(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     name: str
     sha256: str
     size_bytes: int
 
 
 class _AgentManifest(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     version: str
     files: dict[str, _AgentFile]
 

@@ -6,6 +6,7 @@ repetitions.
 
 import asyncio
 import time
+from dataclasses import asdict
 
 from agent.execution.artifacts import keep_log
 from agent.execution.spool import Folder
@@ -94,13 +95,5 @@ class Progress:
         if self._tail.quiet and not between_passes:
             return
         for chunk in self._tail.chunks[self._sent :]:
-            self._outbox.post(
-                AttemptLog(
-                    attempt=self._order.attempt,
-                    seq=chunk.seq,
-                    offset=chunk.offset,
-                    size=chunk.size,
-                    text=chunk.text,
-                )
-            )
+            self._outbox.post(AttemptLog(attempt=self._order.attempt, **asdict(chunk)))
         self._sent = len(self._tail.chunks)

@@ -57,7 +57,7 @@ def test_a_snapshot_describes_this_machine_and_becomes_json():
     assert all(0 <= percent <= 100 for percent in begin.core_percents)
     assert 0 < begin.memory_available_bytes <= begin.memory_total_bytes
     assert after.busy_s >= begin.busy_s > 0
-    text = json.loads(json.dumps(begin.to_json()))
+    text = json.loads(begin.model_dump_json(exclude_none=True))
     assert text["memory_total_bytes"] == begin.memory_total_bytes
 
 
