@@ -30,7 +30,7 @@ from agent.link.outbox import Outbox
 from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
-from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Facts, Hello
+from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Hello
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ async def work(
             stop_grace_s=config.grace_s,
         )
         log.info("sandbox problem=%r", tools.sandbox.problem)
-        await _work(config, tools, facts, determine)
+        await _work(config, tools, determine)
     finally:
         await heartbeat.close()
         await transfer.close()
@@ -117,9 +117,7 @@ async def _find_sandbox(config: Config) -> Sandbox:
     )
 
 
-async def _work(
-    config: Config, tools: Tools, facts: Facts, determine: Callable[[], ScriptRules]
-) -> None:
+async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRules]) -> None:
     attempts = AttemptManager(tools)
     tools.quiet_mode.held = attempts.held
     attempts.recover()
@@ -128,7 +126,7 @@ async def _work(
         return Hello(
             agent_version=__version__,
             features=_features(attempts.scripts, tools.runtimes.values()),
-            facts=facts,
+            facts=tools.facts,
             runtimes=tuple(runtime.info for runtime in tools.runtimes.values()),
             running=attempts.held(),
         )

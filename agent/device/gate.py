@@ -7,6 +7,7 @@ counters before. Without a `[gate]` table in the configuration there is no check
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent.config import GateLimits
 from agent.device.gpu import GpuReader
@@ -29,7 +30,8 @@ _PAUSE_S = 0.5
 class GateResult:
     """Result of the wait. `passed` is False if the device was not idle in time; see `reasons`.
 
-    `before` and `counters` are of the last check, None if the gate is disabled.
+    `before` and `counters` are of the last check, None if the gate is disabled. `rested_s` is the
+    duration of the pause before the wait (`cool_down`).
     """
 
     waited_s: float = 0.0
@@ -37,6 +39,16 @@ class GateResult:
     reasons: tuple[str, ...] = ()
     before: Snapshot | None = field(default=None, repr=False)
     counters: Counters | None = field(default=None, repr=False)
+    rested_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the data for `Measurement.gate`."""
+        return {
+            "waited_s": self.waited_s,
+            "passed": self.passed,
+            "reasons": list(self.reasons),
+            "rested_s": self.rested_s,
+        }
 
 
 async def wait_until_idle(

@@ -52,7 +52,10 @@ class Observation(BaseModel):
 
 
 class Observer:
-    """Observes one run: call `begin` just before it and `end` just after it."""
+    """Observes one run: call `begin` just before it and `end` just after it.
+
+    `gate` is the wait before the run. `observation` is set by `end`.
+    """
 
     def __init__(
         self,
@@ -64,16 +67,18 @@ class Observer:
         self._samples: list[DeviceSample] = []
         self._watch_cpu_s = 0.0
         self._sampling: asyncio.Task[None] | None = None
+        self.gate = GateResult()
+        self.observation: Observation | None = None
 
     def begin(self, gate: GateResult | None = None, since: Counters | None = None) -> None:
         """Take the snapshot before the run, or the one of the gate, and start sampling.
 
         `since` are counters that were read earlier; loads are computed for the time since then.
         """
-        self._gate = gate or GateResult()
-        self._begin = self._gate.counters or read_counters()
+        self.gate = gate or self.gate
+        self._begin = self.gate.counters or read_counters()
         self._processes = self._begin
-        self._before = self._gate.before or take_snapshot(since, self._begin, self._gpus)
+        self._before = self.gate.before or take_snapshot(since, self._begin, self._gpus)
         self._sampling = asyncio.create_task(self._sample_repeatedly())
 
     async def end(self) -> Observation:
@@ -86,15 +91,16 @@ class Observer:
             lambda: take_snapshot(self._begin, read_counters(), self._gpus)
         )
         findings = contaminations(self._before, self._samples, after)
-        if not self._gate.passed:
-            findings.append(gate_gave_up(self._gate.reasons, self._gate.waited_s))
-        return Observation(
+        if not self.gate.passed:
+            findings.append(gate_gave_up(self.gate.reasons, self.gate.waited_s))
+        self.observation = Observation(
             before=self._before,
             during=tuple(self._samples),
             after=after,
             contaminations=tuple(findings),
             watch_cpu_s=self._watch_cpu_s,
         )
+        return self.observation
 
     async def _sample_repeatedly(self) -> None:
         last = self._begin

@@ -219,11 +219,11 @@ class Attempt:
             pass_runner.done.notes += oversubscription(builder.options, limits.cores)
         report.passes = pass_runner.done
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
-        period = report.quiet_period = await tools.quiet_mode.begin(self._halted, since)
+        observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
         try:
             end = await self._measure(pass_runner, launcher, progress, prepare_inputs)
         finally:
-            await tools.quiet_mode.end(period)
+            await tools.quiet_mode.end(observer)
             progress.pause()
         self._is_measured = True
         await progress.finish(pass_runner.done.kept)

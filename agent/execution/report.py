@@ -13,8 +13,8 @@ from pydantic import Field
 
 from agent import __version__
 from agent.device.cores import available_cores
+from agent.device.observe import Observer
 from agent.device.process_table import read_text
-from agent.device.quiet import QuietPeriod
 from agent.execution.measure import PassResults
 from agent.execution.runner import Limits
 from agent.execution.sandbox import Sandbox
@@ -91,7 +91,7 @@ class Report:
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: PassResults = field(default_factory=PassResults)
-    quiet_period: QuietPeriod | None = None
+    observer: Observer | None = None
     #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
     download_s: float | None = None
@@ -127,12 +127,12 @@ class Report:
                 return
 
     def measurement(self) -> Measurement:
-        period = self.quiet_period
-        observation = period.observation if period else None
+        observer = self.observer
+        observation = observer.observation if observer else None
         return Measurement(
             plan=self.order.plan,
             passes=tuple(self.passes.records),
-            gate=period.gate_json() if period else {},
+            gate=observer.gate.to_json() if observer else {},
             device=observation.to_json() if observation else {},
             contaminations=observation.contaminations if observation else (),
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
