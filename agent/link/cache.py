@@ -99,10 +99,6 @@ class ContentCache:
                 partial.unlink(missing_ok=True)
         return True
 
-    def size_bytes(self) -> int:
-        """Return the total size of the cached files."""
-        return sum(size for _, size, _ in self._entries())
-
     def _copy_out(self, path: Path, sha256: str, size_bytes: int, target: Path) -> bool:
         """Copy and verify a file; return False if it does not match. Raises OSError."""
         with path.open("rb") as source:

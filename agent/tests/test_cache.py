@@ -78,7 +78,6 @@ def test_the_least_recently_used_file_is_evicted_first(store):
     assert store.take(first) == first  # used now: the second is the oldest
     store.keep(third)
     assert store.names() == {digest(first), digest(third)}
-    assert store.cache.size_bytes() == 800
 
 
 def test_a_file_larger_than_the_cache_evicts_no_other(store):
@@ -171,7 +170,7 @@ def test_threads_share_one_cache(tmp_path):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert 0 < store.cache.size_bytes() <= 4096
+    assert 1 <= len(store.names()) <= 4
     assert all(not name.startswith("partial") for name in store.names())
 
 
