@@ -23,7 +23,7 @@ class ProfilerPauses(object):
 
     def __init__(self, say):
         self._say = say
-        self._profiling = self._start = self._tracing = None
+        self._profiling = self._start = None
         #: parts that each Profiler recorded before its pauses: functions that write them to a path
         self._parts = {}
         self._is_announced = False
