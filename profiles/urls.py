@@ -6,8 +6,6 @@ from profiles.views import (
     compare,
     exports,
     imports,
-    memory_flow,
-    operators,
     result,
     viewers,
 )
@@ -28,10 +26,10 @@ urlpatterns = [
     path("<int:profile_id>/", result.detail, name="detail"),
     path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
     path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
-    path("<int:profile_id>/operators/", operators.operators, name="operators"),
-    path("<int:profile_id>/operators/<int:row>/", operators.operator, name="operator"),
+    path("<int:profile_id>/operators/", result.operators, name="operators"),
+    path("<int:profile_id>/operators/<int:row>/", result.operator, name="operator"),
     path("<int:profile_id>/graph/", viewers.graph, name="graph"),
     path("<int:profile_id>/trace/", viewers.timeline, name="trace"),
-    path("<int:profile_id>/memory-flow/tensors/", memory_flow.tensors, name="memory-flow-tensors"),
-    path("<int:profile_id>/memory-flow/image.svg", memory_flow.image, name="memory-flow-image"),
+    path("<int:profile_id>/memory-flow/tensors/", result.tensors, name="memory-flow-tensors"),
+    path("<int:profile_id>/memory-flow/image.svg", result.image, name="memory-flow-image"),
 ]

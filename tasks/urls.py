@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from profiles.views import compare_io, exports, imports, result, viewers
+from profiles.views import compare, exports, imports, result, viewers
 from tasks.views import pages as task_views
 from tasks.views import task_list as list_views
 
@@ -37,6 +37,6 @@ urlpatterns = [
         name="attempt-open",
     ),
     path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
-    path("<int:task_id>/compare-io/", compare_io.compare_choose, name="compare-choose"),
-    path("<int:task_id>/compare-io/<int:other_id>/", compare_io.compare_io, name="compare-io"),
+    path("<int:task_id>/compare-io/", compare.compare_choose, name="compare-choose"),
+    path("<int:task_id>/compare-io/<int:other_id>/", compare.compare_io, name="compare-io"),
 ]

@@ -223,7 +223,7 @@ def test_the_agent_receives_the_reason_for_a_refused_file():
 
 
 def test_the_link_to_the_first_difference_points_to_its_page(client, address, monkeypatch):
-    monkeypatch.setattr("profiles.views.compare_io.COMPARE_ROWS", 1)
+    monkeypatch.setattr("profiles.views.compare.COMPARE_ROWS", 1)
     assert 'href="?page=2#first"' in client.get(address).text
     assert 'id="first"' in client.get(address, {"page": 2}).text
     assert 'href="?page=1&amp;differing=1#first"' in client.get(address, {"differing": 1}).text

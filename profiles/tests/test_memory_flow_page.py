@@ -18,7 +18,7 @@ from profiles.tests.make import make_script_profile, process_attempt
 from profiles.tests.pages import ended_attempt, get_page
 from profiles.tests.response_checks import response_faults
 from profiles.tests.traces import RESNET as TRACE
-from profiles.views.memory_flow import IMAGE_LIMIT_BYTES, original_of
+from profiles.views.result import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
 from webprofile.tests.documented_api import caller, expect_problem
 

@@ -3,7 +3,8 @@
 Objects that the user may not see give 404.
 """
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
 from accounts.selectors import current_user
@@ -16,10 +17,7 @@ from tasks.selectors import visible_tasks
 
 def task_or_404(request: HttpRequest, task_id: int) -> Task:
     """Return the visible task with this number. Raises Http404."""
-    task = visible_tasks(current_user(request)).filter(pk=task_id).first()
-    if task is None:
-        raise Http404
-    return task
+    return get_object_or_404(visible_tasks(current_user(request)), pk=task_id)
 
 
 def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
@@ -27,18 +25,12 @@ def profile_or_404(request: HttpRequest, profile_id: int) -> Profile:
 
     Raises Http404.
     """
-    profile = visible_profiles(current_user(request)).filter(pk=profile_id).first()
-    if profile is None:
-        raise Http404
-    return profile
+    return get_object_or_404(visible_profiles(current_user(request)), pk=profile_id)
 
 
 def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     """Return the import with this number, if it belongs to the user. Raises Http404."""
-    upload = visible_imports(current_user(request)).filter(pk=upload_id).first()
-    if upload is None:
-        raise Http404
-    return upload
+    return get_object_or_404(visible_imports(current_user(request)), pk=upload_id)
 
 
 def page_of(profile: Profile) -> str:

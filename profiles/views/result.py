@@ -1,38 +1,48 @@
-"""Result page of a task or an import: totals, operators, charts, graph."""
+"""Result page of a task or an import: totals, operators, charts, graph; and its fragments."""
 
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.exports.originals import are_of_trace
+from profiles.exports.originals import Original, are_of_trace, originals_of
 from profiles.formats.chrome_trace.presenter import trace_view
-from profiles.formats.memory_flow.presenter import memory_flow_view, read_flow_query
+from profiles.formats.memory_flow.presenter import (
+    memory_flow_view,
+    read_flow_query,
+    summary_of,
+    tensors_view,
+)
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of
 from profiles.presenters.attempt_messages import input_words
+from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
-from profiles.presenters.statistics import statistics_view
+from profiles.presenters.statistics import is_one_sample, statistics_view
 from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
 from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
-from profiles.tables.request import TableRequest, read_request
+from profiles.tables.request import PAGE_ROWS, TableRequest, read_request
 from profiles.views.common import page_of, profile_or_404, table_links, task_or_404
-from profiles.views.memory_flow import original_of
 from tasks.models import Artifact
 from webprofile.errors import DomainError
-from webprofile.integers import parse_int
+from webprofile.integers import LARGEST_COUNT, parse_int
 from webprofile.messages.errors import word
+from webprofile.storage import storage
 
+#: largest picture on a page: browsers draw all of it at once, and MegEngine's exceed any window
+IMAGE_LIMIT_BYTES = 8 * 1024**2
 #: fields whose errors are shown next to them
 _FIELDS = ("name", "choice", "min", "max", "rows")
 
@@ -98,7 +108,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
             "advice": advice_of(data, facts_of(profile)),
-            "selected": _selected_row(request, len(data.columns)),
+            "selected": parse_int(request.GET.get("op", ""), maximum=len(data.columns) - 1),
             **_tables(data, table_request, table_links(profile)),
         }
     response = render(request, "profiles/result.html", context)
@@ -154,10 +164,6 @@ def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
         return None, str(word(error))
 
 
-def _selected_row(request: HttpRequest, operators: int) -> int | None:
-    return parse_int(request.GET.get("op", ""), maximum=operators - 1)
-
-
 def _fragment(request: HttpRequest, profile: Profile) -> HttpResponse | None:
     """Return the fragment for htmx: the tables, or the form with them; None for a full page.
 
@@ -199,3 +205,112 @@ def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -
         form["problems"] = {**table_request.problems, name: str(error)}
         tables = []
     return {"form": form, "address": table_request.address(), "tables": tables}
+
+
+@login_required
+@require_GET
+def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """Return rows of the table that the query string selects, from `offset` or around an operator.
+
+    `around` is its row in the profile's columns; if `data-place` is missing, it is not in the
+    table.
+    """
+    table = _table(request, profile_id)
+    place, start = None, _whole(request.GET.get("offset", ""))
+    if "around" in request.GET:
+        place = table.place_of(_whole(request.GET["around"]))
+        start = place or 0
+    start = start // PAGE_ROWS * PAGE_ROWS
+    context = {"start": start, "place": place, "body": table.body(start)}
+    return render(request, "profiles/_rows.html", context)
+
+
+def _table(request: HttpRequest, profile_id: int) -> SideTable:
+    profile = profile_or_404(request, profile_id)
+    data = profile_data(profile)
+    table_request = _table_request(request, data)
+    try:
+        return SideTable(data, table_request, table_request.sides[0], table_links(profile))
+    except AnalysisError as error:
+        raise Http404(str(error)) from error
+
+
+@login_required
+@require_GET
+def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
+    """Show all data about one operator, as a fragment of the result page or as a page."""
+    profile = profile_or_404(request, profile_id)
+    data = profile_data(profile)
+    if row >= len(data.columns):
+        raise Http404
+    page = page_of(profile)
+    is_part = "part" in request.GET
+    context = {
+        "profile": profile,
+        "is_part": is_part,
+        "operator": operator_facts(data, row),
+        "is_one_sample": is_one_sample(data, profile),
+        "page": page,
+        "without": f"{page}{_table_request(request, data).address()}",
+    }
+    name = "profiles/_operator.html" if is_part else "profiles/operator.html"
+    return render(request, name, context)
+
+
+def _whole(text: str) -> int:
+    """Parse a number of the query string; 0 if it is invalid."""
+    return parse_int(text, maximum=LARGEST_COUNT) or 0
+
+
+@login_required
+@require_GET
+def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """Return the table of tensors, with which the page replaces its own."""
+    profile = profile_or_404(request, profile_id)
+    summary = summary_of(run_data(profile))
+    if summary is None:
+        raise Http404
+    view = tensors_view(summary, read_flow_query(request.GET))
+    context = {"memory_flow": view, "flow_page": page_of(profile)}
+    return render(request, "profiles/_memory_flow_tensors.html", context)
+
+
+@login_required
+@require_GET
+def image(request: HttpRequest, profile_id: int) -> HttpResponse:
+    """Return the file for `<img>`, in which no script runs and no request is made.
+
+    If a user opens the URL itself, the file is downloaded. If it were displayed as a page all the
+    same, the page would have no origin and would run no script either.
+    """
+    profile = profile_or_404(request, profile_id)
+    file = _flow_file(profile)
+    if file is None or file.size_bytes > IMAGE_LIMIT_BYTES:
+        raise Http404
+    data = storage.read(file.key, limit_bytes=IMAGE_LIMIT_BYTES)
+    response = HttpResponse(data, content_type="image/svg+xml")
+    response["Content-Disposition"] = content_disposition_header(True, file.name) or "attachment"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+    response["Cross-Origin-Resource-Policy"] = "same-origin"
+    response["Cache-Control"] = "private, max-age=3600"
+    return response
+
+
+def original_of(profile: Profile) -> dict[str, Any] | None:
+    """Return {"image", "download", "size_bytes"} with URLs of the file; None if it was deleted."""
+    file = _flow_file(profile)
+    if file is None:
+        return None
+    image_of = reverse("profiles:memory-flow-image", args=[profile.pk])
+    return {
+        "image": image_of if file.size_bytes <= IMAGE_LIMIT_BYTES else "",
+        "download": reverse("profiles:original", args=[profile.pk, file.number]),
+        "size_bytes": file.size_bytes,
+    }
+
+
+def _flow_file(profile: Profile) -> Original | None:
+    """Return the original `memory_flow.svg` of a run; None if it was deleted."""
+    return next(
+        (original for original in originals_of(profile) if original.kind == "memory_flow"), None
+    )
