@@ -149,6 +149,11 @@ class Profile(models.Model):
     def __str__(self) -> str:
         return f"{self.attempt or self.upload} profile"
 
+    @property
+    def measurement(self) -> "AttemptMeasurement | None":
+        """The measurement of its attempt; None for an import, and if the agent sent none."""
+        return getattr(self.attempt, "measurement", None)
+
     def object_key(self, name: str) -> str:
         """The object key of a raw or derived file of this profile."""
         if self.attempt_id is not None:

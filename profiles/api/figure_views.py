@@ -18,7 +18,7 @@ from profiles.api.serializer_fields import answer_of
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.formats.static_memory.summary import StaticMemory
-from profiles.models import AttemptMeasurement, Profile
+from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, facts_of
 from profiles.presenters.run_sources import mismatches
 from profiles.presenters.statistics import statistics_view
@@ -265,7 +265,7 @@ class FiguresView(ViewSetMixin, DataView):
     def statistics(self, request: Request, profile_id: int) -> Response:
         """Latency and its histogram, totals, coverage, profiling overhead, stability."""
         profile, data = self.data(profile_id)
-        measurement = _measurement(profile)
+        measurement = profile.measurement
         statistics = statistics_view(data, profile, measurement)
         answer = {
             "passes": statistics["merged"],
@@ -339,12 +339,6 @@ class FiguresView(ViewSetMixin, DataView):
                 "rows": finding.rows[:MOST_ROWS],
             }
         return Response(AdviceAnswer(answer).data)
-
-
-def _measurement(profile: Profile) -> AttemptMeasurement | None:
-    if profile.attempt_id is None:
-        return None
-    return AttemptMeasurement.objects.filter(attempt=profile.attempt_id).first()
 
 
 def _coverage(covered: Coverage | None, withheld: str | None) -> dict[str, Any] | None:

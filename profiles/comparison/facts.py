@@ -12,7 +12,6 @@ from django.utils.translation import ngettext
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.history import measurement_of
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.nodes import Nodes
@@ -60,7 +59,7 @@ def warnings_of(compared: ComparisonResult) -> list[str]:
     """Return warnings that affect the interpretation of differences, as sentences."""
     warnings = _other_inputs(compared.comparison)
     for number, profile in enumerate(compared.profiles):
-        disturbed = _disturbances(measurement_of(profile))
+        disturbed = _disturbances(profile.measurement)
         if disturbed:
             warnings.append(
                 _(
@@ -214,7 +213,7 @@ def _of_run(profile: Profile) -> dict[str, str]:
             _("Device"): origin_of(profile),
         }
     task = profile.attempt.task
-    measurement = measurement_of(profile)
+    measurement = profile.measurement
     files = list(task.files.all())
     checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)

@@ -69,10 +69,6 @@ def evidence_of(profiles: Sequence[Profile]) -> list[Evidence]:
     ]
 
 
-def measurement_of(profile: Profile) -> AttemptMeasurement | None:
-    return getattr(profile.attempt, "measurement", None)
-
-
 def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
     """Return the median iteration without profiling of each process, s: one sample per process."""
     return [

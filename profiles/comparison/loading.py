@@ -22,7 +22,6 @@ from profiles.comparison.history import (
     Figure,
     clean_medians_s,
     evidence_of,
-    measurement_of,
 )
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
@@ -118,7 +117,7 @@ def _basis(base: Evidence, other: Evidence, figure: Figure) -> Basis:
 
 
 def _latency_s(profile: Profile) -> float:
-    measurement = measurement_of(profile)
+    measurement = profile.measurement
     if measurement is None or measurement.median_ms is None:
         return math.nan
     return measurement.median_ms / 1000
@@ -126,7 +125,7 @@ def _latency_s(profile: Profile) -> float:
 
 def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judgement, ...]:
     """Return one verdict per profile but the first; a process without profiling is one sample."""
-    samples = [np.array(clean_medians_s(measurement_of(profile))) for profile in profiles]
+    samples = [np.array(clean_medians_s(profile.measurement)) for profile in profiles]
     shown_s = [_latency_s(profile) for profile in profiles]
     return tuple(
         judge_total(samples[0], other, displayed=other_s / (shown_s[0] or math.nan), basis=basis)

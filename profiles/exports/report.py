@@ -21,7 +21,7 @@ from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, t
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.columns import Side
 from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_view
-from profiles.models import AttemptMeasurement, Profile
+from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of, of_trace
 from profiles.presenters.charts import pass_sentence
 from profiles.presenters.formatting import shortened, visible
@@ -58,7 +58,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
         "left_out": data.left_out,
         "advice": advice_of(data, facts),
-        "measured": _measurement_of(profile),
+        "measured": profile.measurement if profile else None,
         "types": type_bars(data, "device"),
         "curve": curve(data, "device"),
         "timeline": timeline_drawing(data),
@@ -75,12 +75,6 @@ def _memory_flow(data: ProfileData) -> dict[str, Any]:
     if flow is None:
         return {}
     return {"memory_flow": flow, "memory_curve": memory_drawing(flow["summary"])}
-
-
-def _measurement_of(profile: Profile | None) -> AttemptMeasurement | None:
-    if profile is None or profile.attempt is None:
-        return None
-    return AttemptMeasurement.objects.filter(attempt=profile.attempt).first()
 
 
 def _sha256(script: str) -> str:

@@ -48,7 +48,7 @@ def facts_of(profile: Profile) -> RunFacts:
         machine=str(attempt.worker.facts.get("machine", "")),
         roofs=roofs_of(profile, on_gpu=bool(profile_data(profile).on_gpu.any())),
     )
-    measured = AttemptMeasurement.objects.filter(attempt=attempt).first()
+    measured = profile.measurement
     return facts if measured is None else _with_measurement(facts, measured)
 
 
