@@ -1,7 +1,7 @@
 """Charts of the report: numbers from which a template draws SVG without a script."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from profiles.analysis.by_type import time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
-from profiles.analysis.timeline import FINEST_US, Bars, Timeline, timeline
-from profiles.formats.columns import Side
+from profiles.analysis.timeline import FINEST_US, Timeline, timeline
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.presenters.charts import lane_name
-from profiles.presenters.time_axis import Tick, time_axis
+from profiles.presenters.time_axis import time_axis
 
 #: maximum number of bars; the remaining types share one more bar
 MOST_TYPES = 15
@@ -25,69 +24,47 @@ CURVE_WIDTH, CURVE_HEIGHT = 1_000.0, 260.0
 MEMORY_HEIGHT = 200.0
 
 
-@dataclass(frozen=True)
-class TypeBar:
-    """The time of one type.
+def type_bars(data: ProfileData) -> list[dict[str, Any]]:
+    """Return the device time by operator type, longest first; types beyond MOST_TYPES share one
+    bar.
 
-    width: of 1,000 for the longest bar
-    share: of the side's total
+    share: of the total
+    width: of WIDTH for the longest bar
     """
-
-    name: str
-    operators: int
-    time_s: float
-    share: float
-    width: float
-    is_rest: bool = False
-
-
-def type_bars(data: ProfileData, side: Side) -> list[TypeBar]:
-    """Return the time by operator type, longest first; types beyond MOST_TYPES share one bar."""
-    types = time_by_type(data.columns.types, data.columns.times(side))
+    types = time_by_type(data.columns.types, data.columns.device)
     longest = float(types.times_s.max(initial=0.0))
     total = types.total_s
 
-    def bar(name: str, operators: int, time_s: float, *, is_rest: bool = False) -> TypeBar:
-        share = time_s / total if total > 0 else 0.0
+    def bar(name: str, operators: int, time_s: float, *, is_rest: bool = False) -> dict[str, Any]:
         width = min(1.0, max(0.0, time_s / longest)) * WIDTH if longest > 0 else 0.0
-        return TypeBar(name, operators, time_s, share, round(width, 2), is_rest)
+        return {
+            "name": name,
+            "operators": operators,
+            "time_s": time_s,
+            "share": time_s / total if total > 0 else 0.0,
+            "width": round(width, 2),
+            "is_rest": is_rest,
+        }
 
     names = data.columns.types.values
     rows = zip(types.codes.tolist(), types.operators.tolist(), types.times_s.tolist(), strict=True)
     bars = [bar(names[code], count, time_s) for code, count, time_s in rows]
     first, rest = bars[:MOST_TYPES], bars[MOST_TYPES:]
     if rest:
-        operators, time_s = sum(b.operators for b in rest), sum(b.time_s for b in rest)
+        operators = sum(each["operators"] for each in rest)
+        time_s = sum(each["time_s"] for each in rest)
         first.append(bar("", operators, time_s, is_rest=True))
     return first
 
 
-@dataclass(frozen=True)
-class Milestone:
-    """A point of the curve: `operators` take `percent` of the time; x, y: its position."""
+def curve(data: ProfileData) -> dict[str, Any] | None:
+    """Return the cumulative share of the device time by number of operators; None if nothing took
+    any time.
 
-    percent: int
-    operators: int
-    x: float
-    y: float
-
-
-@dataclass(frozen=True)
-class CumulativeDrawing:
-    """The cumulative share of the time, by number of operators.
-
-    path: SVG path in a box of CURVE_WIDTH x CURVE_HEIGHT
-    operators: number of operators
+    path: in a box of CURVE_WIDTH x CURVE_HEIGHT
+    milestones: `operators` take `percent` of the time, with the position of that point
     """
-
-    path: str
-    milestones: tuple[Milestone, ...]
-    operators: int
-
-
-def curve(data: ProfileData, side: Side) -> CumulativeDrawing | None:
-    """Return the cumulative share by number of operators; None if nothing took any time."""
-    curve = cumulative(data.columns.times(side))
+    curve = cumulative(data.columns.device)
     count = len(curve.rows)
     if not count or curve.total_s <= 0:
         return None
@@ -98,61 +75,25 @@ def curve(data: ProfileData, side: Side) -> CumulativeDrawing | None:
         return round((place + 1) / count * CURVE_WIDTH, 2), round((1 - share) * CURVE_HEIGHT, 2)
 
     points = [(0.0, CURVE_HEIGHT), *map(point, places.tolist())]
-    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
-    reached = [
-        Milestone(round(share * 100), number, *point(min(number, count) - 1))
-        for share, number in curve.milestones
-    ]
-    return CumulativeDrawing(path, tuple(reached), count)
+    milestones = []
+    for share, operators in curve.milestones:
+        x, y = point(min(operators, count) - 1)
+        milestones.append({"percent": round(share * 100), "operators": operators, "x": x, "y": y})
+    return {
+        "path": "M" + "L".join(f"{x:g} {y:g}" for x, y in points),
+        "milestones": milestones,
+        "operators": count,
+    }
 
 
-@dataclass(frozen=True)
-class NamedBar:
-    """A bar with a tooltip that names its operator. Times in µs."""
+def timeline_drawing(data: ProfileData) -> dict[str, Any] | None:
+    """Return the lanes of host and device in one iteration; None if nothing can be drawn.
 
-    name: str
-    type: str
-    start_us: float
-    time_us: float
-    x: float
-    width: float
-
-
-@dataclass(frozen=True)
-class LaneDrawing:
-    """One lane, LANE_HEIGHT high at `y`, with paths in a box of width WIDTH; paths are empty
-    without bars.
-    """
-
-    side: Side
-    name: str
-    operators: int
-    y: float
-    text_y: float
-    work: str
-    wait: str
-    copy: str
-    named: tuple[NamedBar, ...]
-
-
-@dataclass(frozen=True)
-class TimelineDrawing:
-    """The timeline of one iteration.
-
+    lanes: LANE_HEIGHT high at `y`; paths of bars in a box of width WIDTH, and the bars whose
+        tooltips name their operators
     ticks: (x, µs)
     left_out: number of invalid intervals
     """
-
-    lanes: tuple[LaneDrawing, ...]
-    height: float
-    span_us: float
-    ticks: tuple[tuple[float, float], ...]
-    left_out: int
-    more_lanes: int
-
-
-def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
-    """Return the lanes of host and device; None if nothing can be drawn."""
     drawn = timeline(data.graph, data.columns.types, limit=MOST_BARS)
     if not len(drawn.bars) or drawn.span_us < FINEST_US:
         return None
@@ -163,26 +104,25 @@ def timeline_drawing(data: ProfileData) -> TimelineDrawing | None:
         bars = np.flatnonzero(drawn.bars.lane == number)
         work, wait, copy = _paths(drawn, bars, y + LANE_HEIGHT)
         lanes.append(
-            LaneDrawing(
-                side=lane.side,
-                name=lane_name(lane),
-                operators=lane.operators,
-                y=y + LANE_HEIGHT,
-                text_y=y + LANE_HEIGHT - 6,
-                work=work,
-                wait=wait,
-                copy=copy,
-                named=tuple(named.get(number, ())),
-            )
+            {
+                "side": lane.side,
+                "name": lane_name(lane),
+                "operators": lane.operators,
+                "y": y + LANE_HEIGHT,
+                "text_y": y + LANE_HEIGHT - 6,
+                "work": work,
+                "wait": wait,
+                "copy": copy,
+                "named": named.get(number, []),
+            }
         )
-    return TimelineDrawing(
-        lanes=tuple(lanes),
-        height=len(lanes) * 2 * LANE_HEIGHT + 24,
-        span_us=drawn.span_us,
-        ticks=_ticks(drawn.span_us),
-        left_out=sum(drawn.odd.values()),
-        more_lanes=drawn.more_lanes,
-    )
+    return {
+        "lanes": lanes,
+        "height": len(lanes) * 2 * LANE_HEIGHT + 24,
+        "span_us": drawn.span_us,
+        "ticks": _ticks(drawn.span_us),
+        "left_out": sum(drawn.odd.values()),
+    }
 
 
 def _paths(drawn: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
@@ -205,30 +145,26 @@ def _box(x: float, end: float, y: float) -> str:
     return f"M{x:.2f} {y:g}h{max(end - x, 0.1):.2f}v{LANE_HEIGHT - 6:g}H{x:.2f}z"
 
 
-def _named_bars(data: ProfileData, drawn: Timeline) -> dict[int, list[NamedBar]]:
+def _named_bars(data: ProfileData, drawn: Timeline) -> dict[int, list[dict[str, Any]]]:
     """Return the longest bars of single operators, by lane."""
     bars, columns, scale = drawn.bars, data.columns, WIDTH / drawn.span_us
     single = np.flatnonzero(bars.counts == 1)
     spans = (bars.end_us - bars.start_us)[single]
     longest = single[np.argsort(-spans, kind="stable")][:MOST_NAMED]
-    rows = bars.rows[_first_rows(bars)[longest]]
-    made: dict[int, list[NamedBar]] = {}
+    first_rows = np.cumsum(bars.counts) - bars.counts
+    rows = bars.rows[first_rows[longest]]
+    made: dict[int, list[dict[str, Any]]] = {}
     for place, row in zip(longest.tolist(), rows.tolist(), strict=True):
         start, end = float(bars.start_us[place]), float(bars.end_us[place])
-        name = NamedBar(
-            name=columns.names[row],
-            type=columns.types[row] or "",
-            start_us=start,
-            time_us=end - start,
-            x=round(start * scale, 2),
-            width=round(max((end - start) * scale, 0.1), 2),
-        )
-        made.setdefault(int(bars.lane[place]), []).append(name)
+        bar = {
+            "name": columns.names[row],
+            "type": columns.types[row] or "",
+            "time_us": end - start,
+            "x": round(start * scale, 2),
+            "width": round(max((end - start) * scale, 0.1), 2),
+        }
+        made.setdefault(int(bars.lane[place]), []).append(bar)
     return made
-
-
-def _first_rows(bars: Bars) -> NDArray[np.int64]:
-    return np.cumsum(bars.counts) - bars.counts
 
 
 def _ticks(span_us: float) -> tuple[tuple[float, float], ...]:
@@ -244,23 +180,13 @@ def _round_times(span_us: float) -> Iterator[float]:
         yield number * step
 
 
-@dataclass(frozen=True)
-class MemoryDrawing:
-    """Bytes held over time.
+def memory_drawing(summary: MemoryFlowSummary) -> dict[str, Any] | None:
+    """Return the bytes held over time, scaled to the peak; None if nothing was ever held.
 
     path: a line of steps in a box of WIDTH x MEMORY_HEIGHT
     area: the same, closed down to the axis
     peak_x: start of the peak
     """
-
-    path: str
-    area: str
-    peak_x: float
-    ticks: list[Tick]
-
-
-def memory_drawing(summary: MemoryFlowSummary) -> MemoryDrawing | None:
-    """Return the curve, scaled to the peak; None if nothing was ever held."""
     curve = summary.curve
     length_s = summary.end_s - summary.begin_s
     if not curve.at_s or length_s <= 0 or summary.peak_bytes <= 0:
@@ -274,9 +200,9 @@ def memory_drawing(summary: MemoryFlowSummary) -> MemoryDrawing | None:
         y = MEMORY_HEIGHT * (1 - held / summary.peak_bytes)
         path += f"H{x(at_s):.2f}V{y:.2f}" if path else f"M{x(at_s):.2f} {y:.2f}"
     path += f"H{WIDTH:g}"
-    return MemoryDrawing(
-        path=path,
-        area=f"{path}V{MEMORY_HEIGHT:g}H{x(curve.at_s[0]):.2f}z",
-        peak_x=round(x(summary.peak_s or summary.begin_s), 2),
-        ticks=time_axis(summary.begin_s, summary.end_s),
-    )
+    return {
+        "path": path,
+        "area": f"{path}V{MEMORY_HEIGHT:g}H{x(curve.at_s[0]):.2f}z",
+        "peak_x": round(x(summary.peak_s or summary.begin_s), 2),
+        "ticks": time_axis(summary.begin_s, summary.end_s),
+    }
