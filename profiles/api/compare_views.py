@@ -24,8 +24,9 @@ from profiles.comparison.history import Figure
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
 from profiles.comparison.question import select_rows
-from profiles.comparison.request import SIDES, ComparisonRequest, read_comparison_request
+from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.waterfall import waterfall
+from profiles.formats.columns import SIDES
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences

@@ -34,9 +34,8 @@ from profiles.exports.json_file import operators_as_json
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
 from profiles.formats.chrome_trace.timeline_presenter import range_of
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
-from profiles.presenters.operator_facts import SIDES
 from profiles.presenters.trace_file import is_trace
 from profiles.tables.page import SideTable, TableLinks
 from webprofile.api.schema import problems, redirect_to

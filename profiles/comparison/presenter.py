@@ -17,10 +17,10 @@ from profiles.comparison.facts import steps_of_all
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.question import SORTS, RowSelection
-from profiles.comparison.request import SIDES, ComparisonRequest
+from profiles.comparison.request import ComparisonRequest
 from profiles.comparison.rows import ComparisonCell, ComparisonRow
 from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES, Side
 from profiles.presenters.formatting import listed, shortened, visible
 
 PAGE_SIZE = 100

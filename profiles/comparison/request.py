@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from django.core.paginator import Page
 from django.http import QueryDict
@@ -11,11 +11,10 @@ from django.utils.translation import gettext as _
 from profiles.comparison.classify import STATUSES
 from profiles.comparison.question import SORTS, RowQuery
 from profiles.comparison.waterfall import BYS, By
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES
 from profiles.presenters.formatting import shortened
 from webprofile.integers import LARGEST_COUNT, parse_int
 
-SIDES: tuple[Side, ...] = get_args(Side)
 _LONGEST_TEXT = 200
 #: most profile numbers that are parsed, to bound the work on a hostile address
 _MOST_READ = 50

@@ -8,10 +8,9 @@ import numpy as np
 
 from profiles.analysis.data import ProfileData
 from profiles.exports.fields import VERSION, ExportRows, FieldValues, Rows, group_rows
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES, Side
 
 FORMAT = "megengine-web-profile"
-_SIDES: tuple[Side, Side] = ("device", "host")
 
 
 def to_json(
@@ -37,7 +36,7 @@ def to_json(
         "format": FORMAT,
         "version": VERSION,
         "meta": meta,
-        "totals": {f"{side}_s": columns.times(side).total_s() for side in _SIDES},
+        "totals": {f"{side}_s": columns.times(side).total_s() for side in SIDES},
         "passes": list(data.passes),
         "left_out": [
             {"name": file.name, "code": file.code, "why": file.detail} for file in data.left_out
@@ -58,7 +57,7 @@ def groups(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
     lines = []
     for code, places in zip(known.tolist(), np.split(order, starts)[1:], strict=True):
         members = rows[places]
-        sums = {f"{side}_s": _sum(data, side, members) for side in _SIDES}
+        sums = {f"{side}_s": _sum(data, side, members) for side in SIDES}
         name = types.values[code] if code >= 0 else ""
         lines.append({"type": name, "operators": len(members), **sums})
     return sorted(lines, key=lambda group: -(group["device_s"] or 0.0))
@@ -84,7 +83,7 @@ def operators_as_json(
             cells = [None if cell is None else msgspec.Raw(cell.encode()) for cell in cells]
         for operator, cell in zip(made, cells, strict=True):
             (operator[place] if place else operator)[key] = cell
-    for side in _SIDES:
+    for side in SIDES:
         samples = data.spread(side).end_s[:, rows].T.tolist()
         for operator, passes_s in zip(made, samples, strict=True):
             operator[side]["passes_s"] = passes_s

@@ -19,7 +19,7 @@ from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars
 from profiles.formats.chrome_trace.presenter import trace_view
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES, Side
 from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_view
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of, of_trace
@@ -31,7 +31,6 @@ from profiles.presenters.statistics import is_one_sample, side_statistics, total
 MOST_ROWS = 2_000
 #: maximum length of the name of an operator, in characters
 _MOST_TENSORS = 6
-SIDES: tuple[Side, Side] = ("device", "host")
 
 
 def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None) -> str:

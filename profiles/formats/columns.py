@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 Side = Literal["device", "host"]
+SIDES: tuple[Side, ...] = get_args(Side)
 
 MISSING = -1
 #: replaces the end of a text that is too long, and all texts beyond the limits of `InternedTexts`

@@ -14,12 +14,11 @@ from profiles.analysis.numbers import bandwidth, memory, page_operations, page_r
 from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
-from profiles.formats.columns import MISSING, NumberColumn, Side, SideTimes
+from profiles.formats.columns import MISSING, SIDES, NumberColumn, Side, SideTimes
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 from profiles.formats.load_and_run.shapes import tensor_text
 from profiles.presenters.formatting import shortened, visible
 
-SIDES: tuple[Side, ...] = ("device", "host")
 #: maximum number of variables and parameters that are listed; the graph has all
 _MOST = 40
 

@@ -24,14 +24,13 @@ from profiles.analysis.stability import (
     totals_of_passes,
 )
 from profiles.exports.originals import are_of_trace, originals_of, own_names
-from profiles.formats.columns import Side
+from profiles.formats.columns import SIDES, Side
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.formatting import isolated
 
 #: size of the drawing of the histogram, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
-SIDES: tuple[Side, ...] = ("device", "host")
 
 #: reasons why the time that is not attributed to operators is not shown
 Withheld = Literal["disturbed", "overlap", "busy"]
