@@ -1,7 +1,7 @@
 """API views of comparisons: rows, totals, waterfall, files. The first profile is the baseline."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,15 +18,13 @@ from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
 from profiles.comparison.classify import REASONS, STATUSES
-from profiles.comparison.confidence import VERDICTS, Judgement
+from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.graph import graph_document
-from profiles.comparison.history import Figure
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.waterfall import waterfall
-from profiles.formats.columns import SIDES
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
@@ -213,7 +211,7 @@ class Compare(CompareView):
             export.as_json(compared, compare_request, window)
             | {
                 "common": compared.comparison.common,
-                "totals": totals_of(compared),
+                "totals": _totals_of(compared),
                 "waterfall": [asdict(step) for step in steps],
                 "counts": answer.counts,
                 "quiet": answer.quiet,
@@ -278,34 +276,26 @@ class CompareGraph(CompareView):
         return netron_answer(request._request, body)
 
 
-def totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
-    """Return the totals of both sides, and the median iteration time if any profile has one; s."""
-    totals = []
-    for side in SIDES:
-        numbers = compared.comparison.side(side)
-        totals.append(_totals(compared, side, numbers.total_s.tolist(), numbers.totals))
-    if not all(map(math.isnan, compared.latency_s)):
-        totals.append(_totals(compared, "latency", compared.latency_s, compared.latency))
-    return totals
-
-
-def _totals(
-    compared: ComparisonResult, key: Figure, values: Sequence[float], judged: Sequence[Judgement]
-) -> dict[str, Any]:
-    return {
-        "key": key,
-        "baseline_s": values[0],
-        "others": [
-            {
-                "letter": letter(number),
-                "time_s": value,
-                "difference_s": value - values[0],
-                "verdict": test.code(0),
-                "change": float(test.change[0]),
-                "change_low": float(test.low[0]),
-                "change_high": float(test.high[0]),
-                "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
-            }
-            for number, (value, test) in enumerate(zip(values[1:], judged, strict=True), start=1)
-        ],
-    }
+def _totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": key,
+            "baseline_s": values[0],
+            "others": [
+                {
+                    "letter": letter(number),
+                    "time_s": value,
+                    "difference_s": value - values[0],
+                    "verdict": test.code(0),
+                    "change": float(test.change[0]),
+                    "change_low": float(test.low[0]),
+                    "change_high": float(test.high[0]),
+                    "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
+                }
+                for number, (value, test) in enumerate(
+                    zip(values[1:], judged, strict=True), start=1
+                )
+            ],
+        }
+        for key, values, judged in compared.totals()
+    ]

@@ -36,12 +36,7 @@ def _weight(nodes: Nodes, members: tuple[int, ...]) -> tuple[int, int]:
     A BatchNorm is folded into the weights of a convolution, while an addition remains in the graph.
     """
     norms = sum(nodes.kinds[x].startswith("BatchNorm") for x in members)
-    return _size(nodes, members), norms
-
-
-def _size(nodes: Nodes, members: tuple[int, ...]) -> int:
-    """Count the operators that compute; constants count only if there is nothing else."""
-    return sum(not nodes.is_constant(x) for x in members) or len(members)
+    return len(nodes.computing(members)), norms
 
 
 def _reasons(a: Nodes, b: Nodes, x: int, y: int) -> tuple[Reason, ...]:

@@ -90,8 +90,8 @@ def _main(
     row: ComparisonRow, nodes: Sequence[Nodes], times_s: Sequence[list[float]]
 ) -> tuple[int, int]:
     profile = next(number for number in range(len(nodes)) if row.members(number))
-    its, members = nodes[profile], row.members(profile)
-    computing = [x for x in members if not its.is_constant(x)] or members
+    its = nodes[profile]
+    computing = its.computing(row.members(profile))
     return profile, max(computing, key=lambda x: times_s[profile][its.rows[x]])
 
 

@@ -23,6 +23,7 @@ from profiles.comparison.history import (
     clean_medians_s,
     evidence_of,
 )
+from profiles.formats.columns import SIDES
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from webprofile.errors import DomainError
@@ -68,6 +69,18 @@ class ComparisonResult:
         """Return the basis of the verdict on a profile (counted from 1)."""
         return _basis(self.evidence[0], self.evidence[other], figure)
 
+    def totals(self) -> list[tuple[Figure, Sequence[float], Sequence[Judgement]]]:
+        """Return (figure, values of all profiles in s, verdicts): the totals of both sides, and
+        the iteration time if any profile has one.
+        """
+        totals: list[tuple[Figure, Sequence[float], Sequence[Judgement]]] = []
+        for side in SIDES:
+            numbers = self.comparison.side(side)
+            totals.append((side, numbers.total_s.tolist(), numbers.totals))
+        if not all(map(math.isnan, self.latency_s)):
+            totals.append(("latency", self.latency_s, self.latency))
+        return totals
+
 
 def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     """Compare two to eight profiles with the first of them.
@@ -75,7 +88,8 @@ def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     Raises DomainError: comparison_large, operators_none, profile_damaged, profile_outdated,
     storage_unreachable.
     """
-    if (operators := _operators(profiles)) > MOST_OPERATORS:
+    operators = sum(profile.operators for profile in profiles)
+    if operators > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
     aligned = _align(profiles)
     evidence = tuple(evidence_of(profiles))
@@ -86,7 +100,7 @@ def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     return ComparisonResult(
         profiles=tuple(profiles),
         data=aligned.data,
-        comparison=aligned.judged({side: bases[side] for side in ("device", "host")}),
+        comparison=aligned.judged({side: bases[side] for side in SIDES}),
         evidence=evidence,
         latency_s=tuple(map(_latency_s, profiles)),
         latency=_latency(profiles, bases["latency"]),
@@ -131,7 +145,3 @@ def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judge
         judge_total(samples[0], other, displayed=other_s / (shown_s[0] or math.nan), basis=basis)
         for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
     )
-
-
-def _operators(profiles: Sequence[Profile]) -> int:
-    return sum(profile.operators for profile in profiles)

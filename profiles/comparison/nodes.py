@@ -75,6 +75,10 @@ class Nodes:
         """Whether the operator is neither a constant nor an input or output of the model."""
         return self.kinds[node] not in GLUE
 
+    def computing(self, members: Sequence[int]) -> Sequence[int]:
+        """Return the members that are no constants; all of them if there are only constants."""
+        return [node for node in members if not self.is_constant(node)] or members
+
     def is_named(self, node: int) -> bool:
         """Whether all its values have user-given names, such as `conv1.weight`."""
         values = self.value_names[node]

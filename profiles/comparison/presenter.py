@@ -1,6 +1,7 @@
 """Format a comparison for its page: numbers with their messages, row by row."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,7 +85,7 @@ def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
 
 
 def _kinds(nodes: Nodes, members: tuple[int, ...]) -> str:
-    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    computing = nodes.computing(members)
     named = [shortened(nodes.kinds[x]) for x in computing[:_MOST_NAMED]]
     more = ["…"] if len(computing) > _MOST_NAMED else []
     return " + ".join(named + more)
@@ -114,28 +115,18 @@ def _cell_view(
 
 def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
     """Return totals and iteration time of each profile with bar, difference and verdict."""
-    comparison = compared.comparison
-    latency_s = list(compared.latency_s)
-    totals_s = {side: comparison.side(side).total_s.tolist() for side in SIDES}
-    unit = unit_of([*totals_s["device"], *totals_s["host"], *latency_s])
+    totals = compared.totals()
+    unit = unit_of(value for _key, values, _judged in totals for value in values)
+    titles = {
+        "device": _("Device total"),
+        "host": _("Host total"),
+        "latency": _("Iteration without profiling, median"),
+    }
     rows = []
-    for side, title in (("device", _("Device total")), ("host", _("Host total"))):
-        numbers = comparison.side("device" if side == "device" else "host")
-        values = numbers.total_s.tolist()
-        judged = [messages.verdict_words(total, 0) for total in numbers.totals]
-        rows.append({"key": side, "title": title, "cells": _total_cells(values, judged, unit)})
-    if not all(map(math.isnan, latency_s)):
-        rows.append(
-            {
-                "key": "latency",
-                "title": _("Iteration without profiling, median"),
-                "cells": _total_cells(
-                    latency_s,
-                    [messages.verdict_words(judgement, 0) for judgement in compared.latency],
-                    unit,
-                ),
-            }
-        )
+    for key, values, judged in totals:
+        verdicts = [messages.verdict_words(judgement, 0) for judgement in judged]
+        cells = _total_cells(values, verdicts, unit)
+        rows.append({"key": key, "title": titles[key], "cells": cells})
     return rows + _step_rows(compared)
 
 
@@ -189,7 +180,7 @@ def _step_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
 
 
 def _total_cells(
-    values: list[float], judged: list[dict[str, str]], unit: TimeUnit
+    values: Sequence[float], judged: list[dict[str, str]], unit: TimeUnit
 ) -> list[dict[str, Any]]:
     most = max((value for value in values if math.isfinite(value)), default=0.0)
     cells = []
@@ -337,8 +328,8 @@ def selected_view(compared: ComparisonResult, request: ComparisonRequest) -> dic
 
 def _graph_row(comparison: Comparison, row: ComparisonRow, profile: int) -> int | None:
     """Return the row of a profile's own table that represents the group in its graph."""
-    nodes, members = comparison.nodes[profile], row.members(profile)
-    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    nodes = comparison.nodes[profile]
+    computing = nodes.computing(row.members(profile))
     return nodes.rows[computing[0]] if computing else None
 
 
@@ -372,7 +363,7 @@ def _operators(
     """
     nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
     times_s, members = columns.times(side).end_s, row.members(profile)
-    computing = [x for x in members if not nodes.is_constant(x)] or list(members)
+    computing = nodes.computing(members)
     constants = sorted(set(members) - set(computing))
     return {
         "operators": [

@@ -1,6 +1,5 @@
 """Select and sort the rows of a comparison."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -64,7 +63,7 @@ def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
     visible = fits & ~_quiet(comparison, question, change_s)
     left_out = fits & ~visible
     chosen = np.flatnonzero(visible)
-    keys = _SORTS[question.sort](comparison, question.side, chosen)
+    keys = _sort_keys(comparison, question, chosen)
     return RowSelection(
         rows=chosen[np.argsort(keys, kind="stable")],
         quiet=int(left_out.sum()),
@@ -99,44 +98,23 @@ def _quiet(comparison: Comparison, question: RowQuery, change_s: Floats) -> NDAr
     return np.asarray(np.array(plain, dtype=bool) & (change_s < QUIET_SHARE * total_s))
 
 
-_Keys = Callable[[Comparison, Side, NDArray[np.intp]], Floats]
-
-
-def _largest_change(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    delta_s = np.nan_to_num(comparison.side(side).delta_s[:, rows])
-    return np.asarray(-np.abs(delta_s).max(axis=0, initial=0.0))
-
-
-def _most_slower(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    return np.asarray(-np.nan_to_num(comparison.side(side).delta_s[:, rows]).max(axis=0))
-
-
-def _most_faster(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    return np.asarray(np.nan_to_num(comparison.side(side).delta_s[:, rows]).min(axis=0))
-
-
-def _slowest_before(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    return np.asarray(-np.nan_to_num(comparison.side(side).time_s[0, rows]))
-
-
-def _execution(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    return rows.astype(np.float64)
-
-
-def _alphabet(comparison: Comparison, side: Side, rows: NDArray[np.intp]) -> Floats:
-    names = []
-    for row in rows.tolist():
-        profile, node = comparison.main[row]
-        names.append(comparison.nodes[profile].short_names[node])
-    known = {name: place for place, name in enumerate(sorted(set(names)))}
-    return np.array([known[name] for name in names], dtype=np.float64)
-
-
-_SORTS: dict[Sort, _Keys] = {
-    "change": _largest_change,
-    "slower": _most_slower,
-    "faster": _most_faster,
-    "baseline": _slowest_before,
-    "order": _execution,
-    "name": _alphabet,
-}
+def _sort_keys(comparison: Comparison, question: RowQuery, rows: NDArray[np.intp]) -> Floats:
+    """Return a number for each of these rows, by which they are sorted in ascending order."""
+    numbers = comparison.side(question.side)
+    delta_s = np.nan_to_num(numbers.delta_s[:, rows])
+    keys = rows.astype(np.float64)
+    match question.sort:
+        case "change":
+            keys = -np.abs(delta_s).max(axis=0, initial=0.0)
+        case "slower":
+            keys = -delta_s.max(axis=0)
+        case "faster":
+            keys = delta_s.min(axis=0)
+        case "baseline":
+            keys = -np.nan_to_num(numbers.time_s[0, rows])
+        case "name":
+            main = [comparison.main[row] for row in rows.tolist()]
+            names = [comparison.nodes[profile].short_names[node] for profile, node in main]
+            ranks = {name: rank for rank, name in enumerate(sorted(set(names)))}
+            keys = np.array([ranks[name] for name in names], dtype=np.float64)
+    return keys
