@@ -30,8 +30,14 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.passes import merge
 from profiles.analysis.stability import totals_of_passes
 from profiles.comparison.comparison import Comparison, compare
-from profiles.comparison.confidence import LEAST_SHARE, VERDICTS, Basis, judge_total
-from profiles.comparison.scatter import logarithms, scatter_of
+from profiles.comparison.confidence import (
+    LEAST_SHARE,
+    VERDICTS,
+    Basis,
+    judge_total,
+    logarithms,
+    scatter_of,
+)
 from profiles.formats.columns import ProfileColumns, SideTimes
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse

@@ -28,7 +28,7 @@ from profiles.api.queries import (
     table_request,
 )
 from profiles.api.serializer_fields import number, numbers, whole
-from profiles.exports.fields import FIELDS, Field, group_rows, values_of
+from profiles.exports.fields import FIELDS, Field, group_rows
 from profiles.exports.formats import FORMATS, prepare_export
 from profiles.exports.json_file import operators_as_json
 from profiles.exports.originals import originals_of
@@ -335,10 +335,6 @@ def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:
     return [
         operator | {"place": place} | dict(zip(names, numbers, strict=True))
         for place, (operator, numbers) in enumerate(
-            zip(_operators(displayed, rows), own, strict=True), start
+            zip(operators_as_json(displayed, rows), own, strict=True), start
         )
     ]
-
-
-def _operators(data: ProfileData, rows: Any) -> list[dict[str, Any]]:
-    return operators_as_json(data, rows, values_of(data, rows))

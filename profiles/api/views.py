@@ -15,8 +15,7 @@ from profiles.api.base import AnyFile, ResultView, no_result_error
 from profiles.api.filters import ProfileFilters
 from profiles.api.queries import TasksQuery
 from profiles.api.serializers import ProfileAnswer, ProfileRow
-from profiles.exports.bulk import task_columns
-from profiles.exports.many import ROWS, WRITERS
+from profiles.exports.many import ROWS, WRITERS, task_columns
 from profiles.models import Profile
 from profiles.selectors import profile_of, visible_profiles
 from tasks.selectors import visible_tasks

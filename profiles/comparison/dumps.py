@@ -1,7 +1,6 @@
 """Compare the values of all variables of two attempts, from their stored dumps."""
 
 import tempfile
-from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 import structlog
@@ -27,42 +26,32 @@ MOST_ROWS = 10_000
 _KEPT_S = 3600
 
 
-@dataclass(frozen=True)
-class DumpComparison:
-    """Rows in order of execution.
+def dumps_compare(a: Artifact, b: Artifact) -> dict[str, Any]:
+    """Compare two dumps; the result is cached for an hour.
 
+    rows: in order of execution, at most MOST_ROWS
+    total: number of all rows
     differing: number of rows beyond the tolerance
     changed: number of other rows that differ
     ordered: whether the order of execution is known; otherwise rows are in order of variable ids
-    """
-
-    rows: list[dict[str, Any]]
-    total: int
-    differing: int
-    changed: int
-    ordered: bool
-
-
-def dumps_compare(a: Artifact, b: Artifact) -> DumpComparison:
-    """Compare two dumps; the result is cached for an hour.
 
     Raises DomainError dumps_busy (another request is computing it), dump_large, dump_unreadable,
     object_missing, storage_unreachable.
     """
     key = f"io-dumps:2:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
-    known = cache.get(key)
+    known: dict[str, Any] | None = cache.get(key)
     if known is None:
         if not cache.add(f"{key}:busy", 1, _BUSY_S):
             raise DomainError("dumps_busy", status=503)
         try:
-            known = asdict(_compare(a, b))
+            known = _compare(a, b)
             cache.set(key, known, _KEPT_S)
         finally:
             cache.delete(f"{key}:busy")
-    return DumpComparison(**known)
+    return known
 
 
-def _compare(a: Artifact, b: Artifact) -> DumpComparison:
+def _compare(a: Artifact, b: Artifact) -> dict[str, Any]:
     order = execution_order(a)
     with tempfile.TemporaryFile() as file_a, tempfile.TemporaryFile() as file_b:
         for artifact, file in ((a, file_a), (b, file_b)):
@@ -76,13 +65,13 @@ def _compare(a: Artifact, b: Artifact) -> DumpComparison:
             log.warning("dump_unreadable", a=a.pk, b=b.pk, error=str(error))
             raise DomainError("dump_unreadable", problem=error.code) from error
     first = next((n for n, row in enumerate(differences) if row.differs), None)
-    return DumpComparison(
-        rows=[_row(row, is_first=n == first) for n, row in enumerate(differences[:MOST_ROWS])],
-        total=len(differences),
-        differing=sum(row.differs for row in differences),
-        changed=sum(row.status == "close" for row in differences),
-        ordered=bool(order),
-    )
+    return {
+        "rows": [_row(row, is_first=n == first) for n, row in enumerate(differences[:MOST_ROWS])],
+        "total": len(differences),
+        "differing": sum(row.differs for row in differences),
+        "changed": sum(row.status == "close" for row in differences),
+        "ordered": bool(order),
+    }
 
 
 def _fetch(artifact: Artifact, file: IO[bytes]) -> None:

@@ -12,10 +12,10 @@ from django.utils.translation import ngettext
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
 from profiles.comparison.comparison import Comparison
+from profiles.comparison.confidence import LEAST_DOF
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.nodes import Nodes
-from profiles.comparison.scatter import LEAST_DOF
 from profiles.exports.originals import are_of_trace
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.summary import TraceSummary

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.comparison.scatter import Scatter, logarithms, scatter_of
+from profiles.comparison.confidence import Scatter, logarithms, scatter_of
 from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from django.utils.translation import gettext_noop
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
@@ -58,11 +59,7 @@ class FieldValues:
         return [value if present else None for value, present in pairs]
 
 
-def gettext_noop(text: str) -> str:
-    """Mark a text for translation; the page of exports translates it, files keep it in English."""
-    return text
-
-
+# the page of exports translates these texts, files keep them in English
 _SELF_TIME = {
     "device": gettext_noop(
         "Self time on the device, end - start, seconds, of the slowest computing node; the median "
@@ -279,18 +276,6 @@ GROUP_FIELDS: tuple[Field, ...] = (
     *(Field(key, "number", "") for key in ("computation_flo", "flops_per_s")),
     *(Field(key, "number", "") for key in ("memory_bytes", "bandwidth_bytes_per_s")),
 )
-
-
-@dataclass(frozen=True, eq=False)
-class ExportRows:
-    """The exported rows.
-
-    rows: (m,) rows of `ProfileColumns`
-    groups: None if single operators were requested
-    """
-
-    rows: Rows
-    groups: Selection | None = None
 
 
 def group_columns(groups: Selection) -> list[list[Any]]:

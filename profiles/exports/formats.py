@@ -13,10 +13,11 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.passes import merge
 from profiles.analysis.query import Query
+from profiles.analysis.select import Selection
 from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import ExportRows, Rows, rows_by_time, values_of
+from profiles.exports.fields import Rows, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.originals import with_own_names
 from profiles.exports.report import report_html
@@ -37,14 +38,16 @@ class Export:
     """The content of an exported file.
 
     displayed: `data`, or the times of the one pass that the query selects
-    selection: the selected rows of `displayed`
+    rows: (m,) the selected rows of `displayed`
+    groups: None if single operators were requested
     meta: `provenance`, and the query string as `query` if it is not empty
     profile: None for a file that is not in the database
     """
 
     data: ProfileData
     displayed: ProfileData
-    selection: ExportRows
+    rows: Rows
+    groups: Selection | None
     meta: Meta
     profile: Profile | None = None
 
@@ -62,14 +65,13 @@ class Format:
 
 
 def _csv(export: Export) -> list[bytes]:
-    if export.selection.groups is not None:
-        return [groups_to_csv(export.selection.groups, export.meta)]
-    return [to_csv(values_of(export.displayed, export.selection.rows), export.meta)]
+    if export.groups is not None:
+        return [groups_to_csv(export.groups, export.meta)]
+    return [to_csv(values_of(export.displayed, export.rows), export.meta)]
 
 
 def _json(export: Export) -> list[bytes]:
-    values = values_of(export.displayed, export.selection.rows)
-    return [to_json(export.displayed, export.selection, values, export.meta)]
+    return [to_json(export.displayed, export.rows, export.groups, export.meta)]
 
 
 def _trace(export: Export) -> list[bytes]:
@@ -132,23 +134,23 @@ def prepare_export(
         raise _refusal(sentences(request.problems.values()))
     displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
+    groups = None
     try:
-        rows = _select_rows(data, request) if address else ExportRows(rows_by_time(data.columns))
+        if not address:
+            rows = rows_by_time(data.columns)
+        else:
+            if request.query.aggregate:
+                groups = SideTable(data, request, request.sides[0], _NO_LINKS).selection
+                request = _without_groups(request)
+            rows = _rows(data, request)
     except AnalysisError as error:
         raise _refusal(str(error)) from error
-    return Export(data, displayed, rows, {**meta, "query": address} if address else meta, profile)
+    meta = {**meta, "query": address} if address else meta
+    return Export(data, displayed, rows, groups, meta, profile)
 
 
 def _refusal(detail: str) -> DomainError:
     return DomainError("export_question", status=422, detail=detail)
-
-
-def _select_rows(data: ProfileData, request: TableRequest) -> ExportRows:
-    groups = None
-    if request.query.aggregate:
-        groups = SideTable(data, request, request.sides[0], _NO_LINKS).selection
-        request = _without_groups(request)
-    return ExportRows(_rows(data, request), groups)
 
 
 def _without_groups(request: TableRequest) -> TableRequest:

@@ -1,22 +1,25 @@
 """Export a profile as one JSON object for programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from profiles.analysis.data import ProfileData
-from profiles.exports.fields import VERSION, ExportRows, FieldValues, Rows, group_rows
+from profiles.analysis.select import Selection
+from profiles.exports.fields import VERSION, Rows, group_rows, values_of
 from profiles.formats.columns import SIDES, Side
 
 FORMAT = "megengine-web-profile"
 
 
 def to_json(
-    data: ProfileData, rows: ExportRows, values: Sequence[FieldValues], meta: Mapping[str, Any]
+    data: ProfileData, rows: Rows, selected: Selection | None, meta: Mapping[str, Any]
 ) -> bytes:
-    """Return UTF-8 JSON with these members; numbers are read back as the same float64.
+    """Return UTF-8 JSON with the members below; numbers are read back as the same float64.
+
+    selected: the groups, if these were requested instead of single operators
 
     format, version: identify the format; a program should stop at another version
     meta: origin of the profile (`provenance`)
@@ -41,9 +44,9 @@ def to_json(
         "left_out": [
             {"name": file.name, "code": file.code, "why": file.detail} for file in data.left_out
         ],
-        "operators": operators_as_json(data, rows.rows, values),
-        "groups": groups(data, rows.rows),
-        "aggregate": None if rows.groups is None else list(group_rows(rows.groups)),
+        "operators": operators_as_json(data, rows),
+        "groups": groups(data, rows),
+        "aggregate": None if selected is None else list(group_rows(selected)),
     }
     return msgspec.json.encode(document)
 
@@ -71,12 +74,10 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
     return total if len(timed) and np.isfinite(total) else None
 
 
-def operators_as_json(
-    data: ProfileData, rows: Rows, values: Sequence[FieldValues]
-) -> list[dict[str, Any]]:
+def operators_as_json(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
     """Return the operators of `to_json`; their JSON texts are kept as they are for `msgspec`."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
-    for value in values:
+    for value in values_of(data, rows):
         place, _, key = value.field.key.rpartition(".")
         cells = value.optional()
         if value.field.kind == "json":

@@ -1,14 +1,23 @@
-"""Fields and writers of the table of many tasks; a writer keeps at most one piece in memory."""
+"""The results of many tasks as one table: its fields, its rows in pieces, and a writer per format.
 
-from collections.abc import Mapping, Sequence
+Memory holds one profile and one piece.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from django.db.models import Prefetch, QuerySet
 
+from profiles.analysis.errors import AnalysisError
 from profiles.exports.csv_file import CsvWriter
-from profiles.exports.fields import FIELDS, Field
+from profiles.exports.fields import FIELDS, Field, as_json, rows_by_time, values_of
+from profiles.ingest.loading import profile_data
+from profiles.models import AttemptMeasurement, Profile
+from tasks.models import Attempt, Task, TaskFile
+from webprofile.errors import DomainError
 
 FORMAT = "megengine-web-profile-results"
 #: version of the fields; increased when a field changes its meaning, not for a new field
@@ -16,8 +25,13 @@ VERSION = 1
 #: rows of a row group of Parquet, which is the maximum kept in memory
 GROUP_ROWS = 50_000
 
-#: the values of one field for m rows, None where a value is absent; writers take lists of these
-Column = Sequence[Any]
+#: number of tasks that are read from the database at once
+PIECE = 200
+
+#: the values of each field for m rows, None where a value is absent
+Columns = Sequence[Sequence[Any]]
+#: callback for a task that has no rows because of an error
+Skipped = Callable[[Task, DomainError], object]
 
 #: fields of a task in rows of operators, before the fields of the operator
 TASK_FIELDS: tuple[Field, ...] = (
@@ -62,6 +76,108 @@ ROWS: Mapping[str, tuple[Field, ...]] = {
 }
 
 
+def task_columns(tasks: QuerySet[Task]) -> Iterator[Columns]:
+    """Yield pieces of `ROWS["task"]`: one row for each task, including tasks without a result."""
+    for piece in _pieces(tasks):
+        rows = [_of_task(task) + _of_result(task) for task in piece]
+        yield list(zip(*rows, strict=True))
+
+
+def operator_columns(tasks: QuerySet[Task], skipped: Skipped) -> Iterator[Columns]:
+    """Yield pieces of `ROWS["operator"]`: the operators of each task, slowest on the device first.
+
+    A task without a profile has no rows; one whose profile cannot be read is passed to `skipped`.
+    """
+    for piece in _pieces(tasks):
+        for task in piece:
+            profile = _profile_of(task)
+            if profile is None:
+                continue
+            try:
+                yield _operators(task, profile)
+            except DomainError as error:
+                skipped(task, error)
+
+
+def _operators(task: Task, profile: Profile) -> Columns:
+    data = profile_data(profile)
+    try:
+        values = values_of(data, rows_by_time(data.columns))
+    except AnalysisError as error:
+        raise DomainError("export_question", detail=str(error)) from error
+    count = len(values[0].values)
+    return [[value] * count for value in _of_task(task)] + [column.optional() for column in values]
+
+
+def _pieces(tasks: QuerySet[Task]) -> Iterator[list[Task]]:
+    """Read tasks by primary key in pieces, so that a long export is not one long query."""
+    rows = tasks.order_by("pk").prefetch_related(None).prefetch_related(*_WITH)
+    last = 0
+    while piece := list(rows.filter(pk__gt=last)[:PIECE]):
+        yield piece
+        last = piece[-1].pk
+
+
+_WITH = (
+    Prefetch("files", TaskFile.objects.filter(kind=TaskFile.Kind.MODEL)),
+    Prefetch("attempts", Attempt.objects.select_related("profile", "measurement")),
+)
+
+
+def _of_task(task: Task) -> list[Any]:
+    model = next(iter(task.files.all()), None)
+    return [
+        task.pk,
+        task.title,
+        task.owner.email,
+        model.name if model else None,
+        model.md5 if model else None,
+        task.worker.name,
+        task.runtime_version,
+        "script" if task.is_script else str(task.plan.get("preset", "")),
+        as_json(task.options),
+        str(task.seed),
+        _time(task.submitted_at),
+    ]
+
+
+def _of_result(task: Task) -> list[Any]:
+    attempts = list(task.attempts.all())
+    profile = _profile_of(task)
+    measurements = (getattr(attempt, "measurement", None) for attempt in attempts)
+    measurement = next(filter(None, measurements), None)
+    # for a plan without a clean pass, only the times of its log are known
+    has_clean = measurement is not None and measurement.iterations
+    times: AttemptMeasurement | Profile | None = measurement if has_clean else profile
+    return [
+        task.status.value,
+        task.reason,
+        _time(task.finished_at),
+        len(attempts),
+        attempts[-1].run_s if attempts else None,
+        *(_of(times, name) for name in ("iterations", "median_ms", "mean_ms", "min_ms", "max_ms")),
+        *(_of(measurement, name) for name in ("p90_ms", "p99_ms", "cv", "load_ms", "overhead")),
+        " ".join(sorted({str(item["code"]) for item in measurement.contaminations}))
+        if measurement
+        else None,
+        *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),
+    ]
+
+
+def _profile_of(task: Task) -> Profile | None:
+    """Return the profile of the task's successful attempt."""
+    profiles = (getattr(attempt, "profile", None) for attempt in task.attempts.all())
+    return next(filter(None, profiles), None)
+
+
+def _of(row: object, name: str) -> Any:
+    return getattr(row, name, None)
+
+
+def _time(moment: Any) -> str | None:
+    return moment.isoformat(timespec="milliseconds") if moment else None
+
+
 class JsonWriter:
     """Write a JSON array with one object per line; nan and infinity, which JSON lacks, are null."""
 
@@ -71,7 +187,7 @@ class JsonWriter:
         self._raw = [field.kind == "json" for field in fields]
         self._before = b"[\n"
 
-    def write(self, columns: Sequence[Column]) -> None:
+    def write(self, columns: Columns) -> None:
         for values in zip(*columns, strict=True):
             row = {
                 name: msgspec.Raw(value.encode()) if raw and value is not None else value
@@ -105,7 +221,7 @@ class ParquetWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
-    def write(self, columns: Sequence[Column]) -> None:
+    def write(self, columns: Columns) -> None:
         arrays = [
             pa.array(column, type=field.type, from_pandas=False)
             for column, field in zip(columns, self._schema, strict=True)

@@ -8,17 +8,20 @@ import pytest
 from scipy import stats
 
 from profiles.comparison.confidence import (
+    LEAST_DOF,
     VERDICTS,
     Basis,
+    Scatter,
     benjamini_hochberg,
     judge_rows,
     judge_total,
     least_p,
+    logarithms,
+    scatter_of,
     shift_interval,
     student_p,
     student_quantile,
 )
-from profiles.comparison.scatter import LEAST_DOF, Scatter, logarithms, scatter_of
 
 STEADY = Scatter(sd=0.005, dof=19, largest=0.015)
 BASIS = Basis(STEADY, STEADY)

@@ -19,7 +19,7 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import ExportRows, rows_by_time, values_of
+from profiles.exports.fields import rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
 from profiles.tests.imports import make_import
@@ -51,7 +51,7 @@ def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
 
 def json_of(data: ProfileData, rows=None) -> dict:
     rows = rows_by_time(data.columns) if rows is None else rows
-    return json.loads(to_json(data, ExportRows(rows), values_of(data, rows), META))
+    return json.loads(to_json(data, rows, None, META))
 
 
 def test_csv_has_the_values_of_every_operator(data):
@@ -154,7 +154,7 @@ def test_csv_and_json_have_the_groups_of_the_query():
     assert sum(int(line["operators"]) for line in lines) == sum(groups.counts)
     assert float(lines[0]["time_s"]) == groups.self_s[0]
     rows = rows_by_time(data.columns)
-    document = json.loads(to_json(data, ExportRows(rows, groups), values_of(data, rows), META))
+    document = json.loads(to_json(data, rows, groups, META))
     assert [g["type"] for g in document["aggregate"]] == [line["type"] for line in lines]
 
 

@@ -182,7 +182,7 @@ def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpRespons
     task, other = task_or_404(request, task_id), task_or_404(request, other_id)
     comparison = dumps_compare(get_dump(task), get_dump(other))
     only = "differing" in request.GET
-    rows = [row for row in comparison.rows if row["status"] != "equal" or not only]
+    rows = [row for row in comparison["rows"] if row["status"] != "equal" or not only]
     first = next((n for n, row in enumerate(rows) if row["is_first"]), None)
     page_text = request.GET.get("page", "")
     page = Paginator(rows, COMPARE_ROWS).get_page(page_text)

@@ -13,9 +13,8 @@ from django.utils import timezone
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.exports.bulk import operator_columns, task_columns
 from profiles.exports.formats import FORMATS, prepare_export, profile_of_files
-from profiles.exports.many import ROWS, WRITERS
+from profiles.exports.many import ROWS, WRITERS, operator_columns, task_columns
 from profiles.exports.provenance import provenance
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.loading import profile_data
