@@ -21,15 +21,13 @@ from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.api.base import NOT_READY, AnyFile, DataView, gzipped_json_response, json_response
 from profiles.api.queries import (
     CutQuery,
-    ExportQuery,
     OperatorsQuery,
     PassesQuery,
     TextQuery,
-    table_request,
 )
 from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows
-from profiles.exports.formats import FORMATS, prepare_export
+from profiles.exports.formats import FORMATS, NO_LINKS, prepare_export, table_request
 from profiles.exports.json_file import operators_as_json
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import file_name, provenance
@@ -37,14 +35,12 @@ from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
 from profiles.presenters.trace_file import is_trace
-from profiles.tables.page import SideTable, TableLinks
+from profiles.tables.page import SideTable
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
-#: the API links to no pages
-_NO_LINKS = TableLinks("", "", "", "")
 QUESTION = {422: ["export_question"]}
 
 
@@ -206,7 +202,7 @@ class FilesView(ViewSetMixin, DataView):
 
     @extend_schema(
         summary="Export a profile",
-        parameters=[ExportQuery],
+        parameters=[PassesQuery],
         responses={
             (200, format_.content_type.partition(";")[0]): OpenApiResponse(
                 OpenApiTypes.BINARY, description="The file."
@@ -220,7 +216,7 @@ class FilesView(ViewSetMixin, DataView):
         text (as `profile_analyze` prints). csv and json hold the operators that the query
         selects; without a query they hold all operators.
         """
-        self.validated_query(ExportQuery)
+        self.validated_query(PassesQuery)
         format_ = FORMATS.get(name)
         if format_ is None:
             raise DomainError("export_unknown", status=404)
@@ -244,7 +240,7 @@ class FilesView(ViewSetMixin, DataView):
         """
         query = self.validated_query(TextQuery)
         _, data = self.data(profile_id)
-        selected = table_request(request.query_params, len(data.passes))
+        selected = table_request(request.query_params, data)
         columns = data.columns_of_pass(max(selected.pass_number - 1, 0))
         printed = PrintOptions(
             top=query["rows"],
@@ -312,8 +308,8 @@ class FilesView(ViewSetMixin, DataView):
 
 def _table(request: Request, data: ProfileData) -> SideTable:
     """Return the table of the first side that the query selects."""
-    selected = table_request(request.query_params, len(data.passes))
-    return SideTable(data, selected, selected.sides[0], _NO_LINKS)
+    selected = table_request(request.query_params, data)
+    return SideTable(data, selected, selected.sides[0], NO_LINKS)
 
 
 def _rows(table: SideTable, start: int, stop: int) -> list[dict[str, Any]]:

@@ -1,9 +1,7 @@
 """Query parameters of the API of results; names are those in the URLs of the pages."""
 
-from dataclasses import replace
 from typing import Any, get_args
 
-from django.http import QueryDict
 from rest_framework import serializers
 
 from profiles.analysis.netron.colours import METRICS
@@ -12,16 +10,8 @@ from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.question import SORTS
 from profiles.comparison.waterfall import BYS
-from profiles.tables.request import (
-    AGGREGATES,
-    MOST_ROWS,
-    ORDERS,
-    TableRequest,
-    read_request,
-)
+from profiles.tables.request import AGGREGATES, MOST_ROWS, ORDERS
 from webprofile import fields
-from webprofile.errors import DomainError
-from webprofile.sentences import sentences
 
 ROWS_LIMIT = 500
 MOST_TYPES = 200
@@ -147,10 +137,6 @@ class OperatorsQuery(PassesQuery):
     around = _row(
         "Instead of `offset`: begin at the window of `limit` rows with this operator (its `row`)."
     )
-
-
-class ExportQuery(PassesQuery):
-    """The content of an exported file."""
 
 
 class TextQuery(PassesQuery):
@@ -329,15 +315,3 @@ class CompareQuery(RowsQuery):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         return super().get_fields() | {"with": _with("Whom the waterfall goes to")}
-
-
-def table_request(parameters: QueryDict, passes: int) -> TableRequest:
-    """Parse validated query parameters to a `TableRequest`, as the result page does.
-
-    Raises DomainError export_question for an invalid pattern or pass.
-    """
-    request = read_request(parameters, passes=passes)
-    if request.problems:
-        detail = sentences(request.problems.values())
-        raise DomainError("export_question", status=422, detail=detail)
-    return replace(request, columns=(), page=1)

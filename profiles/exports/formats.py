@@ -30,7 +30,7 @@ from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 
 Meta = Mapping[str, Any]
-_NO_LINKS = TableLinks("", "", "", "")
+NO_LINKS = TableLinks("", "", "", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +119,17 @@ def profile_of_files(paths: Sequence[str]) -> ProfileData:
     return merge([(lead, columns), *passes], graph())
 
 
+def table_request(parameters: QueryDict, data: ProfileData) -> TableRequest:
+    """Parse a query string as the result page does, but refuse what it cannot use.
+
+    Raises DomainError export_question.
+    """
+    request = read_request(parameters, passes=len(data.passes))
+    if request.problems:
+        raise _refusal(sentences(request.problems.values()))
+    return replace(request, columns=(), page=1)
+
+
 def prepare_export(
     parameters: QueryDict, data: ProfileData, meta: Meta, profile: Profile | None = None
 ) -> Export:
@@ -128,10 +139,7 @@ def prepare_export(
     Raises DomainError export_question for an invalid query.
     """
     data = with_own_names(data, profile)
-    request = read_request(parameters, passes=len(data.passes))
-    request = replace(request, columns=(), page=1)
-    if request.problems:
-        raise _refusal(sentences(request.problems.values()))
+    request = table_request(parameters, data)
     displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()
     groups = None
@@ -140,7 +148,7 @@ def prepare_export(
             rows = rows_by_time(data.columns)
         else:
             if request.query.aggregate:
-                groups = SideTable(data, request, request.sides[0], _NO_LINKS).selection
+                groups = SideTable(data, request, request.sides[0], NO_LINKS).selection
                 request = _without_groups(request)
             rows = _rows(data, request)
     except AnalysisError as error:
@@ -159,7 +167,7 @@ def _without_groups(request: TableRequest) -> TableRequest:
 
 
 def _rows(data: ProfileData, request: TableRequest) -> Rows:
-    table = SideTable(data, request, request.sides[0], _NO_LINKS)
+    table = SideTable(data, request, request.sides[0], NO_LINKS)
     rows = table.selection.rows[: table.total]
     if request.pass_number > 1:
         rows = data.order[request.pass_number - 1][rows]

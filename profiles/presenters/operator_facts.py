@@ -1,7 +1,6 @@
 """All data about one operator, for the panel beside the tables."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,25 +22,6 @@ from profiles.presenters.formatting import shortened, visible
 _MOST = 40
 
 
-@dataclass(frozen=True)
-class SideFacts:
-    """Times of one side as texts.
-
-    samples: of each pass, only for several passes
-    statistics: (name, value)
-    place: index, from 0, in the table of this side sorted by self time, of `timed` operators
-    """
-
-    title: str
-    self_time: str
-    share: str
-    place: int
-    timed: int
-    statistics: list[tuple[str, str]]
-    samples: list[str]
-    is_unstable: bool
-
-
 def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
     """Return the context of `profiles/_operator.html`; `row` must be one of the profile's
     columns.
@@ -60,7 +40,12 @@ def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
     }
 
 
-def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
+def _side(data: ProfileData, side: Side, row: int) -> dict[str, Any] | None:
+    """Return the times of one side as texts; None if the operator was not timed there.
+
+    place: index, from 0, in the table of this side sorted by self time, of `timed` operators
+    samples, statistics: only for several passes
+    """
     times = data.columns.times(side)
     if not times.present[row]:
         return None
@@ -70,16 +55,16 @@ def _side(data: ProfileData, side: Side, row: int) -> SideFacts | None:
     several = len(data.passes) > 1
     samples = [float(value) for value in spread.end_s[:, row]]
     unit = unit_of([self_s, *samples])
-    return SideFacts(
-        title=_("Device") if side == "device" else _("Host"),
-        self_time=duration(self_s, unit),
-        share=percent(self_s / total_s) if total_s else "",
-        place=_place(times, row),
-        timed=int(np.count_nonzero(times.present)),
-        statistics=_statistics(data, side, row, unit) if several else [],
-        samples=[duration(value, unit) for value in samples] if several else [],
-        is_unstable=bool(unstable(data, side)[row]),
-    )
+    return {
+        "title": _("Device") if side == "device" else _("Host"),
+        "self_time": duration(self_s, unit),
+        "share": percent(self_s / total_s) if total_s else "",
+        "place": _place(times, row),
+        "timed": int(np.count_nonzero(times.present)),
+        "statistics": _statistics(data, side, row, unit) if several else [],
+        "samples": [duration(value, unit) for value in samples] if several else [],
+        "is_unstable": bool(unstable(data, side)[row]),
+    }
 
 
 def _place(times: SideTimes, row: int) -> int:
