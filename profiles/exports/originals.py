@@ -29,6 +29,11 @@ class Original:
     key: str
 
     @property
+    def stored_name(self) -> str:
+        """The name in storage, by which `ProfileData` knows the file."""
+        return PurePath(self.key).name
+
+    @property
     def ending(self) -> str:
         """Return the ending for downloads: `.json` for the first file, `-2.svg` for a later one."""
         suffix = PurePath(self.name).suffix.lower()
@@ -38,9 +43,9 @@ class Original:
 
 def are_of_trace(profile: Profile, passes: Sequence[str]) -> bool:
     """Whether the operators are those of a trace. passes: as in `ProfileData`"""
-    lead = {profile.object_key(name) for name in passes[:1]}
     return any(
-        original.kind == "trace" and original.key in lead for original in originals_of(profile)
+        original.kind == "trace" and original.stored_name in passes[:1]
+        for original in originals_of(profile)
     )
 
 

@@ -4,8 +4,7 @@ Only the user claims that files belong to one run. If their content shows that t
 displays a warning; in doubt, it displays nothing.
 """
 
-from dataclasses import dataclass
-from pathlib import PurePath
+from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
 
@@ -24,34 +23,22 @@ _MIN_NAMES = 10
 _MIN_SHARED = 0.5
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file, its kind, and what the page shows of it, as text."""
+def sources_of(data: ProfileData, profile: Profile) -> list[dict[str, str]]:
+    """Return the files of which the page of an import is made, if they are of several kinds.
 
-    name: str
-    kind: str
-    shows: str
-
-
-def sources_of(data: ProfileData, profile: Profile) -> list[Source]:
-    """Return the files of which the page of an import is made, if they are of several kinds."""
-    if profile.upload is None:
-        return []
-    used = [
-        original
-        for original in originals_of(profile)
-        if _stored_name(original) not in _left_out(data)
-    ]
-    if len({original.kind for original in used}) < 2:
+    Each has its name, its kind, and what the page `shows` of it.
+    """
+    used = _used_files(data, profile) if profile.upload else []
+    if len({file.kind for file in used}) < 2:
         return []
     names, kinds = own_names(profile), dict(OpenedFile.Kind.choices)
     return [
-        Source(
-            names.get(_stored_name(original), original.name),
-            str(kinds.get(original.kind, original.kind)),
-            _shows(original.kind, is_lead=_stored_name(original) in data.passes),
-        )
-        for original in used
+        {
+            "name": names.get(file.stored_name, file.name),
+            "kind": str(kinds.get(file.kind, file.kind)),
+            "shows": _shows(file.kind, is_lead=file.stored_name in data.passes),
+        }
+        for file in used
     ]
 
 
@@ -59,40 +46,30 @@ def mismatches(data: ProfileData, profile: Profile) -> list[str]:
     """Return reasons why the files of an import cannot belong to one run, in sentences."""
     if profile.upload is None:
         return []
-    files = _Files(data, profile)
-    warnings = (_missing_backward_pass(files), _other_tensors(files), _other_plan(files))
+    used, own = _used_files(data, profile), own_names(profile)
+    # kind of the file with the operators
+    lead = next((file.kind for file in used if file.stored_name in data.passes[:1]), "")
+    # the first file of each kind
+    names = dict.fromkeys(OpenedFile.Kind.values, isolated("")) | {
+        file.kind: isolated(own.get(file.stored_name, file.name)) for file in reversed(used)
+    }
+    warnings = []
+    if lead == "profile":
+        warnings = [_missing_backward_pass(data, names), _other_plan(data, names)]
+    elif lead == "trace":
+        warnings = [_other_tensors(data, names)]
     return [warning for warning in warnings if warning]
 
 
-class _Files:
-    """The data of a run, with the name of the file of each kind."""
-
-    def __init__(self, data: ProfileData, profile: Profile) -> None:
-        self.data = data
-        names = own_names(profile)
-        used = [
-            original
-            for original in originals_of(profile)
-            if _stored_name(original) not in _left_out(data)
-        ]
-        #: the file with the operators, and the first file of each kind
-        self.lead = next(
-            (original for original in used if _stored_name(original) in data.passes[:1]), None
-        )
-        self._names = {
-            original.kind: names.get(_stored_name(original), original.name)
-            for original in reversed(used)
-        }
-
-    def name(self, kind: str) -> str:
-        return isolated(self._names.get(kind, ""))
+def _used_files(data: ProfileData, profile: Profile) -> list[Original]:
+    left_out = {file.name for file in data.left_out}
+    return [file for file in originals_of(profile) if file.stored_name not in left_out]
 
 
-def _missing_backward_pass(files: _Files) -> str:
+def _missing_backward_pass(data: ProfileData, names: Mapping[str, str]) -> str:
     """Return a warning if the trace has a backward pass and the profile has none; else empty."""
-    data = files.data
     trace = data.summary("trace", TraceSummary)
-    if trace is None or files.lead is None or files.lead.kind != "profile":
+    if trace is None:
         return ""
     phases = {phase.name for phase in trace.phases}
     types = set(data.columns.types.values)
@@ -105,16 +82,13 @@ def _missing_backward_pass(files: _Files) -> str:
     return _(
         "“%(trace)s” has a backward pass, and “%(profile)s” has no operator of one. Totals and "
         "operators are not those of the training step."
-    ) % {"trace": files.name("trace"), "profile": files.name("profile")}
+    ) % {"trace": names["trace"], "profile": names["profile"]}
 
 
-def _other_tensors(files: _Files) -> str:
+def _other_tensors(data: ProfileData, names: Mapping[str, str]) -> str:
     """Return a warning if trace and memory flow share too few names of tensors; else empty."""
-    data = files.data
     flow = data.summary("memory_flow", MemoryFlowSummary)
-    if files.lead is None or files.lead.kind != "trace" or flow is None:
-        return ""
-    if flow.tensors_left_out or flow.beyond:
+    if flow is None or flow.tensors_left_out or flow.beyond:
         return ""
     made = {tag_of(name) for name in data.columns.names}
     held = {tag_of(tensor.name) for tensor in flow.tensors} - {""}
@@ -124,21 +98,20 @@ def _other_tensors(files: _Files) -> str:
     return _(
         "“%(trace)s” and “%(flow)s” have few names of tensors in common: they look like those of "
         "two programs."
-    ) % {"trace": files.name("trace"), "flow": files.name("memory_flow")}
+    ) % {"trace": names["trace"], "flow": names["memory_flow"]}
 
 
-def _other_plan(files: _Files) -> str:
+def _other_plan(data: ProfileData, names: Mapping[str, str]) -> str:
     """Return a warning if the memory plan has no operator of the table; else empty."""
-    data = files.data
     plan = data.summary("static_memory", StaticMemory)
-    if files.lead is None or files.lead.kind != "profile" or plan is None:
+    if plan is None:
         return ""
     makers = sum(1 for operator in plan.operators if operator.makes)
     if makers < _MIN_NAMES or rows_of(plan, data):
         return ""
     return _("No operator of the memory plan “%(plan)s” is one of “%(profile)s”.") % {
-        "plan": files.name("static_memory"),
-        "profile": files.name("profile"),
+        "plan": names["static_memory"],
+        "profile": names["profile"],
     }
 
 
@@ -152,12 +125,3 @@ def _shows(kind: str, *, is_lead: bool) -> str:
         "static_memory": _("static memory"),
         "graph": _("names of tensors in the static memory"),
     }.get(kind, "")
-
-
-def _left_out(data: ProfileData) -> set[str]:
-    return {file.name for file in data.left_out}
-
-
-def _stored_name(file: Original) -> str:
-    """Return the name of the file in `ProfileData`."""
-    return PurePath(file.key).name

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import PurePath
 from typing import Any, Literal
 
 from django.utils.translation import gettext as _
@@ -275,7 +274,7 @@ def _second_of_kind(
     file: LeftOut, names: dict[str, str], data: ProfileData, profile: Profile | None
 ) -> str:
     kinds = (
-        {PurePath(original.key).name: original.kind for original in originals_of(profile)}
+        {original.stored_name: original.kind for original in originals_of(profile)}
         if profile
         else {}
     )
