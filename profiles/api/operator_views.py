@@ -34,7 +34,7 @@ from profiles.exports.provenance import file_name, provenance
 from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
-from profiles.presenters.trace_file import is_trace
+from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError

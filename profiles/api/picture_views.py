@@ -31,8 +31,8 @@ from profiles.formats.static_memory.presenter import static_memory_data
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters import charts
-from profiles.presenters.graph_view import graph_document
-from profiles.presenters.peak_performance import roofs_of
+from profiles.presenters.charts import roofs_of
+from profiles.presenters.viewers import graph_document
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 

@@ -18,8 +18,8 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
+from profiles.presenters.charts import roofs_of
 from profiles.presenters.formatting import bytesize, listed, shortened
-from profiles.presenters.peak_performance import roofs_of
 
 #: maximum number of operators that a finding links to; the others are only counted
 MOST_OPERATORS = 5

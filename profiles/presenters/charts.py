@@ -3,6 +3,7 @@
 Operators are identified by their rows in `ProfileColumns`; times are in µs with three decimals.
 """
 
+import datetime
 import math
 import re
 from typing import Any
@@ -22,10 +23,14 @@ from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
 from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
+from profiles.models import Profile
 from profiles.presenters.formatting import bytesize, isolated
 from webprofile.sentences import sentences
+from workers.models import Runtime
 
 Json = dict[str, Any]
+#: options that make a CPU compute in several threads; the peak performance is that of one thread
+_THREADS = ("multithread", "multithread_default")
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 
@@ -224,6 +229,32 @@ def _scope_nodes(scope: ScopeTimes) -> list[Json]:
     if scope.more:
         nodes.append({"r": scope.more, "t": round(scope.more_s * 1e6, 3)})
     return nodes
+
+
+def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
+    """Return the peak performance of the task's device, measured with its version of MegEngine.
+
+    None for an import, if it was not measured, and for a run in several threads.
+    """
+    if profile.attempt is None:
+        return None
+    task = profile.attempt.task
+    several = any(int(task.options.get(name) or 0) > 1 for name in _THREADS)
+    if several and not on_gpu:
+        return None
+    runtime = Runtime.objects.filter(
+        worker=profile.attempt.worker_id, version=task.runtime_version
+    ).first()
+    peaks = runtime.roofs_of("cuda" if on_gpu else "cpu") if runtime else None
+    if peaks is None:
+        return None
+    day = datetime.datetime.fromtimestamp(peaks.measured_at, datetime.UTC).date()
+    return Roofs(
+        peak_flops=peaks.peak_flops,
+        copy_bytes_s=peaks.copy_bytes_s,
+        source=_("matrix products and copies, measured on %(date)s on this device.")
+        % {"date": day.isoformat()},
+    )
 
 
 def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:

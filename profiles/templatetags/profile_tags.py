@@ -1,7 +1,13 @@
-"""Small tags and filters for templates that show profiles."""
+"""Tags and filters for templates that show profiles."""
+
+from dataclasses import dataclass
+from typing import Any
 
 from django import template
 from django.conf import settings
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from agent.protocol.multipart import PARTS_FROM_BYTES
 from profiles.exports.originals import Original, originals_of
@@ -13,6 +19,97 @@ register = template.Library()
 register.filter(isolated)
 register.filter(visible)
 register.simple_tag(viewer_address)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart.
+
+    headings: of its table, whose first column is a name and whose other columns are numbers
+    tools: template between the explanation and the chart
+    more: template below the chart
+    """
+
+    title: Any
+    explain: Any
+    headings: tuple[Any, ...]
+    tools: str = ""
+    more: str = ""
+
+
+#: the charts of a result; one template renders the frame, explanation and table of each
+PICTURES = {
+    "timeline": Picture(
+        _("Timeline"),
+        _(
+            "When each operator ran in the profiled iteration, in one lane for each thread of "
+            "the host and each comp node of the device. Time runs to the right from the first "
+            "start. The thin part of a bar waits (kern − start), the thick part computes (end − "
+            "kern)."
+        ),
+        (_("Operator"), _("Lane"), _("Start"), _("Waits"), _("Computes")),
+        tools="profiles/_picture_timeline_tools.html",
+    ),
+    "types": Picture(
+        _("Time by operator type"),
+        _(
+            "Self times (end − start) of all operators of a type, added up, and their share of "
+            "the total. A click shows only these operators in the table."
+        ),
+        (_("Type"), _("Time"), _("Share"), _("Operators")),
+    ),
+    "cumulative": Picture(
+        _("How few operators make most of the time"),
+        _(
+            "Operators from the slowest to the fastest; the curve is the sum of self times up to "
+            "each of them, as a share of the total."
+        ),
+        (_("Operator"), _("Rank"), _("Time"), _("Share up to here")),
+    ),
+    "scopes": Picture(
+        _("Time by scope"),
+        _(
+            "Areas are self times (end − start). Names of variables tell which module an "
+            "operator belongs to; colours are those of operator types. A click on a scope opens "
+            "it, the bar below leads back."
+        ),
+        (_("Scope"), _("Time"), _("Share"), _("Operators")),
+    ),
+    "roofline": Picture(
+        _("Roofline"),
+        _(
+            "To the right, operations for each byte (FLOP/byte = computation / memory); upwards, "
+            "speed (FLOP/s = computation / self time); both axes are logarithmic, areas are self "
+            "times. Left of the bend of the lines memory is the limit, right of it computing. A "
+            "point far below a line leaves time to be won."
+        ),
+        (_("Operator"), _("Type"), "FLOP/byte", "FLOP/s", _("Time")),
+    ),
+    "memory": Picture(
+        _("Memory over the order of execution"),
+        _(
+            "Bytes that are taken while each operator runs: parameters, constants and inputs all "
+            "the time, chunks of MegEngine's memory plan from the first operator that writes to "
+            "the last that reads them. It is computed from the plan, not measured."
+        ),
+        (
+            _("Operator"),
+            _("Step"),
+            _("In all"),
+            pgettext_lazy("memory", "planned"),
+            pgettext_lazy("memory", "estimated"),
+        ),
+        tools="profiles/_picture_memory_tools.html",
+        more="profiles/_picture_memory_owners.html",
+    ),
+}
+
+
+@register.inclusion_tag("profiles/_picture.html")
+def picture(name: str, profile: Profile) -> dict[str, Any]:
+    """Return the context of the frame of one chart; a script fetches the data from its `url`."""
+    url = reverse(f"api:profile-picture-{name}", args=[profile.pk])
+    return {"name": name, "picture": PICTURES[name], "url": url}
 
 
 @register.simple_tag

@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 
 from profiles.formats.load_and_run.reader import parse
-from profiles.presenters.graph_view import model_form
+from profiles.presenters.viewers import model_form
 from profiles.tests.imports import make_import
 from profiles.tests.make import to_json
 from profiles.tests.pages import make_result

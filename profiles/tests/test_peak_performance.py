@@ -7,7 +7,7 @@ from agent.protocol import MeasuredRoofs
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of
-from profiles.presenters.peak_performance import roofs_of
+from profiles.presenters.charts import roofs_of
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user

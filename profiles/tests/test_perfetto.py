@@ -6,7 +6,7 @@
 import pytest
 
 from profiles.perfetto import perfetto_address
-from profiles.presenters import trace_file
+from profiles.presenters import viewers
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result, policy_of
 from profiles.tests.traces import MLP
@@ -68,7 +68,7 @@ class TestPage:
         assert "data-is-cut" in client.get(f"/profiles/{truncated.pk}/trace/").text
 
     def test_a_file_that_is_too_large_for_a_browser_is_not_loaded(self, client, trace, monkeypatch):
-        monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)
+        monkeypatch.setattr(viewers, "TRACE_LIMIT_BYTES", 3 * 1024**2 // 64)
         page = client.get(f"/profiles/{trace.pk}/trace/").text
         assert "the most that a browser can draw" in page
         assert "data-file" not in page

@@ -31,8 +31,7 @@ from profiles.perfetto import (
     perfetto_page,
     perfetto_tag,
 )
-from profiles.presenters.graph_view import task_model_view
-from profiles.presenters.trace_file import is_trace, trace_file_view, trace_original
+from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
 from profiles.views.common import page_of, profile_or_404, task_or_404
 from webprofile.origins import framing_origins
 

@@ -10,7 +10,7 @@ from profiles.formats.chrome_trace.overview import BUCKETS, LaneUse, Overview
 from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
 from profiles.presenters.time_axis import time_axis
-from profiles.presenters.trace_file import TRACE_LIMIT_BYTES, trace_of
+from profiles.presenters.viewers import TRACE_LIMIT_BYTES, trace_of
 from webprofile.errors import DomainError
 
 #: size of the initial excerpt as a share of the limit, so that it loads quickly

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from selenium.webdriver import ActionChains, Keys
 
-from profiles.presenters import trace_file
+from profiles.presenters import viewers
 from profiles.tests.imports import make_import
 from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
@@ -199,7 +199,7 @@ class TestFailures:
         timeline.open("drawn")
         timeline.inside("interpreter")
         timeline.browser.switch_to.default_content()
-        monkeypatch.setattr(trace_file, "TRACE_LIMIT_BYTES", 1024**2 // 64)
+        monkeypatch.setattr(viewers, "TRACE_LIMIT_BYTES", 1024**2 // 64)
         timeline.open("failed")
         assert "the most that a browser can draw" in timeline.status
 

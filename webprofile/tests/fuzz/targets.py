@@ -39,7 +39,7 @@ from profiles.formats.npz import DAMAGE, unpack_columns
 from profiles.formats.static_memory.packed import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.ingest.measurements import measurement_row
-from profiles.presenters.graph_view import model_form
+from profiles.presenters.viewers import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
 from webprofile.client.batchfile import BatchError

@@ -1,19 +1,25 @@
-"""Data for the graph viewer: the executed graph, or the uploaded model."""
+"""Data for the viewers: the executed graph, the uploaded model, and the file of a trace."""
 
 from typing import Any, Literal
 
+import msgspec
 from django.conf import settings
 from django.utils.translation import gettext
 
 from profiles.analysis.netron.colours import Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
+from profiles.exports.originals import Original, originals_of
+from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import Side
-from profiles.ingest.loading import profile_data
+from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
+from profiles.presenters.charts import picture_side
 from tasks.models import Task, TaskFile
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
+#: largest trace for the viewer: a browser holds several copies while it reads it
+TRACE_LIMIT_BYTES = 200 * 1024**2
 #: number of bytes at the start of a file that determine its format
 START_BYTES = 32
 #: v2: what MegEngine dumps by default (`dump_format='FBS_V2'`); v1: `FBS`; old: before
@@ -56,8 +62,7 @@ def graph_document(
         if place is None:
             raise DomainError("operator_not_drawn", status=404)
         scope = place
-    if side is None:
-        side = "device" if data.columns.device.present.any() else "host"
+    side = side or picture_side(data)
     colours = colouring(data, colour, side)
     return netron_document(data, side=side, place=scope, colours=colours)
 
@@ -104,3 +109,45 @@ def _why_not(form: ModelForm) -> str:
 
 def _refusal(reason: str) -> dict[str, Any]:
     return {"reason": reason}
+
+
+def is_trace(profile: Profile) -> bool:
+    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
+    return "trace" in run_data(profile).beside
+
+
+def trace_of(profile: Profile) -> TraceSummary:
+    """Return the summary of the trace of a profile that was made from one."""
+    return msgspec.json.decode(run_data(profile).beside["trace"], type=TraceSummary)
+
+
+def trace_original(profile: Profile) -> Original | None:
+    """Return the uploaded file of the trace; None if it was deleted.
+
+    A file that was imported before kinds were recorded cannot be recognised.
+    """
+    originals = originals_of(profile)
+    alone = originals[0] if len(originals) == 1 else None
+    return next((original for original in originals if original.kind == "trace"), alone)
+
+
+def trace_file_view(profile: Profile) -> dict[str, Any]:
+    """Return {"size_bytes", "is_cut"} of the file as uploaded, or {"reason"} why it cannot be
+    shown.
+
+    is_cut: the file ends in the middle of its list
+    Raises as `run_data`.
+    """
+    original = trace_original(profile)
+    if original is None:
+        return {"reason": gettext("The file of the trace has been removed from the server.")}
+    if original.size_bytes > TRACE_LIMIT_BYTES:
+        text = gettext(
+            "The trace is larger than %(limit)s MiB, the most that a browser can draw. The file "
+            "can be opened with Perfetto’s own tools."
+        )
+        return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
+    return {
+        "size_bytes": original.size_bytes,
+        "is_cut": trace_of(profile).is_cut,
+    }
