@@ -130,9 +130,7 @@ def _pair_unique(made: Matching, how: How, key: Key) -> list[int]:
 
 
 def _same_values(made: Matching) -> dict[int, int]:
-    """Return {x: y} for unpaired nodes of different kinds whose outputs have the same user-given
-    name.
-    """
+    """Return {x: y} for unpaired nodes of different kinds with the same user-given output name."""
     names_a = _lone(made.a, made.of_a, _given_values)
     names_b = _lone(made.b, made.of_b, _given_values)
     links = {}
@@ -144,9 +142,7 @@ def _same_values(made: Matching) -> dict[int, int]:
 
 
 def _may_be_equal(ours: Texts, theirs: Texts) -> bool:
-    """Whether shapes are equal as far as they are known; the shape of an input is recorded as
-    empty.
-    """
+    """Whether shapes are equal as far as known; that of an input is recorded as empty."""
     known = zip(ours, theirs, strict=True)
     return all(x == y or x in _UNKNOWN or y in _UNKNOWN for x, y in known)
 
@@ -195,9 +191,7 @@ def _pair_readers(made: Matching, x: int) -> list[int]:
 
 
 def _reader_key(nodes: Nodes, reader: tuple[int, int, int], exact: int) -> Hashable:
-    """Return the key of a reader: kind and input; from level 2 also parameters, at level 3 also
-    shapes.
-    """
+    """Return the key of a reader: kind and input, from level 2 parameters, at level 3 shapes."""
     x, slot, _ = reader
     shapes = nodes.out_shapes[x] if exact == 3 else None
     return (slot, nodes.kinds[x], nodes.params[x] if exact >= 2 else None, shapes)

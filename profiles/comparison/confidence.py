@@ -187,9 +187,7 @@ def _differences(group: Sequence[Floats]) -> Floats:
 
 
 def logarithms(times_s: Floats) -> Floats:
-    """Return natural logarithms of times, s; nan for invalid times. 0 counts as half a
-    microsecond.
-    """
+    """Return natural logarithms of times, s; nan for invalid ones. 0 counts as 0.5 µs."""
     usable = np.isfinite(times_s) & (times_s >= 0)
     return np.log(np.where(usable, np.where(times_s == 0, _ZERO_S, times_s), np.nan))
 
@@ -270,9 +268,7 @@ class _Shifts:
                     self.low[rows], self.high[rows] = shift[1:]
 
     def widen(self, by: Floats, displayed: Floats) -> None:
-        """Widen intervals to `by` around the estimate where it is known, and to the displayed
-        ratio.
-        """
+        """Widen intervals to `by` around the estimate if known, and to the displayed ratio."""
         with np.errstate(divide="ignore", invalid="ignore"):
             log_shown = np.log(displayed)
         log_shown = np.where(np.isfinite(log_shown), log_shown, np.nan)

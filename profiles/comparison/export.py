@@ -46,9 +46,7 @@ def as_json(
 
 
 def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection) -> str:
-    """Return the comparison as CSV: one line per row; columns of a profile begin with its
-    letter.
-    """
+    """Return one line per row as CSV; columns of a profile begin with its letter."""
     count = len(compared.profiles)
     headers = ["row", "operator", "type", "A_time_s", "A_operators"]
     for n in range(1, count):

@@ -90,9 +90,7 @@ def _other_steps(compared: ComparisonResult) -> list[str]:
 
 
 def _single_samples(compared: ComparisonResult) -> list[str]:
-    """Warn about runs with one sample per operator and name a remedy, which is another for
-    traces.
-    """
+    """Warn about runs with one sample per operator; the remedy of a trace is another."""
     traces, others = list[str](), list[str]()
     pairs = zip(compared.profiles, compared.data, strict=True)
     for number, (profile, data) in enumerate(pairs):
@@ -151,9 +149,7 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
 
 
 def input_shapes(nodes: Nodes) -> dict[str, str]:
-    """Return {name: shape} of the model's inputs, `1,3,224,224`; an empty shape if it is
-    unknown.
-    """
+    """Return {name: shape} of the model's inputs: `1,3,224,224`, or empty if unknown."""
     result = {}
     for x, kind in enumerate(nodes.kinds):
         if kind in _INPUT_TYPES and nodes.value_names[x] and nodes.consumers[x]:
@@ -165,9 +161,7 @@ def input_shapes(nodes: Nodes) -> dict[str, str]:
 
 
 def _shape_as_read(nodes: Nodes, x: int) -> str | None:
-    """Return the shape of an input from its readers; inputs fed by a callback have it only
-    there.
-    """
+    """Return the shape of an input from its readers, the only place for one fed by a callback."""
     for reader, slot, _output in nodes.consumers[x]:
         shapes = nodes.read_shapes[reader] if nodes.rows[reader] != MISSING else None
         if not shapes:

@@ -72,9 +72,7 @@ def _row_unit(compared: ComparisonResult, request: ComparisonRequest) -> TimeUni
 
 
 def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
-    """Return the change of groups, `Conv + BN + ADD → ConvBias`, one line per profile that
-    has one.
-    """
+    """Return the change of groups per profile that has one: `Conv + BN + ADD → ConvBias`."""
     lines = []
     before = _kinds(comparison.nodes[0], row.baseline)
     for other, cell in enumerate(row.cells):
@@ -131,9 +129,7 @@ def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
 
 
 def total_notes(compared: ComparisonResult) -> list[str]:
-    """Return sentences about the smallest significant difference, and about missing verdicts on
-    latency.
-    """
+    """Return sentences on the smallest significant difference and on missing verdicts."""
     notes = []
     for other, judgement in enumerate(compared.comparison.device.totals, start=1):
         if judgement.code(0) in ("none", "faster", "slower"):
@@ -358,9 +354,7 @@ def _samples(comparison: Comparison, profile: int, request: ComparisonRequest) -
 def _operators(
     compared: ComparisonResult, profile: int, row: ComparisonRow, *, side: Side, unit: TimeUnit
 ) -> dict[str, Any]:
-    """Return the computing operators one by one, and the constants of a group as a count and a
-    time.
-    """
+    """Return the computing operators one by one, and constants as a count and a time."""
     nodes, columns = compared.comparison.nodes[profile], compared.data[profile].columns
     times_s, members = columns.times(side).end_s, row.members(profile)
     computing = nodes.computing(members)

@@ -178,9 +178,7 @@ class _Regions:
         return None if x == MISSING else (x, number)
 
     def _cut_value(self, side: int, p: int) -> Node:
-        """Return the root of the producer, and a marker that distinguishes it from outputs of
-        pairs.
-        """
+        """Return the root of the producer, distinguishable from the outputs of pairs."""
         root_side, root = self.sets.root((side, p))
         return (-1 - root, root_side)
 

@@ -118,9 +118,7 @@ def _cell(groups: list[OperatorGroup], a: Nodes, b: Nodes) -> ComparisonCell:
 def _new_rows(
     nodes: Sequence[Nodes], groups_of_all: Sequence[list[OperatorGroup]]
 ) -> list[tuple[tuple[int, ...], ComparisonRow]]:
-    """Return rows of operators that the baseline lacks; corresponding ones of several profiles
-    share one.
-    """
+    """Return rows of operators that the baseline lacks; several profiles may share one."""
     rows: list[tuple[tuple[int, ...], dict[int, int]]] = []
     #: row of each new node, by profile
     opened: list[dict[int, int]] = []

@@ -80,9 +80,7 @@ def waterfall(
 def _verdicts(
     numbers: SideNumbers, other: int, groups: dict[_Key, list[int]], by: By
 ) -> dict[_Key, Verdict]:
-    """Return {key: verdict}: of a single row its own, of several rows that on their sums in each
-    pass.
-    """
+    """Return {key: verdict}: a single row's own, or that on the sums of several per pass."""
     if by == "row":
         rows = numbers.judgements[other - 1]
         return {key: rows.code(members[0]) for key, members in groups.items()}

@@ -59,9 +59,7 @@ def to_trace(data: ProfileData, meta: Mapping[str, Any]) -> bytes:
 def _nanoseconds(
     intervals: Intervals,
 ) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return which intervals are valid, and their times as (m,) int64 ns; kern is start without
-    one.
-    """
+    """Return which intervals are valid, and start, kern (or start), end as (m,) int64 ns."""
     start, kern, end = intervals.start_s, intervals.kern_s, intervals.end_s
     with np.errstate(invalid="ignore"):
         sound = (start >= 0) & (end >= start) & (end < _LATEST_S)
@@ -151,9 +149,7 @@ def _slice(
 
 
 def _args(data: ProfileData, side: Side) -> dict[int, dict[str, Any]]:
-    """Return the properties of each operator, by row; costs only on the device, where it
-    computes.
-    """
+    """Return the properties of each operator, by row; costs only on the device."""
     columns = data.columns
     flo, size = columns.computation, columns.memory
     made = {}

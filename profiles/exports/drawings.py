@@ -126,9 +126,7 @@ def timeline_drawing(data: ProfileData) -> dict[str, Any] | None:
 
 
 def _paths(drawn: Timeline, places: NDArray[np.intp], y: float) -> tuple[str, str, str]:
-    """Return the bars as paths of rectangles: computing, waiting, copying. A merged bar shows these
-    parts side by side.
-    """
+    """Return paths of rectangles: computing, waiting, copying; side by side in a merged bar."""
     bars, scale = drawn.bars, WIDTH / drawn.span_us
     work, wait, copy = list[str](), list[str](), list[str]()
     for place in places.tolist():

@@ -89,9 +89,7 @@ def title_of(profile: Profile) -> str:
 
 
 def file_name(profile: Profile, ending: str) -> str:
-    """Return a file name: `resnet18-task-7.csv`, `mine-opened-3.csv`; letters of any script,
-    digits, `_.+-`.
-    """
+    """Return a file name of letters, digits and `_.+-`: `resnet18-task-7.csv`."""
     stem = title_of(profile)
     for suffix in (".mge", ".json", ".py", ".zip"):
         stem = stem.removesuffix(suffix)

@@ -167,9 +167,7 @@ def _saves(finding: Finding, advice: Advice, unit: TimeUnit) -> dict[str, str] |
 def _overlaps(
     finding: Finding, findings: Sequence[Finding], words_of: Mapping[str, RuleWords]
 ) -> str:
-    """Return a note on savings that count the same time, so that they are not added; empty without
-    any.
-    """
+    """Return a note on savings that count the same time; empty without any."""
     if not finding.overlaps:
         return ""
     others = [other for other in findings if other.rule in finding.overlaps]

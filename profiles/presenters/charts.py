@@ -128,9 +128,7 @@ def _timeline_sentence(drawn: Timeline) -> str:
 
 
 def _copy_notes(data: ProfileData) -> list[str]:
-    """Return notes for a trace, in which a copy's time does not include waiting for another
-    device.
-    """
+    """Return notes for a trace: a copy's time does not include waiting for another device."""
     device = data.graph.device
     if "trace" not in data.beside or not np.array_equal(device.kern_s, device.start_s):
         return []
@@ -204,9 +202,7 @@ def types_data(data: ProfileData) -> Json:
 
 
 def scopes_data(data: ProfileData) -> Json:
-    """Return the tree of scopes: `n` name and `c` content of a scope; `r` rows and `t` µs of a
-    leaf.
-    """
+    """Return the tree of scopes: `n` name, `c` content; of a leaf `r` rows and `t` µs."""
     side = picture_side(data)
     paths = scope_paths(data.graph, len(data.columns))
     tree = scope_tree(paths, data.columns.times(side))
@@ -258,9 +254,7 @@ def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
 
 
 def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
-    """Return the points of the roofline and its ceilings: of the hardware, or else the best values
-    of this profile.
-    """
+    """Return the points of the roofline, and the ceilings of hardware or else of this profile."""
     points = roofline(data.columns)
     lines = [{"name": "", "flops": points.best_flops}]
     bytes_s = points.best_bytes_s

@@ -69,7 +69,5 @@ def shortened(text: str) -> str:
 
 
 def isolated(name: str) -> str:
-    """Return the visible text in isolating marks, for sentences, titles and drawings, where no
-    element isolates a name.
-    """
+    """Return the visible text in isolating marks, for places where no element isolates it."""
     return f"\u2068{shortened(name)}\u2069"

@@ -23,9 +23,7 @@ _MOST = 40
 
 
 def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
-    """Return the context of `profiles/_operator.html`; `row` must be one of the profile's
-    columns.
-    """
+    """Return the context of `profiles/_operator.html` for a row of the profile's columns."""
     columns = data.columns
     operator = int(data.graph.operator_of_row(len(columns))[row])
     return {

@@ -68,9 +68,7 @@ def graph_document(
 
 
 def task_model_view(task: Task) -> dict[str, Any]:
-    """Return {"address", "name", "size_bytes"} of the uploaded model, or the {"reason"} why there
-    is none.
-    """
+    """Return {"address", "name", "size_bytes"} of the uploaded model, or {"reason"} without one."""
     if task.is_script:
         return _refusal(gettext("This task ran a script, so there is no model file to draw."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()

@@ -26,9 +26,7 @@ from webprofile.streaming import answer_of
 @login_required
 @require_GET
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
-    """Return the profile in one format. CSV and JSON hold the rows that the query string
-    selects.
-    """
+    """Return the profile in one format; CSV and JSON hold the rows of the query string."""
     profile = profile_or_404(request, profile_id)
     format_ = FORMATS.get(name)
     if format_ is None:

@@ -151,9 +151,7 @@ def _memory_flow(
 
 
 def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
-    """Return a profile's data, or the message why there are none; the rest of the page is still
-    shown.
-    """
+    """Return a profile's data, or the message why there are none."""
     if profile is None:
         return None, ""
     try:
@@ -192,9 +190,7 @@ def _table_request(request: HttpRequest, data: ProfileData) -> TableRequest:
 
 
 def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -> dict[str, Any]:
-    """Return the context of the form and the tables; the form shows queries that cannot be
-    evaluated.
-    """
+    """Return the context of the form, which shows invalid queries, and of the tables."""
     form = form_context(data, table_request, links.page)
     try:
         tables = [
