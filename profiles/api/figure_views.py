@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
-from profiles.analysis.advice import advise
 from profiles.analysis.coverage import Coverage
 from profiles.api import serializer_fields as fields
 from profiles.api.base import NOT_READY, DataView, no_result_error
@@ -327,9 +326,9 @@ class FiguresView(ViewSetMixin, DataView):
     def advice(self, request: Request, profile_id: int) -> Response:
         """The findings of the rules for this profile, with operators and possible savings."""
         profile, data = self.data(profile_id)
-        facts = facts_of(profile)
-        answer = advice_of(data, facts)
-        for view, finding in zip(answer["findings"], advise(data, facts).findings, strict=True):
+        answer = advice_of(data, facts_of(profile))
+        for view in answer["findings"]:
+            finding = view["finding"]
             view |= {
                 "step": "".join(piece["text"] for piece in view["step"]),
                 "saves_s": finding.saves_s,

@@ -3,11 +3,9 @@
 from itertools import islice
 from typing import Any
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
-from django.utils.http import content_disposition_header
 from django.views.decorators.gzip import gzip_page
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -27,10 +25,14 @@ from profiles.api.queries import (
 )
 from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows
-from profiles.exports.formats import FORMATS, NO_LINKS, prepare_export, table_request
+from profiles.exports.formats import (
+    FORMATS,
+    NO_LINKS,
+    export_response,
+    original_response,
+    table_request,
+)
 from profiles.exports.json_file import operators_as_json
-from profiles.exports.originals import originals_of
-from profiles.exports.provenance import file_name, provenance
 from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
@@ -38,7 +40,6 @@ from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
-from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
 QUESTION = {422: ["export_question"]}
@@ -217,15 +218,7 @@ class FilesView(ViewSetMixin, DataView):
         selects; without a query they hold all operators.
         """
         self.validated_query(PassesQuery)
-        format_ = FORMATS.get(name)
-        if format_ is None:
-            raise DomainError("export_unknown", status=404)
-        profile, data = self.data(profile_id)
-        export = prepare_export(request.query_params, data, provenance(profile), profile)
-        response = answer_of(request._request, format_.make(export), format_.content_type)
-        disposition = content_disposition_header(True, file_name(profile, format_.ending))
-        response["Content-Disposition"] = disposition or "attachment"
-        return response
+        return export_response(request._request, self.profile(profile_id), name)
 
     @extend_schema(
         summary="Read a profile as text",
@@ -262,14 +255,7 @@ class FilesView(ViewSetMixin, DataView):
 
         Other files of a task are below its own URL.
         """
-        profile = self.profile(profile_id)
-        original = next(
-            (candidate for candidate in originals_of(profile) if candidate.number == number), None
-        )
-        if original is None:
-            raise Http404
-        name = file_name(profile, original.ending)
-        return redirect(storage.presign_get(original.key, filename=name))
+        return original_response(self.profile(profile_id), number)
 
     @extend_schema(
         summary="Cut a trace",

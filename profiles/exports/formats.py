@@ -1,4 +1,4 @@
-"""Export a profile in each format, for the site and for `manage.py export`."""
+"""Export a profile in each format, and its raw files, for the site and for `manage.py export`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.http import QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.http import content_disposition_header
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
@@ -19,15 +22,19 @@ from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import groups_to_csv, to_csv
 from profiles.exports.fields import Rows, rows_by_time, values_of
 from profiles.exports.json_file import to_json
-from profiles.exports.originals import with_own_names
+from profiles.exports.originals import originals_of, with_own_names
+from profiles.exports.provenance import file_name, provenance
 from profiles.exports.report import report_html
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.reader import parse, parse_whole
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
+from webprofile.storage import storage
+from webprofile.streaming import answer_of
 
 Meta = Mapping[str, Any]
 NO_LINKS = TableLinks("", "", "", "")
@@ -117,6 +124,31 @@ def profile_of_files(paths: Sequence[str]) -> ProfileData:
     columns, graph = parse_whole(data, max_bytes=limit)
     passes = [(name, parse(other, max_bytes=limit)) for name, other in others]
     return merge([(lead, columns), *passes], graph())
+
+
+def export_response(request: HttpRequest, profile: Profile, name: str) -> HttpResponseBase:
+    """Return the download of a format; CSV and JSON hold the rows of the query string.
+
+    Raises DomainError export_unknown, export_question, and as `profile_data`.
+    """
+    format_ = FORMATS.get(name)
+    if format_ is None:
+        raise DomainError("export_unknown", status=404)
+    export = prepare_export(request.GET, profile_data(profile), provenance(profile), profile)
+    response = answer_of(request, format_.make(export), format_.content_type)
+    # always a download, so that no content is displayed under this site's origin
+    disposition = content_disposition_header(True, file_name(profile, format_.ending))
+    response["Content-Disposition"] = disposition or "attachment"
+    return response
+
+
+def original_response(profile: Profile, number: int) -> HttpResponse:
+    """Redirect to storage for a file as MegEngine wrote it. Raises Http404."""
+    original = next((file for file in originals_of(profile) if file.number == number), None)
+    if original is None:
+        raise Http404
+    name = file_name(profile, original.ending)
+    return redirect(storage.presign_get(original.key, filename=name))
 
 
 def table_request(parameters: QueryDict, data: ProfileData) -> TableRequest:

@@ -122,6 +122,7 @@ def _finding(
     times_s = data.columns.device.end_s[list(drawn)].tolist()
     unit = unit_of([*times_s, finding.saves_s])
     return {
+        "finding": finding,
         "rule": finding.rule,
         "severity": finding.severity,
         "severity_word": SEVERITIES[finding.severity],

@@ -6,39 +6,22 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
-from profiles.exports.formats import FORMATS, prepare_export
-from profiles.exports.originals import originals_of
-from profiles.exports.provenance import file_name, provenance
-from profiles.ingest.loading import profile_data
+from profiles.exports.formats import export_response, original_response
 from profiles.retention.deletion import refuse_removed
 from profiles.views.common import profile_or_404, task_or_404
 from tasks.models import Artifact
 from tasks.selectors import last_attempt
-from webprofile.errors import DomainError
 from webprofile.storage import storage
-from webprofile.streaming import answer_of
 
 
 @login_required
 @require_GET
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
     """Return the profile in one format; CSV and JSON hold the rows of the query string."""
-    profile = profile_or_404(request, profile_id)
-    format_ = FORMATS.get(name)
-    if format_ is None:
-        raise DomainError("export_unknown", status=404)
-    data = profile_data(profile)
-    content = format_.make(prepare_export(request.GET, data, provenance(profile), profile))
-    response = answer_of(request, content, format_.content_type)
-    # always a download, so that no content is displayed under this site's origin
-    download_name = file_name(profile, format_.ending)
-    response["Content-Disposition"] = (
-        content_disposition_header(True, download_name) or "attachment"
-    )
+    response = export_response(request, profile_or_404(request, profile_id), name)
     response["Cache-Control"] = "private, no-store"
     return response
 
@@ -47,12 +30,7 @@ def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase
 @require_GET
 def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse:
     """Redirect to storage for a file as MegEngine wrote it."""
-    profile = profile_or_404(request, profile_id)
-    originals = [original for original in originals_of(profile) if original.number == number]
-    if not originals:
-        raise Http404
-    name = file_name(profile, originals[0].ending)
-    return redirect(storage.presign_get(originals[0].key, filename=name))
+    return original_response(profile_or_404(request, profile_id), number)
 
 
 @login_required
