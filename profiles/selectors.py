@@ -13,10 +13,10 @@ from profiles.presenters.attempt_messages import (
     artifact_help,
     artifact_title,
     contamination_word,
+    device_rows,
     note_words,
     pass_word,
 )
-from profiles.presenters.device_rows import device_rows
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
 from profiles.retention.deletion import refuse_removed

@@ -17,13 +17,13 @@ from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQue
 from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
-from profiles.comparison.classify import REASONS, STATUSES
 from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
+from profiles.comparison.rows import REASONS, STATUSES
 from profiles.comparison.waterfall import waterfall
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
@@ -271,8 +271,6 @@ class CompareGraph(CompareView):
         compared, compare_request, parameters = self.compared(ChangeQuery)
         scope, row = parameters["scope"], parameters["row"]
         body = graph_document(compared, compare_request, scope=scope, row=row)
-        if body is None:
-            raise DomainError("operator_not_drawn", status=404)
         return netron_answer(request._request, body)
 
 

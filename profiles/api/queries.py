@@ -6,9 +6,9 @@ from rest_framework import serializers
 
 from profiles.analysis.netron.colours import METRICS
 from profiles.analysis.query import Order
-from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.question import SORTS
+from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS
 from profiles.tables.request import AGGREGATES, MOST_ROWS, ORDERS
 from webprofile import fields

@@ -7,32 +7,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.analysis.netron.colours import change_colouring
-from profiles.analysis.netron.document import netron_document, place_of_row
+from profiles.analysis.netron.document import netron_document
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
+from profiles.presenters.viewers import drawn_place
 
 Floats = NDArray[np.float64]
 
 
 def graph_document(
     compared: ComparisonResult, request: ComparisonRequest, *, scope: str, row: int | None
-) -> bytes | None:
-    """Return one view of the graph of the drawn profile; None if no view shows the row.
+) -> bytes:
+    """Return one view of the graph of the drawn profile.
 
     scope, row: as for the graph of a single profile; row is one of its own table
+    Raises DomainError operator_not_drawn if no view shows the row.
     """
     data, side = compared.data[request.drawn], request.question.side
-    if row is not None:
-        place = place_of_row(data, row)
-        if place is None:
-            return None
-        scope = place
+    place = drawn_place(data, scope, row)
     change_s = changes(compared.comparison, profile=request.drawn, other=request.other, side=side)
-    return netron_document(data, side=side, place=scope, colours=change_colouring(change_s))
+    return netron_document(data, side=side, place=place, colours=change_colouring(change_s))
 
 
 def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> Floats:

@@ -7,9 +7,9 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration
-from profiles.comparison.classify import Reason, Status
 from profiles.comparison.confidence import Judgement, Verdict
 from profiles.comparison.question import Sort
+from profiles.comparison.rows import Reason, Status
 from profiles.comparison.waterfall import By
 from profiles.models import Profile
 

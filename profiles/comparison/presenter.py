@@ -12,14 +12,13 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.comparison import messages
-from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.facts import steps_of_all
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.question import SORTS, RowSelection
 from profiles.comparison.request import ComparisonRequest
-from profiles.comparison.rows import ComparisonCell, ComparisonRow
+from profiles.comparison.rows import STATUSES, ComparisonCell, ComparisonRow
 from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.formats.columns import SIDES, Side
 from profiles.presenters.formatting import listed, shortened, visible

@@ -6,9 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.comparison.classify import STATUSES, Status
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.rows import ComparisonRow
+from profiles.comparison.rows import STATUSES, ComparisonRow, Status
 from profiles.formats.columns import Side
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from django.core.paginator import Page
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from profiles.comparison.classify import STATUSES
 from profiles.comparison.question import SORTS, RowQuery
+from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, By
 from profiles.formats.columns import SIDES
 from profiles.presenters.formatting import shortened

@@ -6,6 +6,7 @@ import msgspec
 from django.conf import settings
 from django.utils.translation import gettext
 
+from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.colours import Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.exports.originals import Original, originals_of
@@ -57,14 +58,21 @@ def graph_document(
     Raises DomainError operator_not_drawn if no view shows the row, and as `profile_data`.
     """
     data = profile_data(profile)
-    if row is not None:
-        place = place_of_row(data, row)
-        if place is None:
-            raise DomainError("operator_not_drawn", status=404)
-        scope = place
+    place = drawn_place(data, scope, row)
     side = side or picture_side(data)
     colours = colouring(data, colour, side)
-    return netron_document(data, side=side, place=scope, colours=colours)
+    return netron_document(data, side=side, place=place, colours=colours)
+
+
+def drawn_place(data: ProfileData, scope: str, row: int | None) -> str:
+    """Return the scope, or else the view that shows a row.
+
+    Raises DomainError operator_not_drawn if no view shows it.
+    """
+    place = scope if row is None else place_of_row(data, row)
+    if place is None:
+        raise DomainError("operator_not_drawn", status=404)
+    return place
 
 
 def task_model_view(task: Task) -> dict[str, Any]:

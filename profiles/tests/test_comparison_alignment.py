@@ -7,9 +7,9 @@ import pytest
 
 from profiles.analysis.advice.operator_types import CONSTANTS
 from profiles.comparison.align import align
-from profiles.comparison.classify import status_of
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.regions import OperatorGroup, groups_of
+from profiles.comparison.rows import status_of
 from profiles.formats.columns import MISSING
 from profiles.tests.advice_data import recorded_profile
 from profiles.tests.graph_edits import (

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from profiles.comparison.classify import STATUSES
 from profiles.comparison.comparison import compare
 from profiles.comparison.confidence import Basis, Scatter
 from profiles.comparison.question import RowQuery, select_rows
+from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
 from profiles.formats.columns import MISSING
 from profiles.tests.graph_edits import profile_of, with_end_times, without_graph

@@ -67,7 +67,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "FileKind": "tasks.models.TaskFile.Kind",
         "OpenedState": "profiles.models.ProfileUpload.State",
         "RuntimeKind": "workers.models.Runtime.RuntimeKind",
-        "ComparedStatus": "profiles.comparison.classify.STATUSES",
+        "ComparedStatus": "profiles.comparison.rows.STATUSES",
         "Verdict": "profiles.comparison.confidence.VERDICTS",
     },
     "PREPROCESSING_HOOKS": ["webprofile.api.schema.only_v1"],
