@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.db import models
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import profile_name
@@ -148,6 +149,13 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt or self.upload} profile"
+
+    @property
+    def page_url(self) -> str:
+        """The URL of its result page: that of its task, or its own for an import."""
+        if self.attempt is not None:
+            return reverse("tasks:result", args=[self.attempt.task_id])
+        return reverse("profiles:detail", args=[self.pk])
 
     @property
     def measurement(self) -> "AttemptMeasurement | None":

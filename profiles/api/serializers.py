@@ -101,7 +101,9 @@ class ProfileAnswer(ProfileRow):
     )
     raw = serializers.SerializerMethodField(help_text="The raw files, by pass.")
     exports = serializers.SerializerMethodField(help_text="Names of the formats of its exports.")
-    page = serializers.SerializerMethodField(help_text="Address of its page.")
+    page = serializers.CharField(
+        source="page_url", read_only=True, help_text="Address of its page."
+    )
 
     class Meta(ProfileRow.Meta):
         fields = (*ProfileRow.Meta.fields, "warnings", "is_ready", "raw", "exports", "page")
@@ -124,11 +126,6 @@ class ProfileAnswer(ProfileRow):
 
     def get_exports(self, profile: Profile) -> list[str]:
         return list(FORMATS)
-
-    def get_page(self, profile: Profile) -> str:
-        if profile.attempt is not None:
-            return reverse("tasks:result", args=[profile.attempt.task_id])
-        return reverse("profiles:detail", args=[profile.pk])
 
 
 class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):

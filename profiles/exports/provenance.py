@@ -34,7 +34,7 @@ def provenance(profile: Profile) -> dict[str, Any]:
         "source": "upload",
         "upload": profile.upload_id,
         "opened_at": upload.created_at.isoformat() if upload else None,
-        "url": settings.SITE_URL + reverse("profiles:detail", args=[profile.pk]),
+        "url": settings.SITE_URL + profile.page_url,
         "profiles": [
             {"name": file.name, "size_bytes": file.size_bytes, "md5": file.md5}
             for file in (upload.files.all() if upload else ())

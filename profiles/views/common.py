@@ -33,17 +33,10 @@ def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     return get_object_or_404(visible_imports(current_user(request)), pk=upload_id)
 
 
-def page_of(profile: Profile) -> str:
-    """Return the URL of a profile's result page: that of its task, or its own for an import."""
-    if profile.attempt is not None:
-        return reverse("tasks:result", args=[profile.attempt.task_id])
-    return reverse("profiles:detail", args=[profile.pk])
-
-
 def table_links(profile: Profile) -> TableLinks:
     """Return the URLs that the tables of a profile link to."""
     names = (
         "profiles:operators", "api:profile-operators-order", "api:profile-picture-operators",
     )  # fmt: skip
     links = [reverse(name, args=[profile.pk]) for name in names]
-    return TableLinks(page_of(profile), *links)
+    return TableLinks(profile.page_url, *links)

@@ -32,7 +32,7 @@ from profiles.comparison.request import (
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
 from profiles.selectors import get_dump, tasks_with_dumps
-from profiles.views.common import page_of, task_or_404
+from profiles.views.common import task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
 
 #: variables on a page
@@ -62,10 +62,15 @@ def compare(request: HttpRequest) -> HttpResponse:
     context = {
         "comparison": comparison,
         "runs": _runs(compared, comparison),
-        "add_address": _add_address(comparison),
+        "add_address": f"{comparison.changed(row=None, page=1)}&choose=1"
+        if len(comparison.ids) < MOST
+        else "",
         "warnings": warnings_of(compared),
         "facts": facts_of(compared),
-        "common": _without_common(compared),
+        # letters of profiles that share nothing with the baseline
+        "common": [
+            letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count
+        ],
         "totals": presenter.total_rows(compared),
         "totals_notes": presenter.total_notes(compared),
         "waterfall": presenter.waterfall_view(compared, comparison),
@@ -113,7 +118,7 @@ def _chooser(
         "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,
         "chosen": [
-            {"choice": choice, "remove": _without(comparison, n), "page": page_of(choice.profile)}
+            {"choice": choice, "remove": _without(comparison, n), "page": choice.profile.page_url}
             for n, choice in enumerate(choices(profiles))
         ],
         "kept": [profile.pk for profile in kept],
@@ -144,24 +149,13 @@ def _runs(compared: ComparisonResult, comparison: ComparisonRequest) -> list[dic
                 "origin": origin_of(profile),
                 "profile": profile,
                 "passes": len(compared.data[n].passes),
-                "page": page_of(profile),
+                "page": profile.page_url,
                 "is_baseline": n == 0,
                 "as_baseline": comparison.changed(ids=first, row=None, other=1),
                 "remove": _without(comparison, n),
             }
         )
     return runs
-
-
-def _add_address(comparison: ComparisonRequest) -> str:
-    if len(comparison.ids) >= MOST:
-        return ""
-    return f"{comparison.changed(row=None, page=1)}&choose=1"
-
-
-def _without_common(compared: ComparisonResult) -> list[str]:
-    """Return the letters of profiles that share nothing with the baseline."""
-    return [letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count]
 
 
 @login_required

@@ -34,7 +34,7 @@ from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import PAGE_ROWS, TableRequest, read_request
-from profiles.views.common import page_of, profile_or_404, table_links, task_or_404
+from profiles.views.common import profile_or_404, table_links, task_or_404
 from tasks.models import Artifact
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_COUNT, parse_int
@@ -103,7 +103,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
     if profile is not None and data is not None and has_operators:
         table_request = _table_request(request, data)
         context |= {
-            "page": page_of(profile),
+            "page": profile.page_url,
             "passes": data.passes,
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
@@ -145,7 +145,7 @@ def _memory_flow(
         return {}
     return {
         "memory_flow": flow,
-        "flow_page": page_of(profile),
+        "flow_page": profile.page_url,
         "flow_file": original_of(profile),
     }
 
@@ -239,7 +239,7 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     data = profile_data(profile)
     if row >= len(data.columns):
         raise Http404
-    page = page_of(profile)
+    page = profile.page_url
     is_part = "part" in request.GET
     context = {
         "profile": profile,
@@ -267,7 +267,7 @@ def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     if summary is None:
         raise Http404
     view = tensors_view(summary, read_flow_query(request.GET))
-    context = {"memory_flow": view, "flow_page": page_of(profile)}
+    context = {"memory_flow": view, "flow_page": profile.page_url}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
 

@@ -32,7 +32,7 @@ from profiles.perfetto import (
     perfetto_tag,
 )
 from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
-from profiles.views.common import page_of, profile_or_404, task_or_404
+from profiles.views.common import profile_or_404, task_or_404
 from webprofile.origins import framing_origins
 
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}
@@ -75,7 +75,7 @@ def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
     context = {
         "profile": profile,
         "name": title_of(profile),
-        "result": page_of(profile),
+        "result": profile.page_url,
         "viewer": perfetto_address(),
         "overview": timeline_view(profile),
         "file": trace_file_view(profile),
@@ -104,14 +104,13 @@ def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
     head = '<meta name="type" content="Frame">\n'
     head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)
 
-    def rules(folder_url: str) -> tuple[str, ...]:
-        return (
-            f"script-src {folder_url}",
-            f"style-src {folder_url} {page.styles}",
-            f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
-            f"img-src {folder_url} data:",
-        )
-
+    folder_url = request.build_absolute_uri(request.path)
+    rules = (
+        f"script-src {folder_url}",
+        f"style-src {folder_url} {page.styles}",
+        f"style-src-attr 'unsafe-hashes' {page.style_attributes}",
+        f"img-src {folder_url} data:",
+    )
     return _viewer_frame(request, page.text, head=head, rules=rules)
 
 
@@ -130,16 +129,14 @@ def perfetto(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
 
 def _perfetto_page(request: HttpRequest) -> HttpResponse:
     text, scripts = perfetto_page()
-
-    def rules(folder_url: str) -> tuple[str, ...]:
-        return (
-            f"script-src {folder_url} {scripts} 'wasm-unsafe-eval'",
-            # libraries in its bundle add style elements to the page
-            f"style-src {folder_url} 'unsafe-inline'",
-            f"font-src {folder_url}",
-            f"img-src {folder_url} data: blob:",
-        )
-
+    folder_url = request.build_absolute_uri(request.path)
+    rules = (
+        f"script-src {folder_url} {scripts} 'wasm-unsafe-eval'",
+        # libraries in its bundle add style elements to the page
+        f"style-src {folder_url} 'unsafe-inline'",
+        f"font-src {folder_url}",
+        f"img-src {folder_url} data: blob:",
+    )
     return _viewer_frame(request, text, rules=rules)
 
 
@@ -162,12 +159,12 @@ def _viewer_file(
 
 
 def _viewer_frame(
-    request: HttpRequest, text: str, *, head: str = "", rules: Callable[[str], Sequence[str]]
+    request: HttpRequest, text: str, *, head: str = "", rules: Sequence[str]
 ) -> HttpResponse:
     """Return the page of a viewer, with the script through which our pages communicate with it.
 
     head: further elements before its title
-    rules: the viewer's own part of the policy, given the URL of its folder
+    rules: the viewer's own part of the policy
     """
     parents, page_url = framing_origins(request), request.build_absolute_uri(request.path)
     ours = f'{head}<script src="bridge.js" data-parents="{escape(json.dumps(parents))}"></script>\n'
@@ -175,7 +172,7 @@ def _viewer_frame(
     policy = (
         "sandbox allow-scripts",
         "default-src 'none'",
-        *rules(page_url),
+        *rules,
         f"connect-src {page_url}",
         "worker-src blob:",
         "base-uri 'none'",
