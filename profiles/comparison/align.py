@@ -264,14 +264,10 @@ def _part_unconfirmed(made: Matching, sure: list[int]) -> None:
                 confirmed.add(other)
                 waiting.append(other)
     for x in set(made.how) - confirmed:
-        if not _is_alone_alike(made, x):
+        y = made.of_a[x]
+        are_alone = not _neighbours(made.a, x) and not _neighbours(made.b, y)
+        if not are_alone or _kind_and_shapes(made.a, x) != _kind_and_shapes(made.b, y):
             made.part(x)
-
-
-def _is_alone_alike(made: Matching, x: int) -> bool:
-    y = made.of_a[x]
-    alone = not _neighbours(made.a, x) and not _neighbours(made.b, y)
-    return alone and _kind_and_shapes(made.a, x) == _kind_and_shapes(made.b, y)
 
 
 def _neighbours(nodes: Nodes, x: int) -> set[int]:

@@ -23,7 +23,7 @@ from profiles.formats.columns import MISSING
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import contamination_word
 from profiles.presenters.formatting import listed, shortened
-from tasks.models import Task, TaskFile
+from tasks.models import TaskFile
 
 _UNKNOWN_SHAPE = "[]"
 #: most inputs that are listed by name
@@ -217,7 +217,7 @@ def _of_run(profile: Profile) -> dict[str, str]:
         _("Device"): task.worker.name,
         _("MegEngine version"): task.runtime_version,
         _("Arguments"): shlex.join(task.script["arguments"]) if task.script else "",
-        _("Options"): _options(task),
+        _("Options"): ", ".join(f"{name}={value}" for name, value in sorted(task.options.items())),
         _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
         _("Random seed"): "" if task.is_script else str(task.seed),
         _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
@@ -225,13 +225,10 @@ def _of_run(profile: Profile) -> dict[str, str]:
     }
 
 
-def _options(task: Task) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(task.options.items()))
-
-
 def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
     graph = data.graph
-    lanes = sorted({value.split('"')[1] if '"' in value else value for value in _comp_nodes(data)})
+    comp_nodes = graph.variables.comp_nodes.values
+    lanes = sorted({value.split('"')[1] if '"' in value else value for value in comp_nodes})
     return {
         _("Inputs"): _shapes_text(input_shapes(nodes)),
         _("Profiled passes"): str(len(data.passes)),
@@ -243,10 +240,6 @@ def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
 def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
     steps = steps_of(profile, data)
     return {_("Training steps"): str(steps)} if steps else {}
-
-
-def _comp_nodes(data: ProfileData) -> tuple[str, ...]:
-    return data.graph.variables.comp_nodes.values
 
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from profiles.analysis.advice.operator_types import CONSTANTS, GLUE
 from profiles.analysis.data import ProfileData
@@ -115,7 +116,7 @@ def nodes_of(data: ProfileData) -> Nodes:
         read_shapes=[],
     )
     _add_rows_without_operator(made, columns)
-    made.place.extend(_inverse(made.order))
+    made.place.extend(np.argsort(made.order).tolist())  # the inverse of a permutation
     read = columns.in_shapes.texts()
     made.read_shapes.extend(None if row == MISSING else read[row] for row in made.rows)
     return made
@@ -182,10 +183,3 @@ def _add_rows_without_operator(nodes: Nodes, columns: ProfileColumns) -> None:
         nodes.inputs.append([])
         nodes.consumers.append([])
         nodes.rows.append(row)
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    place = [0] * len(order)
-    for number, node in enumerate(order):
-        place[node] = number
-    return place

@@ -49,7 +49,9 @@ class SideNumbers:
     def judged(self, bases: Sequence[Basis]) -> "SideNumbers":
         """Return the same numbers with verdicts; bases: one per profile but the baseline."""
         known_s = np.where(np.isnan(self.time_s), 0.0, self.time_s)
-        worth = _worth(known_s, self.total_s)
+        # rows with at least LEAST_SHARE of the larger total on either side
+        largest_s = np.maximum(known_s[1:], known_s[0])
+        worth = largest_s >= LEAST_SHARE * np.fmax(self.total_s[1:, None], self.total_s[0])
         others = range(1, len(self.time_s))
         return replace(
             self,
@@ -119,12 +121,6 @@ def side_numbers(
         samples=tuple(samples),
         operators_s=tuple(data.columns.times(side).end_s for data in profiles),
     )
-
-
-def _worth(known_s: Floats, total_s: Floats) -> NDArray[np.bool_]:
-    """Return (p - 1, r), rows with at least LEAST_SHARE of the larger total on either side."""
-    largest_s = np.maximum(known_s[1:], known_s[0])
-    return np.asarray(largest_s >= LEAST_SHARE * np.fmax(total_s[1:, None], total_s[0]))
 
 
 class _Members:

@@ -33,7 +33,9 @@ def row_page(
 ) -> "Page[Any]":
     """Return the requested page of rows; `object_list` holds the formatted rows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
-    unit = _row_unit(compared, request)
+    # the unit of the longest row, so that all pages of the table use the same
+    times_s = compared.comparison.side(request.question.side).time_s
+    unit = unit_of([float(np.nanmax(times_s, initial=0.0))])
     page.object_list = [row_view(compared, number, request, unit) for number in page.object_list]
     return page
 
@@ -62,12 +64,6 @@ def row_view(
             for other in range(len(row.cells))
         ],
     }
-
-
-def _row_unit(compared: ComparisonResult, request: ComparisonRequest) -> TimeUnit:
-    """Return the unit of the longest row, so that all pages of the table use the same."""
-    times_s = compared.comparison.side(request.question.side).time_s
-    return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
 def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
@@ -303,10 +299,13 @@ def selected_view(compared: ComparisonResult, request: ComparisonRequest) -> dic
         return None
     row = comparison.rows[request.row]
     unit = _selected_unit(compared, row, request)
+    # the row of a profile's own table that represents the group in its graph
+    drawn = comparison.nodes[request.drawn]
+    computing = drawn.computing(row.members(request.drawn))
     return {
         **row_view(compared, request.row, request, unit),
         "close_address": request.changed(row=None),
-        "graph_row": _graph_row(comparison, row, request.drawn),
+        "graph_row": drawn.rows[computing[0]] if computing else None,
         "profiles": [
             {
                 "letter": messages.letter(profile),
@@ -319,13 +318,6 @@ def selected_view(compared: ComparisonResult, request: ComparisonRequest) -> dic
             for profile in range(len(compared.profiles))
         ],
     }
-
-
-def _graph_row(comparison: Comparison, row: ComparisonRow, profile: int) -> int | None:
-    """Return the row of a profile's own table that represents the group in its graph."""
-    nodes = comparison.nodes[profile]
-    computing = nodes.computing(row.members(profile))
-    return nodes.rows[computing[0]] if computing else None
 
 
 def _how(cell: ComparisonCell | None) -> str:

@@ -91,7 +91,7 @@ class _Regions:
         members: defaultdict[Node, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side in (_A, _B):
             for x in self.sides[side].order:
-                if self._is_left(side, x) and not self._is_apart(side, x):
+                if self._makes(side, x):
                     members[self.sets.root((side, x))][side].append(x)
         groups = [
             self._with_constants(*member) for member in members.values() if self._is_group(*member)
@@ -145,12 +145,10 @@ class _Regions:
     def _join_by_data(self, side: int) -> None:
         nodes = self.sides[side]
         for x in nodes.order:
-            if not self._is_left(side, x) or self._is_apart(side, x):
+            if not self._makes(side, x):
                 continue
             for p, _ in nodes.inputs[x]:
-                if p == MISSING or not self._is_left(side, p) or self._is_apart(side, p):
-                    continue
-                if (side, p) not in self.cut:
+                if p != MISSING and self._makes(side, p) and (side, p) not in self.cut:
                     self.sets.join((side, p), (side, x))
 
     def _is_group(self, ours: list[int], theirs: list[int]) -> bool:
@@ -173,14 +171,10 @@ class _Regions:
 
     def _value(self, side: int, p: int, number: int) -> Node | None:
         if (side, p) in self.cut:  # one value per operator, whichever of its outputs it is
-            return self._cut_value(side, p)
+            root_side, root = self.sets.root((side, p))
+            return (-1 - root, root_side)  # distinguishable from the outputs of pairs
         x = p if side == _A else self.partners[_B][p]
         return None if x == MISSING else (x, number)
-
-    def _cut_value(self, side: int, p: int) -> Node:
-        """Return the root of the producer, distinguishable from the outputs of pairs."""
-        root_side, root = self.sets.root((side, p))
-        return (-1 - root, root_side)
 
     def _with_constants(self, ours: list[int], theirs: list[int]) -> OperatorGroup:
         a = [*ours, *self._constants(_A, ours)]

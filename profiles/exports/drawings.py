@@ -1,6 +1,5 @@
 """Charts of the report: numbers from which a template draws SVG without a script."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -167,15 +166,11 @@ def _named_bars(data: ProfileData, drawn: Timeline) -> dict[int, list[dict[str, 
 
 def _ticks(span_us: float) -> tuple[tuple[float, float], ...]:
     """Return four to nine round times; none at the right end, where a label has no room."""
-    places = [(round(us / span_us * WIDTH, 2), us) for us in _round_times(span_us)]
-    return tuple((x, us) for x, us in places if x < 0.93 * WIDTH)
-
-
-def _round_times(span_us: float) -> Iterator[float]:
     power = 10.0 ** np.floor(np.log10(span_us / 4))
     step = next((m * power for m in (5, 2.5, 2) if span_us / (m * power) >= 4), power)
-    for number in range(1 + int(span_us / step)):
-        yield number * step
+    times_us = [number * step for number in range(1 + int(span_us / step))]
+    places = [(round(us / span_us * WIDTH, 2), us) for us in times_us]
+    return tuple((x, us) for x, us in places if x < 0.93 * WIDTH)
 
 
 def memory_drawing(summary: MemoryFlowSummary) -> dict[str, Any] | None:

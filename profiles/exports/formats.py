@@ -181,7 +181,8 @@ def prepare_export(
         else:
             if request.query.aggregate:
                 groups = SideTable(data, request, request.sides[0], NO_LINKS).selection
-                request = _without_groups(request)
+                query = replace(request.query, aggregate="", by_type=False, order="time")
+                request = replace(request, query=query, order="time", top=0)
             rows = _rows(data, request)
     except AnalysisError as error:
         raise _refusal(str(error)) from error
@@ -191,11 +192,6 @@ def prepare_export(
 
 def _refusal(detail: str) -> DomainError:
     return DomainError("export_question", status=422, detail=detail)
-
-
-def _without_groups(request: TableRequest) -> TableRequest:
-    query = replace(request.query, aggregate="", by_type=False, order="time")
-    return replace(request, query=query, order="time", top=0)
 
 
 def _rows(data: ProfileData, request: TableRequest) -> Rows:

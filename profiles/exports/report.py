@@ -44,7 +44,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of this repository
-        "script_hash": _sha256(script),
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "meta": meta,
         "facts": _facts(meta),
         "totals": {side: total_words(side_statistics(data, side)) for side in SIDES},
@@ -74,10 +74,6 @@ def _memory_flow(data: ProfileData) -> dict[str, Any]:
     if flow is None:
         return {}
     return {"memory_flow": flow, "memory_curve": memory_drawing(flow["summary"])}
-
-
-def _sha256(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:

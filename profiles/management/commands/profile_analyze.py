@@ -45,7 +45,7 @@ class Command(BaseCommand):
         try:
             text = analysis(Namespace(**options))
         except (AnalysisError, ProfileFormatError, re.error) as error:
-            raise CommandError(_one_line(str(error))) from error
+            raise CommandError(" ".join(str(error).split())) from error
         except OSError as error:
             raise CommandError(f"{options['dump']} cannot be read: {error.strerror}.") from error
         try:
@@ -158,7 +158,3 @@ def _columns(path: str, *, dtypes: bool) -> ProfileColumns:
         # a file that is not regular has no size, and cannot be mapped
         data = mmap(file.fileno(), 0, access=ACCESS_READ) if size else file.read(limit + 1)
     return parse(data, max_bytes=limit, checked=False, dtypes=dtypes)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -54,10 +54,11 @@ class Command(BaseCommand):
             if not options["yes"]:
                 self.stdout.write("Nothing was removed: --yes does it.")
                 return
-            count = sum(
-                _purge(name, days, sum(share.rows for share in shares[name]))
-                for name, days in chosen.items()
-            )
+            count = 0
+            for name, days in chosen.items():
+                rows = sum(share.rows for share in shares[name])
+                with Progress(rows, name, unit="rows") as progress:
+                    count += purge(POLICIES[name], days, progress.advance)
         self.stdout.write(f"Rows removed: {count}.")
         if left := RemovedObjects.objects.filter(is_last=False).count():
             self.stdout.write(f"{left} files and folders of storage are left for the sweep.")
@@ -77,11 +78,6 @@ def _chosen_policies(days: int | None, only: list[str] | None) -> dict[str, int]
         raise CommandError(text, returncode=USAGE)
     names = only or [name for name in POLICIES if name not in NAMED_ONLY]
     return dict.fromkeys(names, days)
-
-
-def _purge(name: str, days: int, rows: int) -> int:
-    with Progress(rows, name, unit="rows") as progress:
-        return purge(POLICIES[name], days, progress.advance)
 
 
 def _table(shares_of_policy: dict[str, list[OwnerShare]], days: dict[str, int]) -> str:

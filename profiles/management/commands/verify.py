@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from profiles.integrity import GRACE, PATIENCE, Violation, broken_objects, broken_rows
+from profiles.integrity import GRACE, PATIENCE, broken_objects, broken_rows
 from webprofile.management.bulk import explain_command, plain_errors
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.progress import Progress
@@ -47,12 +47,7 @@ class Command(BaseCommand):
             rows = [{"promise": row.promise, "what": row.what} for row in violations]
             self.stdout.write(json.dumps({"holds": not violations, "broken": rows}))
         else:
-            self.stdout.write(_text(violations))
+            lines = [f"{row.promise}: {row.what}" for row in violations]
+            self.stdout.write("\n".join(lines) or "Every promise holds.")
         if violations:
             raise SystemExit(1)
-
-
-def _text(violations: list[Violation]) -> str:
-    if not violations:
-        return "Every promise holds."
-    return "\n".join(f"{row.promise}: {row.what}" for row in violations)
