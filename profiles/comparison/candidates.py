@@ -4,7 +4,6 @@ import calendar
 import datetime
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -13,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from accounts.models import User
 from profiles.comparison.comparison import FEWEST, MOST
-from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.messages import origin_of
 from profiles.exports.provenance import title_of
 from profiles.models import Profile, ProfileUpload
 from profiles.selectors import visible_profiles
@@ -26,20 +25,6 @@ _DAY = re.compile(r"\d{4}-\d\d(-\d\d)?$")
 _NUMBER = re.compile(r"#?(\d{1,9})$")
 #: similarity of another result: the same model file, a model of the same name, another model
 _SAME_FILE, _SAME_NAME, _OTHER = range(3)
-
-
-@dataclass(frozen=True)
-class ComparableResult:
-    """A result as the chooser lists it.
-
-    kin: `same_file` or `same_name` for another run of the first chosen result's model
-    """
-
-    profile: Profile
-    title: str
-    origin: str
-    kin: str
-    letter: str = ""
 
 
 def chosen_profiles(user: User, ids: Sequence[int | None]) -> list[Profile] | None:
@@ -65,20 +50,17 @@ def problem_of(ids: Sequence[int | None]) -> str:
     return "" if len(ids) >= FEWEST else _("Choose at least two results.")
 
 
-def choices(profiles: Sequence[Profile]) -> list[ComparableResult]:
-    """Return the chosen profiles with their letters."""
-    return [
-        ComparableResult(
-            profile, title_of(profile), origin_of(profile), "", letter(n) if n < MOST else ""
-        )
-        for n, profile in enumerate(profiles)
-    ]
+def named(profile: Profile) -> dict[str, Any]:
+    """Return the profile with its title and origin, as the pages of comparisons list it."""
+    return {"profile": profile, "title": title_of(profile), "origin": origin_of(profile)}
 
 
 def candidates(
     user: User, chosen: Sequence[Profile], *, find: str, page: str | None
 ) -> "Page[Any]":
-    """Return a page of results that can be added; `object_list` holds ComparableResult objects.
+    """Return a page of results that can be added; `object_list` holds them as `named` returns them.
+
+    Their `kin` is `same_file` or `same_name` for another run of the first chosen result's model.
 
     find: words that must all occur in the model's name, the device, the version or the name of an
         imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
@@ -91,8 +73,7 @@ def candidates(
     made: Page[Any] = Paginator(ready, PAGE_SIZE).get_page(page)
     words = {_SAME_FILE: "same_file", _SAME_NAME: "same_name"}
     made.object_list = [
-        ComparableResult(profile, title_of(profile), origin_of(profile), words.get(profile.kin, ""))
-        for profile in made.object_list
+        {**named(profile), "kin": words.get(profile.kin, "")} for profile in made.object_list
     ]
     return made
 

@@ -249,7 +249,7 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
     page = client.get(address(results[0]))
     assert "One more result is needed" in page.text
     candidates = page.context["page"].object_list
-    assert [(candidate.profile.pk, candidate.kin) for candidate in candidates] == [
+    assert [(candidate["profile"].pk, candidate["kin"]) for candidate in candidates] == [
         (results[2].pk, "same_file"),
         (results[1].pk, ""),
     ]
@@ -258,7 +258,7 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
 def test_the_chooser_offers_no_results_without_operators(client, results):
     type(results[1]).objects.filter(pk=results[1].pk).update(operators=0)
     candidates = client.get(address(results[0])).context["page"].object_list
-    assert [candidate.profile.pk for candidate in candidates] == [results[2].pk]
+    assert [candidate["profile"].pk for candidate in candidates] == [results[2].pk]
 
 
 def test_runs_of_one_model_show_their_titles_and_options(client, results):
@@ -286,7 +286,7 @@ def test_the_chooser_searches_model_device_and_version(client, results, find, ex
         profile.attempt.task.files.filter(kind="model").update(name=name)
         type(profile.attempt.task.worker).objects.update(name="desk")
     page = client.get("/profiles/compare/", {"find": find})
-    numbers = [candidate.profile.pk for candidate in page.context["page"].object_list]
+    numbers = [candidate["profile"].pk for candidate in page.context["page"].object_list]
     assert numbers == [results[n].pk for n in expected]
 
 

@@ -15,13 +15,13 @@ from django.views.decorators.http import require_GET
 
 from accounts.selectors import current_user
 from profiles.comparison import presenter
-from profiles.comparison.candidates import candidates, choices, chosen_profiles, problem_of
+from profiles.comparison.candidates import candidates, chosen_profiles, named, problem_of
 from profiles.comparison.comparison import MOST
 from profiles.comparison.dumps import dumps_compare
 from profiles.comparison.facts import facts_of, warnings_of
 from profiles.comparison.graph import graph_view, row_at
 from profiles.comparison.loading import ComparisonResult, comparison_of
-from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.messages import letter
 from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.request import (
     ComparisonRequest,
@@ -29,7 +29,6 @@ from profiles.comparison.request import (
     read_comparison_request,
     unknown_choice,
 )
-from profiles.exports.provenance import title_of
 from profiles.models import Profile
 from profiles.selectors import get_dump, tasks_with_dumps
 from profiles.views.common import task_or_404
@@ -118,8 +117,13 @@ def _chooser(
         "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,
         "chosen": [
-            {"choice": choice, "remove": _without(comparison, n), "page": choice.profile.page_url}
-            for n, choice in enumerate(choices(profiles))
+            {
+                **named(profile),
+                "letter": letter(n) if n < MOST else "",
+                "page": profile.page_url,
+                "remove": _without(comparison, n),
+            }
+            for n, profile in enumerate(profiles)
         ],
         "kept": [profile.pk for profile in kept],
         "problem": problem if comparison.ids else "",
@@ -144,10 +148,8 @@ def _runs(compared: ComparisonResult, comparison: ComparisonRequest) -> list[dic
         first = (ids[n], *ids[:n], *ids[n + 1 :])
         runs.append(
             {
+                **named(profile),
                 "letter": letter(n),
-                "title": title_of(profile),
-                "origin": origin_of(profile),
-                "profile": profile,
                 "passes": len(compared.data[n].passes),
                 "page": profile.page_url,
                 "is_baseline": n == 0,
