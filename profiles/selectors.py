@@ -144,7 +144,7 @@ def visible_imports(user: User) -> QuerySet[ProfileUpload]:
     return uploads if user.is_staff else uploads.filter(owner=user)
 
 
-def latest_results(user: User, limit: int = 10) -> list[Profile]:
-    """Return the newest profiles of the user's tasks."""
+def latest_results(user: User) -> list[Profile]:
+    """Return the ten newest profiles of the user's tasks."""
     profiles = visible_profiles(user).exclude(attempt=None).order_by("-pk")
-    return list(profiles.prefetch_related("attempt__task__files")[:limit])
+    return list(profiles.prefetch_related("attempt__task__files")[:10])

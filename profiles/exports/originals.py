@@ -9,7 +9,6 @@ from agent.protocol.artifacts import TRACE_NAMES, profile_number
 from profiles.analysis.data import ProfileData
 from profiles.formats.detection import FileKind
 from profiles.models import Profile
-from tasks.models import Artifact
 
 #: kind by name of artifact; any other raw artifact is a profiled pass
 _KINDS: dict[str, FileKind] = dict(zip(TRACE_NAMES, ("trace", "memory_flow"), strict=True))
@@ -67,17 +66,16 @@ def originals_of(profile: Profile) -> list[Original]:
         name: number
         for number, name in enumerate((name for name in TRACE_NAMES if name in stored), first)
     }
-    return [_of(stored[name], numbers[name]) for name in sorted(numbers, key=numbers.__getitem__)]
-
-
-def _of(artifact: Artifact, number: int) -> Original:
-    return Original(
-        number,
-        _KINDS.get(artifact.name, "profile"),
-        artifact.name,
-        artifact.size_bytes,
-        artifact.object_key,
-    )
+    return [
+        Original(
+            number,
+            _KINDS.get(name, "profile"),
+            name,
+            stored[name].size_bytes,
+            stored[name].object_key,
+        )
+        for name, number in sorted(numbers.items(), key=lambda item: item[1])
+    ]
 
 
 def own_names(profile: Profile | None) -> dict[str, str]:
