@@ -65,7 +65,6 @@ CONTAMINATIONS: dict[str, Any] = {
 }
 
 _PASSES: dict[str, Any] = {
-    "inspect": _("looking up the model's inputs"),
     "clean": _("without profiling"),
     "profiled": _("with profiling"),
     "dump": _("writing dumps"),
