@@ -56,7 +56,6 @@ def row_view(
         "value": shortened(nodes.value_names[x][0]) if nodes.is_named(x) else "",
         "change": _became(comparison, row),
         "base": duration(base_s, unit),
-        "has_base": bool(row.baseline),
         "address": request.changed(row=number),
         "selected": number == request.row,
         "cells": [
