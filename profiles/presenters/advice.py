@@ -107,7 +107,14 @@ def _lines(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Of savings that count the same time, only the first is included.
     """
-    gains = [e for e in findings if e["severity"] == "gain" and not e["is_alternative"]]
+    gains = []
+    counted: list[str] = []
+    for view in findings:
+        if any(rule in counted for rule in view["finding"].overlaps):
+            continue
+        counted.append(view["rule"])
+        if view["severity"] == "gain":
+            gains.append(view)
     others = [view for view in findings if view["severity"] != "gain"]
     leads = others[:1] if others and others[0]["severity"] == "warning" else []
     return [*leads, *gains, *others[len(leads) :]][:MOST_LINES]
@@ -132,7 +139,6 @@ def _finding(
         "step": _step(str(words.step), finding.options),
         "saves": _saves(finding, advice, unit),
         "overlaps": _overlaps(finding, advice.findings, words_of),
-        "is_alternative": _is_alternative(finding, advice.findings),
         "estimate": ESTIMATES.get(finding.estimate, ""),
         "operators": [_operator(row, data, unit) for row in drawn],
         "more": len(finding.rows) - len(drawn),
@@ -181,18 +187,6 @@ def _overlaps(
     else:
         text = _("Counts some of the time of %(names)s: these savings do not add up.")
     return text % {"names": names}
-
-
-def _is_alternative(finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Whether a finding counts the time of an earlier finding that is not an alternative itself."""
-    leading: list[str] = []
-    for other in findings:
-        is_alternative = any(rule in leading for rule in other.overlaps)
-        if other is finding:
-            return is_alternative
-        if not is_alternative:
-            leading.append(other.rule)
-    return False
 
 
 def _operator(row: int, data: ProfileData, unit: TimeUnit) -> dict[str, Any]:
