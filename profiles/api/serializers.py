@@ -199,11 +199,9 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
         return word(DomainError(f"opened_{upload.problem}", name=upload.name))
 
     @extend_schema_field(ProgressAnswer(allow_null=True))
-    def get_progress(self, upload: ProfileUpload) -> dict[str, object] | None:
+    def get_progress(self, upload: ProfileUpload) -> dict[str, Any] | None:
         reading = reading_of(upload)
-        if reading is None:
-            return None
-        return {"step": reading.step, "percent": reading.percent, "text": reading.text}
+        return None if reading is None else ProgressAnswer(reading).data
 
     def get_may_retry(self, upload: ProfileUpload) -> bool:
         return upload.problem in RETRIED
