@@ -5,35 +5,29 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from profiles.analysis.select import Selection
-from profiles.exports.fields import (
-    GROUP_FIELDS,
-    SOURCE_FIELDS,
-    Field,
-    FieldValues,
-    as_json,
-    group_columns,
-)
+from profiles.exports.fields import SOURCE_FIELDS, Field, as_json
 
 #: characters with which a spreadsheet starts a formula, including their full-width forms
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 
 
-def to_csv(values: Sequence[FieldValues], meta: Mapping[str, Any]) -> bytes:
-    """Return UTF-8 text: a line of headings, then one line per operator; lines end in CR LF.
+def to_csv(
+    fields: Sequence[Field], columns: Sequence[Sequence[Any]], meta: Mapping[str, Any]
+) -> bytes:
+    """Return UTF-8 text: a line of headings, then one line per operator or group, ending in CR LF.
 
-    meta: origin of the profile (`provenance`), for `SOURCE_FIELDS`
+    columns: the values of each field
+    meta: origin of the profile (`provenance`), for `SOURCE_FIELDS`, which are the same in each line
 
     An empty cell is a number that the profile does not contain; `nan` and `inf` are numbers that it
     contains. Numbers have all their digits. A text that a spreadsheet would take for a formula is
     prefixed with an apostrophe, which spreadsheets do not show; JSON contains it unchanged.
     """
-    return _whole([value.field for value in values], [value.optional() for value in values], meta)
-
-
-def groups_to_csv(groups: Selection, meta: Mapping[str, Any]) -> bytes:
-    """Return one line per requested group, in the format of `to_csv`."""
-    return _whole(GROUP_FIELDS, group_columns(groups), meta)
+    file = io.BytesIO()
+    writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
+    writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
+    writer.close()
+    return file.getvalue()
 
 
 class CsvWriter:
@@ -57,17 +51,6 @@ class CsvWriter:
     def close(self) -> None:
         self._text.flush()
         self._text.detach()
-
-
-def _whole(
-    fields: Sequence[Field], columns: Sequence[Sequence[Any]], meta: Mapping[str, Any]
-) -> bytes:
-    """Return a complete file, with the source columns in each row."""
-    file = io.BytesIO()
-    writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
-    writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
-    writer.close()
-    return file.getvalue()
 
 
 def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:

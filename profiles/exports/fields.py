@@ -1,7 +1,7 @@
 """Fields of an operator: one list for CSV, JSON, Parquet, the API and the page that lists them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.analysis.select import Selection, select
-from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn, take_rows
+from profiles.formats.columns import (
+    MISSING,
+    SIDES,
+    NumberColumn,
+    ProfileColumns,
+    Side,
+    TextColumn,
+    take_rows,
+)
 
 #: version of the fields; increased when a field changes its meaning, not for a new field
 VERSION = 1
@@ -38,25 +46,6 @@ class Field:
     def heading(self) -> str:
         """Return the title of the column in CSV; the key ends with the unit."""
         return self.key.replace(".", "_")
-
-
-@dataclass(frozen=True, eq=False)
-class FieldValues:
-    """The m values of one field.
-
-    values: (m,) int64 or float64, or m texts
-    present: (m,) bool; False where the profile has no value, which differs from nan
-    """
-
-    field: Field
-    values: NDArray[Any] | Sequence[str]
-    present: NDArray[np.bool_]
-
-    def optional(self) -> list[Any]:
-        """Return the m values, None where a value is absent."""
-        values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
-        pairs = zip(values, self.present.tolist(), strict=True)
-        return [value if present else None for value, present in pairs]
 
 
 # the page of exports translates these texts, files keep them in English
@@ -172,44 +161,31 @@ def rows_by_time(columns: ProfileColumns) -> Rows:
     return np.concatenate([timed, np.flatnonzero(~columns.device.present)])
 
 
-def values_of(data: ProfileData, rows: Rows) -> list[FieldValues]:
-    """Return every field of these operators, in the order of `FIELDS`."""
+def values_of(data: ProfileData, rows: Rows) -> list[list[Any]]:
+    """Return the m values of each of `FIELDS`; None where the profile has none, unlike nan."""
     columns = data.columns
-    columns_by_name: dict[str, tuple[NDArray[Any] | Sequence[str], NDArray[np.bool_]]] = {
-        "row": _whole(rows),
-        "id": _texts([columns.ids[row] for row in rows]),
-        "name": _texts([columns.names[row] for row in rows]),
-        "type": _column(columns.types, rows),
+    columns_by_name: dict[str, list[Any]] = {
+        "row": rows.tolist(),
+        "id": [columns.ids[row] for row in rows],
+        "name": [columns.names[row] for row in rows],
+        "type": take_rows(columns.types, rows).texts(),
         "step": _steps(data, rows),
         "params": _params(data, rows),
     }
-    for side in ("device", "host"):
+    for side in SIDES:
         columns_by_name |= _side(data, side, rows)
     columns_by_name |= _costs(columns, rows)
     for key in ("in_shapes", "out_shapes", "in_dtypes", "in_layouts"):
-        columns_by_name[key] = _column(getattr(columns, key), rows)
-    return [FieldValues(field, *columns_by_name[field.key]) for field in FIELDS]
-
-
-def _whole(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    return numbers.astype(np.int64), np.ones(len(numbers), dtype=np.bool_)
-
-
-def _texts(texts: list[str]) -> tuple[list[str], NDArray[np.bool_]]:
-    return texts, np.ones(len(texts), dtype=np.bool_)
-
-
-def _column(column: TextColumn, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
-    column = take_rows(column, rows)
-    return [text or "" for text in column.texts()], column.codes != MISSING
+        columns_by_name[key] = take_rows(getattr(columns, key), rows).texts()
+    return [columns_by_name[field.key] for field in FIELDS]
 
 
 def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
     return data.graph.operator_of_row(len(data.columns))[rows].astype(np.intp)
 
 
-def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the places of operators in the order of execution, and whether they have one.
+def _steps(data: ProfileData, rows: Rows) -> list[int | None]:
+    """Return the places of operators in the order of execution, None for those without one.
 
     Places have no gaps, unlike the step numbers in the file.
     """
@@ -217,18 +193,18 @@ def _steps(data: ProfileData, rows: Rows) -> tuple[NDArray[Any], NDArray[np.bool
     order = data.graph.execution_order()
     place[order] = np.arange(len(order))
     # MISSING (-1) selects the last element, which has no step
-    steps = place[_graph_rows(data, rows)]
-    return steps, steps != MISSING
+    steps = place[_graph_rows(data, rows)].tolist()
+    return [None if step == MISSING else step for step in steps]
 
 
-def _params(data: ProfileData, rows: Rows) -> tuple[list[str], NDArray[np.bool_]]:
+def _params(data: ProfileData, rows: Rows) -> list[str | None]:
     params = data.graph.operators.params
     # the last element, without a value, stands for operators that are in no graph
     all_of_them = TextColumn(np.append(params.codes, np.int32(MISSING)), params.values)
-    return _column(all_of_them, _graph_rows(data, rows))
+    return take_rows(all_of_them, _graph_rows(data, rows)).texts()
 
 
-def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
+def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, list[Any]]:
     times, spread = data.columns.times(side), data.spread(side)
     timed = times.present[rows]
     total_s = times.total_s()
@@ -238,28 +214,28 @@ def _side(data: ProfileData, side: Side, rows: Rows) -> dict[str, Any]:
         share = self_s / np.float64(np.nan if total_s is None else total_s)
     kern_s = times.kern_s[rows]
     return {
-        f"{side}.time_s": (self_s, timed),
-        f"{side}.share": (share, timed),
-        f"{side}.kern_s": (kern_s, timed & ~np.isnan(kern_s)),
-        f"{side}.min_s": (spread.min_s[rows], many),
-        f"{side}.p10_s": (spread.p10_s[rows], many),
-        f"{side}.p90_s": (spread.p90_s[rows], many),
-        f"{side}.cv": (spread.cv[rows], many),
-        f"{side}.samples": _whole(spread.count[rows]),
+        f"{side}.time_s": NumberColumn(self_s, timed).optional(),
+        f"{side}.share": NumberColumn(share, timed).optional(),
+        f"{side}.kern_s": NumberColumn(kern_s, timed & ~np.isnan(kern_s)).optional(),
+        f"{side}.min_s": NumberColumn(spread.min_s[rows], many).optional(),
+        f"{side}.p10_s": NumberColumn(spread.p10_s[rows], many).optional(),
+        f"{side}.p90_s": NumberColumn(spread.p90_s[rows], many).optional(),
+        f"{side}.cv": NumberColumn(spread.cv[rows], many).optional(),
+        f"{side}.samples": spread.count[rows].tolist(),
     }
 
 
-def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, Any]:
+def _costs(columns: ProfileColumns, rows: Rows) -> dict[str, list[Any]]:
     time_s, timed = columns.device.end_s[rows], columns.device.present[rows]
     flo, has_flo = columns.computation.values[rows], columns.computation.present[rows]
     size, has_size = columns.memory.values[rows], columns.memory.present[rows]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return {
-            "computation_flo": (flo, has_flo),
-            "flops_per_s": (flo / time_s, has_flo & timed),
-            "memory_bytes": (size, has_size),
-            "bandwidth_bytes_per_s": (size / time_s, has_size & timed),
-            "intensity_flo_per_byte": (flo / size, has_flo & has_size),
+            "computation_flo": NumberColumn(flo, has_flo).optional(),
+            "flops_per_s": NumberColumn(flo / time_s, has_flo & timed).optional(),
+            "memory_bytes": NumberColumn(size, has_size).optional(),
+            "bandwidth_bytes_per_s": NumberColumn(size / time_s, has_size & timed).optional(),
+            "intensity_flo_per_byte": NumberColumn(flo / size, has_flo & has_size).optional(),
         }
 
 

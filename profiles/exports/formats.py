@@ -19,8 +19,15 @@ from profiles.analysis.query import Query
 from profiles.analysis.select import Selection
 from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.exports.chrome_trace import to_trace
-from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import Rows, rows_by_time, values_of
+from profiles.exports.csv_file import to_csv
+from profiles.exports.fields import (
+    FIELDS,
+    GROUP_FIELDS,
+    Rows,
+    group_columns,
+    rows_by_time,
+    values_of,
+)
 from profiles.exports.json_file import to_json
 from profiles.exports.originals import originals_of, with_own_names
 from profiles.exports.provenance import file_name, provenance
@@ -73,8 +80,8 @@ class Format:
 
 def _csv(export: Export) -> list[bytes]:
     if export.groups is not None:
-        return [groups_to_csv(export.groups, export.meta)]
-    return [to_csv(values_of(export.displayed, export.rows), export.meta)]
+        return [to_csv(GROUP_FIELDS, group_columns(export.groups), export.meta)]
+    return [to_csv(FIELDS, values_of(export.displayed, export.rows), export.meta)]
 
 
 def _json(export: Export) -> list[bytes]:

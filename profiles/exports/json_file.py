@@ -8,7 +8,7 @@ import numpy as np
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.select import Selection
-from profiles.exports.fields import VERSION, Rows, group_rows, values_of
+from profiles.exports.fields import FIELDS, VERSION, Rows, group_rows, values_of
 from profiles.formats.columns import SIDES, Side
 
 FORMAT = "megengine-web-profile"
@@ -77,10 +77,9 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
 def operators_as_json(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:
     """Return the operators of `to_json`; their JSON texts are kept as they are for `msgspec`."""
     made: list[dict[str, Any]] = [{"device": {}, "host": {}} for _ in rows]
-    for value in values_of(data, rows):
-        place, _, key = value.field.key.rpartition(".")
-        cells = value.optional()
-        if value.field.kind == "json":
+    for field, cells in zip(FIELDS, values_of(data, rows), strict=True):
+        place, _, key = field.key.rpartition(".")
+        if field.kind == "json":
             cells = [None if cell is None else msgspec.Raw(cell.encode()) for cell in cells]
         for operator, cell in zip(made, cells, strict=True):
             (operator[place] if place else operator)[key] = cell

@@ -105,8 +105,7 @@ def _operators(task: Task, profile: Profile) -> Columns:
         values = values_of(data, rows_by_time(data.columns))
     except AnalysisError as error:
         raise DomainError("export_question", detail=str(error)) from error
-    count = len(values[0].values)
-    return [[value] * count for value in _of_task(task)] + [column.optional() for column in values]
+    return [[value] * len(values[0]) for value in _of_task(task)] + values
 
 
 def _pieces(tasks: QuerySet[Task]) -> Iterator[list[Task]]:

@@ -18,8 +18,8 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.query import Query
 from profiles.analysis.select import select
 from profiles.exports.chrome_trace import to_trace
-from profiles.exports.csv_file import groups_to_csv, to_csv
-from profiles.exports.fields import rows_by_time, values_of
+from profiles.exports.csv_file import to_csv
+from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
 from profiles.tests.imports import make_import
@@ -45,7 +45,7 @@ def passes() -> ProfileData:
 
 def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
     rows = rows_by_time(data.columns) if rows is None else rows
-    text = to_csv(values_of(data, rows), META).decode()
+    text = to_csv(FIELDS, values_of(data, rows), META).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -149,7 +149,11 @@ def test_negative_numbers_are_not_escaped_in_csv():
 def test_csv_and_json_have_the_groups_of_the_query():
     data = data_of(good_profile("resnet18"))
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
-    lines = list(csv.DictReader(io.StringIO(groups_to_csv(groups, META).decode(), newline="")))
+    lines = list(
+        csv.DictReader(
+            io.StringIO(to_csv(GROUP_FIELDS, group_columns(groups), META).decode(), newline="")
+        )
+    )
     assert lines[0]["type"] == "ConvolutionForward"
     assert sum(int(line["operators"]) for line in lines) == sum(groups.counts)
     assert float(lines[0]["time_s"]) == groups.self_s[0]
