@@ -1,4 +1,8 @@
-"""The report: one HTML file for offline reading, without requests or scripts."""
+"""The report: one HTML file for offline reading.
+
+It makes no requests. Its CSP permits only its own style sheet and, by its hash, its only script
+(`report.js`, which sorts and filters the tables).
+"""
 
 import base64
 import hashlib
@@ -29,7 +33,7 @@ from profiles.presenters.statistics import is_one_sample, side_statistics, total
 
 #: maximum number of operators; more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
-#: maximum length of the name of an operator, in characters
+#: maximum number of shapes that are shown of one operator
 _MOST_TENSORS = 6
 
 

@@ -4,7 +4,9 @@ Policies for a task's files keep the row of each file, which records when the fi
 how many days it was kept. Files from which results are built are only removed by an explicit purge.
 Each batch of rows is one transaction, so a purge may be stopped at any time and repeated. Objects
 are removed from storage with a delay (`profiles.retention.deletion`), so that presigned URLs and
-running reads, copies and comparisons stay valid. The audit log is never purged.
+running reads, copies and comparisons stay valid; those of whole tasks and of imports are removed
+without this delay, and a task that is copying them is refused or ends. The audit log is never
+purged.
 """
 
 import datetime

@@ -1,6 +1,6 @@
 // The log of a task's attempts, as it grows. Text enters as text, whatever it contains.
 
-/** Characters kept in the page; the whole log is a file. */
+/** Characters kept in the page; `log.txt` has all that the device sent. */
 const KEPT_CHARACTERS = 400_000;
 /** This close to the end counts as reading along. */
 const AT_END_PX = 24;
