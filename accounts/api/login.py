@@ -2,7 +2,6 @@
 
 import math
 import time
-from typing import Any
 
 from allauth.account import app_settings
 from allauth.account.adapter import get_adapter
@@ -30,7 +29,7 @@ def user_of_credentials(request: HttpRequest, *, email: str, password: str, code
         user = adapter.authenticate(request, email=email, password=password)
     except ValidationError as error:  # django-allauth's limit of failed attempts
         key = adapter._get_login_attempts_cache_key(request, email=email)
-        raise login_throttled(request, "login_failed", key=key) from error
+        raise _throttled(request, key) from error
     if not isinstance(user, User) or not user.is_active or not _is_verified(user):
         raise DomainError("login_failed", status=401)
     if is_mfa_enabled(user):
@@ -38,19 +37,16 @@ def user_of_credentials(request: HttpRequest, *, email: str, password: str, code
     return user
 
 
-def login_throttled(request: HttpRequest, action: str, **subject: Any) -> DomainError:
+def _throttled(request: HttpRequest, limit_key: str) -> DomainError:
     """Return the error of an exceeded rate limit, with the seconds until the next attempt.
 
     django-allauth does not report when the next attempt is allowed, so its cache entry is read: the
     times of the counted attempts, the newest first.
-
-    subject: `key` or `user`, as passed to the rate limit
     """
     until = now = time.time()
-    for rate in ratelimit.get_rates(app="allauth.account", action=action):
-        key = ratelimit.get_cache_key(
-            request, app="allauth.account", action=action, rate=rate, **subject
-        )
+    limit = {"app": "allauth.account", "action": "login_failed"}
+    for rate in ratelimit.get_rates(**limit):
+        key = ratelimit.get_cache_key(request, rate=rate, key=limit_key, **limit)
         attempts = cache.get(key, [])
         if len(attempts) >= rate.amount:
             until = max(until, attempts[-1] + rate.duration)
@@ -63,7 +59,7 @@ def _check_code(request: HttpRequest, user: User, code: str) -> None:
     form = AuthenticateForm({"code": code}, user=user)
     if not form.is_valid():
         if form.has_error("code", "too_many_login_attempts"):
-            raise login_throttled(request, "login_failed", key=f"mfa-auth-user-{user.pk}")
+            raise _throttled(request, f"mfa-auth-user-{user.pk}")
         raise DomainError("login_failed", status=401)
     form.save()
 
