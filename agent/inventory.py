@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
 from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
-from agent.protocol.option_table import Capabilities
+from agent.protocol.options import Capabilities
 from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import CheckRecord, peaks_in
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel

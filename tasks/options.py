@@ -11,8 +11,7 @@ from django.utils import translation
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agent.protocol.artifacts import artifact_of
-from agent.protocol.option_table import KEPT_BY_FITTING, OPTIONS, Option, OptionGroup
+from agent.protocol.options import KEPT_BY_FITTING, OPTIONS, Option, OptionGroup, artifact_of
 
 GROUP_TITLES: dict[OptionGroup, Any] = {
     OptionGroup.MODEL: _("Model interface"),

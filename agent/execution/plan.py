@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
-from agent.protocol.option_table import OPTIONS, Capabilities, OptionGroup
 from agent.protocol.options import (
+    OPTIONS,
+    Capabilities,
+    OptionGroup,
     Value,
     build_arguments,
     check_options,

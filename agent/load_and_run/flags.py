@@ -15,7 +15,7 @@ _TABLE = os.path.join(
 with open(_TABLE, "rb") as _file:
     _CONTENT = json.loads(_file.read().decode("utf-8"))
 
-#: name -> row; `agent/protocol/option_table.py` documents the keys
+#: name -> row; `agent/protocol/options.py` documents the keys
 OPTIONS = {row["name"]: row for row in _CONTENT["options"]}
 #: (names, other names, reason): no name of the first list can be combined with another one of the
 #: second list

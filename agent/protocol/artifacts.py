@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 
-from agent.protocol.option_table import OPTIONS
 from agent.protocol.plan import MOST_PROFILED
 
 PROFILE_NAME = "profile.json"
@@ -56,12 +55,6 @@ def profile_number(name: str) -> int | None:
         return None
     number = int(match.group(1) or 1)
     return number if 1 <= number <= MOST_PROFILED and profile_name(number) == name else None
-
-
-def artifact_of(option: str) -> str:
-    """Return the artifact name of an option of kind `artifact`; a folder becomes a zip file."""
-    file = OPTIONS[option].file
-    return file.removesuffix("/") + ".zip" if file.endswith("/") else file
 
 
 def limit_of(name: str) -> int | None:

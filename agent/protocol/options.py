@@ -1,26 +1,25 @@
-"""Validate options of load_and_run, and build the command lines of the passes of a plan.
+"""The options of load_and_run: their table, validation, and the command lines of a plan's passes.
+
+The table of the 74 options of load_and_run 1.13 is read from `options.json`, which
+`agent/load_and_run` (Python 3.6) reads, too. Names, types, defaults and limits are load_and_run's
+own (`lite/load_and_run/src` of MegEngine v1.13.0); rows are in the order of its groups. The task
+form, the validation, the command line, the page of documentation and `python -m agent options
+--json` are generated from this table.
 
 The agent sets `input` and all paths; users give names and values of options, never paths on the
 device.
 """
 
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
 
-from agent.protocol.artifacts import artifact_of
-from agent.protocol.option_table import (
-    DISTURBING,
-    KEPT_BY_FITTING,
-    ONCE,
-    OPTIONS,
-    Capabilities,
-    Option,
-    Value,
-)
 from agent.protocol.plan import Plan
 
 #: with `fake_first` the first warm-up computes nothing, so a second one is needed
@@ -29,21 +28,142 @@ _FAKE_WARM_UPS = 2
 _SUFFICIENT_FILES = frozenset({"fast_run_algo_policy"})
 _THREADED = ("multithread", "multithread_default")
 
-__all__ = [
-    "OPTIONS",
-    "Capabilities",
-    "Option",
-    "OptionError",
-    "Value",
-    "build_arguments",
-    "check_options",
-    "clean_iterations_of",
-    "describe",
-    "find_problems",
-    "has_dump_pass",
-    "options_of_passes",
-    "unavailable",
+Value = bool | int | float | str
+OptionKind = Literal[
+    "bool", "int", "float", "choice", "text", "artifact", "file", "library", "agent"
 ]
+
+
+class OptionGroup(StrEnum):
+    """load_and_run's groups of options; each has a source file of its own there."""
+
+    MODEL = "model"
+    BASIC = "basic"
+    IO = "io"
+    FAST_RUN = "fast_run"
+    LAYOUT = "layout"
+    LAYOUT_TRANSFORM = "layout_transform"
+    DTYPE = "dtype"
+    OPTIMIZE = "optimize"
+    DEVICE = "device"
+    PLUGIN = "plugin"
+    DEBUG = "debug"
+    C_OPR = "c_opr"
+    PACKING = "packing"
+    FITTING = "fitting"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of load_and_run: a row of the table. Limits are inclusive.
+
+    `kind` says how the value is given. `artifact`: a switch; load_and_run writes `file`, a name in
+    the attempt's folder (a folder if it ends in `/`), which becomes an artifact. `file`: switched
+    on by uploading a file. `library`: the name of a library that the device's owner configured.
+    `agent`: set by the agent only, never by a user.
+
+    `needs`: at least one of these options must be set too. `excludes`: none of these may be set.
+    `alone`: the option cannot be combined with profiling, so it requires a plan without profiled
+    passes. `platform`: what a device must have for the option to have an effect. `lite`: the effect
+    in combination with `--lite` on a compiled load_and_run. `wheel`: the wheel supports the option.
+    `wheel_mdl`: the wheel supports it in the graph interface, too. `wheel_graph`: the option makes
+    the wheel use the graph interface. `wheel_needs`: as `needs`, on the wheel only. `by_agent`: the
+    agent implements the option, so load_and_run need not support it. `since`: the first version
+    that supports it, empty for all versions. `file_taken`: an uploaded file may provide its initial
+    content (caches).
+
+    A row of `options.json` omits fields that have the default of this class. It has these
+    additional fields: `help`, the text of load_and_run's help; `flag_default`, load_and_run's
+    default where ours differs; `not_with_mdl`, the reason why the wheel does not support the option
+    in the graph interface (`wheel_mdl` is then false); `disturbs`, `once` and `kept_by_fitting`,
+    membership in the sets at the end of this module; `note`, the reason for a value. `excludes` is
+    computed from the table's conflicts.
+    """
+
+    name: str
+    group: OptionGroup
+    kind: OptionKind
+    default: Value = False
+    type: Literal["bool", "int32", "uint64", "double", "string"] = "bool"
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    file: str = ""
+    file_taken: bool = False
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    alone: bool = False
+    platform: Literal["", "cuda", "tensorrt", "opencl"] = ""
+    lite: Literal["ok", "abort", "no-op"] = "ok"
+    wheel: bool = True
+    wheel_mdl: bool = True
+    wheel_graph: bool = False
+    wheel_needs: tuple[str, ...] = ()
+    by_agent: bool = False
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The capabilities of a runtime and its device that decide which options are available.
+
+    `flags`: the options that the runtime supports, empty if unknown. `builds`: the parts
+    of the build, such as cuda and jit. `libraries`: names of the C operator libraries that the
+    device's owner configured. `cores`: the number of cores of the device, 0 if unknown.
+    """
+
+    kind: Literal["wheel", "binary"]
+    version: str = ""
+    flags: frozenset[str] = frozenset()
+    builds: frozenset[str] = frozenset()
+    libraries: frozenset[str] = frozenset()
+    cpu_model: str = ""
+    cores: int = 0
+
+    @property
+    def is_amd(self) -> bool:
+        return "AMD" in self.cpu_model
+
+
+_TABLE = json.loads(Path(__file__).with_name("options.json").read_bytes())
+_FIELDS = frozenset(field.name for field in fields(Option))
+
+
+def _excludes(name: str) -> tuple[str, ...]:
+    pairs: list[tuple[Sequence[str], Sequence[str]]] = [
+        (conflict["options"], conflict.get("others", conflict["options"]))
+        for conflict in _TABLE["conflicts"]
+    ]
+    both_ways = (*pairs, *((others, some) for some, others in pairs))
+    excluded = [other for some, others in both_ways if name in some for other in others]
+    return tuple(other for other in dict.fromkeys(excluded) if other != name)
+
+
+def _option(row: Mapping[str, Any]) -> Option:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in row.items()
+        if key in _FIELDS
+    }
+    values["group"] = OptionGroup(row["group"])
+    values["excludes"] = _excludes(row["name"])
+    values["wheel_mdl"] = "not_with_mdl" not in row
+    return Option(**values)
+
+
+def _marked(key: str) -> frozenset[str]:
+    return frozenset(row["name"] for row in _TABLE["options"] if row.get(key))
+
+
+OPTIONS: Mapping[str, Option] = {row["name"]: _option(row) for row in _TABLE["options"]}
+
+#: options that write files during iterations and slow them down; they get a pass of their own
+DISTURBING = _marked("disturbs")
+#: options whose files are written once per attempt, by its first pass
+ONCE = _marked("once")
+#: options that `fitting` does not reset
+KEPT_BY_FITTING = _marked("kept_by_fitting")
 
 
 class OptionError(ValueError):
@@ -365,6 +485,12 @@ def clean_iterations_of(options: Mapping[str, Value], plan: Plan) -> int:
     """Return the number of iterations of the first try of a clean pass."""
     profiled = int(options.get("iter", OPTIONS["iter"].default))
     return max(profiled, plan.clean_min_iterations)
+
+
+def artifact_of(option: str) -> str:
+    """Return the artifact name of an option of kind `artifact`; a folder becomes a zip file."""
+    file = OPTIONS[option].file
+    return file.removesuffix("/") + ".zip" if file.endswith("/") else file
 
 
 def describe() -> list[dict[str, Any]]:

@@ -8,14 +8,9 @@ import structlog
 from django.conf import settings
 
 from agent.protocol import Plan
-from agent.protocol.artifacts import (
-    LOG_NAME,
-    TRACE_NAMES,
-    artifact_of,
-    profile_name,
-    profile_number,
-)
+from agent.protocol.artifacts import LOG_NAME, TRACE_NAMES, profile_name, profile_number
 from agent.protocol.measurement import Measurement
+from agent.protocol.options import artifact_of
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measurement import Latency, latency, times_of
 from profiles.analysis.stability import totals_of_passes

@@ -31,8 +31,8 @@ from agent.protocol.artifacts import (
     MEASUREMENT_NAME,
     PROFILE_NAMES,
     TRACE_NAMES,
-    artifact_of,
 )
+from agent.protocol.options import artifact_of
 from profiles.imports.uploads import delete_import
 from profiles.models import AttemptMeasurement, Profile, ProfileUpload
 from profiles.retention.deletion import erase_task, schedule_removal

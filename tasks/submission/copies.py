@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 from django.utils import translation
 
 from accounts.models import User
-from agent.protocol.artifacts import artifact_of
-from agent.protocol.options import OPTIONS
+from agent.protocol.options import OPTIONS, artifact_of
 from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile

@@ -9,8 +9,7 @@ from django.conf import settings
 from accounts.models import User
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
-from agent.protocol.option_table import Capabilities
-from agent.protocol.options import Value, check_options, find_problems
+from agent.protocol.options import Capabilities, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS
 from tasks.models import Purpose, Task
 from tasks.scheduling import eligibility

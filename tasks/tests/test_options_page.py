@@ -6,8 +6,7 @@ import re
 import pytest
 from django.utils import translation
 
-from agent.protocol.option_table import Capabilities
-from agent.protocol.options import OPTIONS, unavailable
+from agent.protocol.options import OPTIONS, Capabilities, unavailable
 from tasks.models import Task
 from tasks.options import COMMON, NEVER_TAKEN, OPTION_HELP
 from tasks.tests.make import make_user, make_worker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.protocol.option_table import OPTIONS
+from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
 from tasks.models import Task
 from tasks.submission.request import FileRequest

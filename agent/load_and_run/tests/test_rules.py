@@ -13,8 +13,7 @@ from load_and_run.flags import COMPILED_ONLY, FLAGS, parse
 
 from agent.execution.plan import PassBuilder
 from agent.load_and_run.tests.running import Runner, model
-from agent.protocol.option_table import OPTIONS
-from agent.protocol.options import Capabilities, OptionError
+from agent.protocol.options import OPTIONS, Capabilities, OptionError
 from agent.protocol.plan import Plan
 
 

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.protocol import option_table
-from agent.protocol.artifacts import artifact_of, limit_of
-from agent.protocol.option_table import DISTURBING, KEPT_BY_FITTING, ONCE, Option
+from agent.protocol.artifacts import limit_of
 from agent.protocol.options import (
+    DISTURBING,
+    KEPT_BY_FITTING,
+    ONCE,
     OPTIONS,
     Capabilities,
+    Option,
     OptionError,
+    artifact_of,
     build_arguments,
     check_options,
     describe,
@@ -25,6 +28,7 @@ from agent.protocol.options import (
 )
 
 #: the sanity check of the first run is off by default
+PROTOCOL = Path(__file__).resolve().parents[1]
 DEFAULT = ["--no_sanity_check"]
 GPU_WHEEL = Capabilities("wheel", builds=frozenset({"cuda", "tensorrt"}))
 BINARY = Capabilities("binary", builds=frozenset({"cuda", "tensorrt", "opencl"}))
@@ -52,7 +56,7 @@ def test_the_table_has_the_74_options_of_load_and_run_and_62_of_the_wheel():
 
 
 def test_rows_of_the_file_have_only_known_keys():
-    table = json.loads((Path(option_table.__file__).with_name("options.json")).read_bytes())
+    table = json.loads((PROTOCOL / "options.json").read_bytes())
     known = {field.name for field in dataclasses.fields(Option)} - {"excludes", "wheel_mdl"}
     more = {"help", "flag_default", "not_with_mdl", "disturbs", "once", "kept_by_fitting", "note"}
     assert [row["name"] for row in table["options"] if set(row) - known - more] == []
