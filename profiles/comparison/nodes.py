@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from profiles.analysis.advice.operator_types import CONSTANTS, GLUE
+from profiles.analysis.advice.context import CONSTANTS, GLUE
 from profiles.analysis.data import ProfileData
 from profiles.formats.columns import MISSING, ProfileColumns
 from profiles.formats.load_and_run.graph import ExecutedGraph

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from profiles.analysis.advice.operator_types import CONSTANTS
+from profiles.analysis.advice.context import CONSTANTS
 from profiles.comparison.align import align
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.regions import OperatorGroup, groups_of

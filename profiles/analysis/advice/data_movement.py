@@ -2,10 +2,16 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import MEASURABLE_S, Floats, Mask, RuleContext
+from profiles.analysis.advice.context import (
+    CALLBACKS,
+    MEASURABLE_S,
+    RESULT_CALLBACK,
+    Floats,
+    Mask,
+    RuleContext,
+)
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.hotspots import spiked
-from profiles.analysis.advice.operator_types import CALLBACKS, RESULT_CALLBACK
 
 #: a twentieth of the time
 SHARE = 0.05

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import NOTICEABLE_S, RuleContext
-from profiles.analysis.advice.edges import OperatorEdges
+from profiles.analysis.advice.context import NOTICEABLE_S, OperatorEdges, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.hotspots import spiked
 from profiles.formats.columns import MISSING

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import Mask, RuleContext
+from profiles.analysis.advice.context import CALLBACKS, Mask, RuleContext
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.operator_types import CALLBACKS
 from profiles.formats.columns import MISSING
 
 #: flags of variables; source: `include/megbrain/graph/var_node.h` of MegEngine

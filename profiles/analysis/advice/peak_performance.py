@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import MEASURABLE_S, NOTICEABLE_S, RuleContext
+from profiles.analysis.advice.context import GLUE, MEASURABLE_S, NOTICEABLE_S, RuleContext
 from profiles.analysis.advice.finding import Finding
-from profiles.analysis.advice.interruptions import held_up
-from profiles.analysis.advice.operator_types import GLUE
+from profiles.analysis.advice.hotspots import held_up
 from profiles.analysis.dtypes import first_dtype
 from profiles.analysis.roofline import ROOF_OF, Roofs
 from profiles.formats.columns import MISSING
