@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.tensor_sizes import variable_bytes
 from profiles.formats.columns import MISSING, ProfileColumns
-from profiles.formats.load_and_run.graph import ExecutedGraph, Index
+from profiles.formats.load_and_run.graph import PERSISTENT, ExecutedGraph, Index
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -25,7 +25,6 @@ Kind = Literal["persistent", "planned", "estimated"]
 
 #: operators whose output is a view of their first input
 VIEW_TYPES = frozenset({"Reshape", "Broadcast", "Dimshuffle", "AxisAddRemove", "Subtensor"})
-PERSISTENT = "PERSISTENT_DEVICE_VALUE"
 MOST_OWNERS = 10
 _LOCATION = re.compile(r'"([^":]*)')
 
@@ -153,7 +152,7 @@ def _blocks(graph: ExecutedGraph, sizes: Floats) -> tuple[_Blocks, int]:
     np.maximum.at(block_last, block[used], last[used])
     _end_where_overwritten(graph, block_first, block_last)
     persistent = np.zeros(amount, dtype=bool)
-    np.logical_or.at(persistent, block, variables.flags.where(lambda text: PERSISTENT in text))
+    np.logical_or.at(persistent, block, variables.with_flag(PERSISTENT))
     block_first[persistent], block_last[persistent] = 0, steps - 1
     size = np.concatenate([chunks.size_bytes.astype(float), sizes])
     owner = np.concatenate([_chunk_owners(graph), np.arange(count)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.dtypes import element_bytes
 from profiles.formats.columns import MISSING, ProfileColumns
-from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph import VOLATILE, ExecutedGraph
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def _deduce(
 ) -> Floats:
     """Return the element sizes with those that footprints determine, in order of execution."""
     operators, memory = graph.operators, columns.memory
-    volatile = graph.variables.flags.where(lambda text: "VOLATILE_CONTENT" in text)
+    volatile = graph.variables.with_flag(VOLATILE)
     counts = np.where(volatile | ~(elements > 0), 0.0, elements).tolist()
     deduced = sizes.tolist()
     bytes_moved = np.where(memory.present, memory.values, np.nan).tolist()

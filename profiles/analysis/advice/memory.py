@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import CALLBACKS, Mask, RuleContext
+from profiles.analysis.advice.context import CALLBACKS, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.formats.columns import MISSING
+from profiles.formats.load_and_run.graph import PERSISTENT
 
 #: flags of variables; source: `include/megbrain/graph/var_node.h` of MegEngine
 _BY_OPERATOR = "NO_SYS_MEM_ALLOC"
@@ -19,7 +20,7 @@ def dynamic_shapes(context: RuleContext) -> Finding | None:
     them cannot be planned, and record_comp_seq does not work.
     """
     operators, variables = context.graph.operators, context.graph.variables
-    own = _with_flag(context, _BY_OPERATOR) & (variables.producer != MISSING)
+    own = variables.with_flag(_BY_OPERATOR) & (variables.producer != MISSING)
     makers = np.unique(variables.producer[own])
     rows = operators.row[makers[context.edges.runs[makers]]]
     rows = rows[rows != MISSING]
@@ -47,13 +48,12 @@ def no_memory_plan(context: RuleContext) -> Finding | None:
         return None
     if not context.of_types({"InputCallback"}).any():
         return None
-    producer = context.graph.variables.producer
+    variables = context.graph.variables
+    producer = variables.producer
     made = producer != MISSING
     made[made] = context.edges.runs[producer[made]]
-    computed = (
-        made & ~_with_flag(context, _BY_OPERATOR) & ~_with_flag(context, "PERSISTENT_DEVICE_VALUE")
-    )
-    dynamic = computed & _with_flag(context, _AT_RUN_TIME)
+    computed = made & ~variables.with_flag(_BY_OPERATOR) & ~variables.with_flag(PERSISTENT)
+    dynamic = computed & variables.with_flag(_AT_RUN_TIME)
     if not computed.sum() or dynamic.sum() < DYNAMIC_SHARE * computed.sum():
         return None
     return Finding(
@@ -62,7 +62,3 @@ def no_memory_plan(context: RuleContext) -> Finding | None:
         rows=context.slowest_first(np.flatnonzero(context.of_types({"InputCallback"}))),
         params={"count": int(dynamic.sum()), "of": int(computed.sum())},
     )
-
-
-def _with_flag(context: RuleContext, flag: str) -> Mask:
-    return context.graph.variables.flags.where(lambda text: flag in text.split())

@@ -6,10 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.formats.columns import MISSING
-from profiles.formats.load_and_run.graph import ExecutedGraph, Index
-
-_CONSTANT = "PERSISTENT_DEVICE_VALUE"
-_SCRATCH = "VOLATILE_CONTENT"
+from profiles.formats.load_and_run.graph import PERSISTENT, VOLATILE, ExecutedGraph, Index
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +40,7 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
     order = graph.execution_order()
     if not len(order):
         order = np.arange(len(graph.operators), dtype=np.int32)
-    persistent = _with_flag(graph, _CONSTANT)
+    persistent = graph.variables.with_flag(PERSISTENT)
     operators = graph.operators
     inputs, outputs = operators.inputs.lists(), operators.outputs.lists()
     constant = persistent.tolist()
@@ -58,7 +55,7 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
     position[rows] = np.arange(len(rows), dtype=np.int32)
     producer = graph.variables.producer
     source = np.where(producer == MISSING, MISSING, np.append(position, MISSING)[producer])
-    scratch = _with_flag(graph, _SCRATCH).tolist()
+    scratch = graph.variables.with_flag(VOLATILE).tolist()
     reads = [inputs[row] for row in kept]
     readers: dict[int, list[int]] = {}
     for place, variables in enumerate(reads):
@@ -74,8 +71,3 @@ def wire(graph: ExecutedGraph) -> GraphWiring:
         readers=readers,
         left_out=len(operators) - len(order),
     )
-
-
-def _with_flag(graph: ExecutedGraph, flag: str) -> NDArray[np.bool_]:
-    """Return (v,) bool, whether each variable has a flag."""
-    return graph.variables.flags.where(lambda text: flag in text.split())

@@ -16,6 +16,9 @@ from profiles.formats.columns import MISSING, TextColumn
 
 Index = NDArray[np.int32]
 
+#: flags of variables that several analyses use: parameters, constants and inputs; scratch memory
+PERSISTENT, VOLATILE = "PERSISTENT_DEVICE_VALUE", "VOLATILE_CONTENT"
+
 
 @dataclass(frozen=True, eq=False)
 class Links:
@@ -127,6 +130,10 @@ class Variables:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def with_flag(self, flag: str) -> NDArray[np.bool_]:
+        """Return (v,) bool, whether each variable has this flag."""
+        return self.flags.where(lambda text: flag in text.split())
 
 
 @dataclass(frozen=True, eq=False)

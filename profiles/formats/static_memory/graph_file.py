@@ -10,12 +10,11 @@ import msgspec
 from msgspec import Raw
 
 from profiles.formats.errors import ProfileFormatError
+from profiles.formats.load_and_run.graph import PERSISTENT, VOLATILE
 from profiles.formats.load_and_run.profile_schema import GraphVar, PlanGraph
 
-PERSISTENT = "PERSISTENT_DEVICE_VALUE"
 #: flags of outputs whose memory is not part of the plan
 _NOT_PLANNED = frozenset({PERSISTENT, "NO_SYS_MEM_ALLOC", "NO_SYS_STATIC_MEM_ALLOC"})
-_WORKSPACE = "VOLATILE_CONTENT"
 #: MegEngine's tensors have 7 axes at most
 _MOST_AXES = 16
 NEVER = -1
@@ -91,7 +90,7 @@ def _variable(var: GraphVar) -> Variable:
         dtype=var.dtype,
         is_persistent=PERSISTENT in flags,
         is_planned=not flags & _NOT_PLANNED,
-        is_workspace=_WORKSPACE in flags,
+        is_workspace=VOLATILE in flags,
     )
 
 
