@@ -31,8 +31,7 @@ from tabulate import tabulate
 
 from agent.conftest import find_megengine_python
 from bench.scaling import write_scaled
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.formats.load_and_run.reader import parse
 from testdata import DATA
 

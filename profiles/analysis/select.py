@@ -7,16 +7,14 @@ applies the row limit (`-t`) as a slice of the selection.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.aggregate import MeasuredRows, aggregate_operators
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
-from profiles.analysis.query import Aggregate, Order, Query
 from profiles.analysis.totals import totals
 from profiles.formats.columns import (
     MISSING,
@@ -28,42 +26,93 @@ from profiles.formats.columns import (
     take_rows,
 )
 
+#: sort keys of rows; `opr_id` is what `profile_analyze` calls the id
+Order = Literal[
+    "time", "computation", "flops", "memory", "bandwidth", "opr_id", "in_shapes", "out_shapes"
+]
+Aggregate = Literal["", "sum", "mean", "max", "min"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """The options of `profile_analyze`, one field each, and a plain-text search.
+
+    types: operator types to keep; empty for all
+    name: regular expression, anchored at the start of the name; empty for all
+    text: case-insensitive plain text that occurs anywhere in the name or the type; empty for all.
+        Only the pages have this filter, `profile_analyze` does not.
+    input_dtype: dtype of any input, as in `ProfileColumns.in_dtypes`; empty for all
+    top_end: whether the self time ends at the operator's end or at its first kernel
+    min_s, max_s: inclusive limits of the self time, s
+    aggregate: over all rows, or with `by_type` over the rows of each type
+    ascending: smallest first; by default, the largest comes first
+    """
+
+    side: Side = "device"
+    types: tuple[str, ...] = ()
+    name: str = ""
+    text: str = ""
+    input_dtype: str = ""
+    top_end: Literal["end", "kern"] = "end"
+    min_s: float | None = None
+    max_s: float | None = None
+    aggregate: Aggregate = ""
+    by_type: bool = False
+    order: Order = "time"
+    ascending: bool = False
+
+
 #: compiles a pattern to a matcher; raises ValueError, as `re.compile` does
 Compile = Callable[[str], Matcher]
 
 Floats = NDArray[np.float64]
 RowOrder = NDArray[np.intp]
 
+_FUNCTIONS: dict[str, Callable[[Floats], np.float64]] = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "max": np.max,
+    "min": np.min,
+}
+
 #: sort keys that `profile_analyze` cannot compare, so that it only accepts a single row
 _ONE_ROW_COLUMNS = ("info", "in_layouts")
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
-    """The m rows that match a query, in order: operators or groups of them.
+class MeasuredRows:
+    """The measurements of m operators, or of m groups of them, before sorting.
 
     rows: (m,) intp, rows of `ProfileColumns`; MISSING for a group
     types: operator types; `all` for the group of all operators
     counts: (m,) int64, operators per row; 1 if rows are operators
     self_s: (m,) float64, s, as the query's `top_end` defines it; the aggregate for a group
+    computation: operations
+    memory: bytes
+    """
+
+    rows: NDArray[np.intp]
+    types: TextColumn
+    counts: NDArray[np.int64]
+    self_s: Floats
+    computation: NumberColumn
+    memory: NumberColumn
+
+
+@dataclass(frozen=True, eq=False)
+class Selection(MeasuredRows):
+    """The m rows that match a query, in order: operators or groups of them.
+
     total_s: sum of the `end` times of all operators of the side, also of those filtered out; nan if
         none was timed
-    computation: operations
     flops: 1/s, computation / self_s
-    memory: bytes
     bandwidth: bytes/s, memory / self_s
     """
 
     side: Side
     is_grouped: bool
     total_s: float
-    rows: NDArray[np.intp]
-    types: TextColumn
-    counts: NDArray[np.int64]
-    self_s: Floats
-    computation: NumberColumn
     flops: NumberColumn
-    memory: NumberColumn
     bandwidth: NumberColumn
 
     def __len__(self) -> int:
@@ -103,18 +152,13 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
     total_s = totals(columns).side_s(query.side)
     measured = _filter_operators(columns, query, matches)
     if query.aggregate:
-        measured = aggregate_operators(measured, query.aggregate, by_type=query.by_type)
+        measured = _aggregate_operators(measured, query.aggregate, by_type=query.by_type)
     selection = Selection(
+        **vars(measured),
         side=query.side,
         is_grouped=bool(query.aggregate),
         total_s=np.nan if total_s is None else total_s,
-        rows=measured.rows,
-        types=measured.types,
-        counts=measured.counts,
-        self_s=measured.self_s,
-        computation=measured.computation,
         flops=_per_second(measured.computation, measured.self_s),
-        memory=measured.memory,
         bandwidth=_per_second(measured.memory, measured.self_s),
     )
     return take_rows(selection, _order(columns, query, selection))
@@ -192,6 +236,67 @@ def _filter_by_name(
     except PatternError as error:
         raise AnalysisError("bad_pattern", str(error)) from error
     return rows[np.array(kept, dtype=np.bool_)]
+
+
+def _aggregate_operators(
+    operators: MeasuredRows, aggregate: Aggregate, *, by_type: bool
+) -> MeasuredRows:
+    """Return one row per type, in order of first appearance, or one row for all operators.
+
+    Missing numbers are skipped: sums and extremes are taken over the others, and a mean divides
+    their sum by the number of all operators, as `profile_analyze` does. Without operators there is
+    no row.
+    """
+    groups, types = _groups(operators.types, by_type=by_type)
+    function = _FUNCTIONS[aggregate]
+    computation = [_number(operators.computation, group, aggregate) for group in groups]
+    memory = [_number(operators.memory, group, aggregate) for group in groups]
+    with np.errstate(invalid="ignore", over="ignore"):
+        self_s = [function(operators.self_s[group]) for group in groups]
+    return MeasuredRows(
+        rows=np.full(len(groups), MISSING, dtype=np.intp),
+        types=types,
+        counts=np.array([len(group) for group in groups], dtype=np.int64),
+        self_s=np.array(self_s, dtype=np.float64),
+        # a computation of 0 means unknown, as for a single operator
+        computation=_column([None if value == 0 else value for value in computation]),
+        memory=_column(memory),
+    )
+
+
+def _groups(types: TextColumn, *, by_type: bool) -> tuple[list[NDArray[np.intp]], TextColumn]:
+    """Return the indices of each group, ascending, and the types of the groups."""
+    count = len(types)
+    if not count:
+        return [], TextColumn(types.codes, types.values)
+    if not by_type:
+        return [np.arange(count)], TextColumn(np.zeros(1, dtype=np.int32), ("all",))
+    # numpy sorts 16-bit integers with a radix sort, which is several times faster
+    small = len(types.values) <= np.iinfo(np.int16).max
+    codes = types.codes.astype(np.int16) if small else types.codes
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order])) + 1
+    groups = sorted(np.split(order, starts), key=lambda group: group[0])
+    firsts = np.array([group[0] for group in groups], dtype=np.intp)
+    return groups, TextColumn(types.codes[firsts], types.values)
+
+
+def _number(column: NumberColumn, group: NDArray[np.intp], aggregate: Aggregate) -> float | None:
+    present = column.present[group]
+    known = column.values[group][present]
+    if not known.size:
+        return None
+    if aggregate in ("max", "min"):
+        return float(_FUNCTIONS[aggregate](known))
+    with np.errstate(invalid="ignore", over="ignore"):
+        # if numbers are missing, `profile_analyze` adds sequentially; otherwise numpy sums pairwise
+        total = np.sum(known) if known.size == present.size else np.cumsum(known)[-1]
+    return float(total if aggregate == "sum" else total / present.size)
+
+
+def _column(values: list[float | None]) -> NumberColumn:
+    present = np.array([value is not None for value in values], dtype=np.bool_)
+    return NumberColumn(np.array(values, dtype=np.float64), present)
 
 
 def _per_second(amount: NumberColumn, self_s: Floats) -> NumberColumn:

@@ -20,8 +20,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.analysis.grid import Grid, Line
 from profiles.analysis.name_pattern import linear_time
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
-from profiles.analysis.query import Query
-from profiles.analysis.select import Compile, Selection, select
+from profiles.analysis.select import Compile, Query, Selection, select
 from profiles.analysis.table import TableRow, rows
 from profiles.analysis.totals import Totals, totals
 from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn

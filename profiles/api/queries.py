@@ -5,7 +5,7 @@ from typing import Any, get_args
 from rest_framework import serializers
 
 from profiles.analysis.netron.colours import METRICS
-from profiles.analysis.query import Order
+from profiles.analysis.select import Order
 from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.question import SORTS
 from profiles.comparison.rows import STATUSES

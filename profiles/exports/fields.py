@@ -10,8 +10,7 @@ from django.utils.translation import gettext_noop
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.query import Query
-from profiles.analysis.select import Selection, select
+from profiles.analysis.select import Query, Selection, select
 from profiles.formats.columns import (
     MISSING,
     SIDES,

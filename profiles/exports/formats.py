@@ -15,8 +15,7 @@ from django.utils.http import content_disposition_header
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.passes import merge
-from profiles.analysis.query import Query
-from profiles.analysis.select import Selection
+from profiles.analysis.select import Query, Selection
 from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import to_csv

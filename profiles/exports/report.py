@@ -17,8 +17,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars

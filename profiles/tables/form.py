@@ -9,7 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.query import Query
+from profiles.analysis.select import Query
 from profiles.formats.columns import MISSING, ProfileColumns
 from profiles.tables.columns import FIXED, columns_available, columns_without
 from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest

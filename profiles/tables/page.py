@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData, Spread
 from profiles.analysis.numbers import percent
-from profiles.analysis.query import Query
-from profiles.analysis.select import Selection, number_order, select
+from profiles.analysis.select import Query, Selection, number_order, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.formats.columns import NumberColumn, ProfileColumns, Side, take_rows

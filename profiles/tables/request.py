@@ -14,7 +14,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from profiles.analysis.name_pattern import PatternError, linear_time
-from profiles.analysis.query import Aggregate, Order, Query
+from profiles.analysis.select import Aggregate, Order, Query
 from profiles.formats.columns import Side
 from profiles.presenters.formatting import visible
 from profiles.tables.columns import FIXED, KEYS, columns_available

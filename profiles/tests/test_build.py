@@ -4,8 +4,7 @@ import pytest
 
 from profiles.actors import build_profile
 from profiles.analysis.numbers import percent, short
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.analysis.table import rows
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile

@@ -11,8 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data

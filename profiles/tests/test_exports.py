@@ -15,8 +15,7 @@ from django.core.management import call_command
 from django.utils import translation
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import to_csv
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of

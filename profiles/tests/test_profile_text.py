@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.query import Query
+from profiles.analysis.select import Query
 from profiles.analysis.text import PrintOptions, profile_text, text_pieces
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json

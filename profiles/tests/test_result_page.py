@@ -5,8 +5,7 @@ import re
 import pytest
 
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.analysis.table import rows
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.query import Query
-from profiles.analysis.select import Selection, ascending_order, number_order, select
+from profiles.analysis.select import Query, Selection, ascending_order, number_order, select
 from profiles.analysis.table import rows
 from profiles.formats.columns import MISSING, NumberColumn, ProfileColumns, Side
 from profiles.formats.load_and_run.reader import parse

@@ -3,8 +3,7 @@
 import math
 
 from profiles.analysis.cells import info_lines, shape_lines
-from profiles.analysis.query import Query
-from profiles.analysis.select import select
+from profiles.analysis.select import Query, select
 from profiles.analysis.table import TableRow, rows
 from profiles.analysis.text import profile_text
 from profiles.analysis.totals import totals

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.query import Query
+from profiles.analysis.select import Query
 from profiles.analysis.text import PrintOptions, report
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
