@@ -13,9 +13,8 @@ import msgspec
 from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.colours import Colouring, colouring
 from profiles.analysis.netron.module import Module
-from profiles.analysis.netron.text import plain
+from profiles.analysis.netron.text import OperatorPanel, plain
 from profiles.analysis.netron.wiring import GraphWiring, wire
-from profiles.analysis.operator_panel import OperatorPanel
 from profiles.analysis.scopes import GraphBlocks, ScopeNode, ViewNode, read_place, scopes_of
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import ExecutedGraph

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.netron.text import dimensions, plain
+from profiles.analysis.netron.text import OperatorPanel, dimensions, plain
 from profiles.analysis.netron.wiring import GraphWiring
-from profiles.analysis.operator_panel import OperatorPanel
 from profiles.analysis.scopes import ViewNode
 from profiles.formats.columns import MISSING
 from profiles.formats.load_and_run.graph import Index
