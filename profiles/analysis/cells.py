@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from profiles.analysis.errors import AnalysisError
-from profiles.formats.load_and_run.shapes import tensor_text
+from profiles.formats.load_and_run.sections import tensor_text
 
 _WIDTH = 30
 # Python 3.10 and newer also break an overlong word after a hyphen; older versions do not

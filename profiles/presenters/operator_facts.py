@@ -15,7 +15,7 @@ from profiles.analysis.stability import unstable
 from profiles.analysis.totals import totals
 from profiles.formats.columns import MISSING, SIDES, NumberColumn, Side, SideTimes
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
-from profiles.formats.load_and_run.shapes import tensor_text
+from profiles.formats.load_and_run.sections import tensor_text
 from profiles.presenters.formatting import shortened, visible
 
 #: maximum number of variables and parameters that are listed; the graph has all

@@ -13,8 +13,7 @@ from msgspec import Raw
 
 from profiles.formats.columns import MISSING, NumberColumn, SideTimes, TextColumn
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.fast_reader import quick
-from profiles.formats.load_and_run.id_lists import IdIndex, id_lists
+from profiles.formats.load_and_run.fast_reader import IdIndex, id_lists, quick
 from profiles.formats.load_and_run.profile_json import decode_unchecked
 from profiles.formats.load_and_run.reader import _careful, parse
 from profiles.formats.load_and_run.sections import Sections

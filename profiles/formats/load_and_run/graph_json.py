@@ -26,8 +26,6 @@ from profiles.formats.load_and_run.graph import (
     Operators,
     Variables,
 )
-from profiles.formats.load_and_run.graph_shapes import compact_column, variable_shapes
-from profiles.formats.load_and_run.numbers import to_float64
 from profiles.formats.load_and_run.profile_json import quote_special_numbers
 from profiles.formats.load_and_run.profile_schema import (
     Footprint,
@@ -40,6 +38,7 @@ from profiles.formats.load_and_run.profile_schema import (
     Times,
     WholeGraph,
 )
+from profiles.formats.load_and_run.sections import dictionary_encode, to_float64
 
 GraphFile = ProfileFile[Graph]
 AnyFile = GraphFile | ProfileFile[WholeGraph]
@@ -205,7 +204,7 @@ def _operators(
         types=TextColumn.from_texts([operator.type for operator in operators]),
         row=_codes(keys, rows),
         step=_codes(keys, steps),
-        params=compact_column(params),
+        params=_compact_column(params),
         inputs=_links([operator.input for operator in operators], variables),
         outputs=_links([operator.output for operator in operators], variables),
     )
@@ -237,16 +236,30 @@ def _variables(
 def _shapes(
     graph: Graph, footprints: Mapping[str, Footprint], operators: Operators
 ) -> list[str | None]:
+    """The shape of each variable as compact JSON, None if it is unknown.
+
+    It comes from the memory plan, else as inferred before the run, else from the footprint of an
+    operator that reads it (only these have the shapes of graph inputs), else of its producer.
+    """
     known = []
     for variable in graph.var.values():
         layout = variable.mem_plan.layout if variable.mem_plan else None
-        known.append(layout.shape if layout else variable.inferred_shape)
+        known.append(bytes(layout.shape if layout else variable.inferred_shape))
+    codes, different = dictionary_encode(known)
+    texts = [_axes(_value(raw)) for raw in different]
+    shapes = [texts[code] for code in codes.tolist()]
     costs = [footprints.get(key, _NO_FOOTPRINT) for key in graph.operator]
-    return variable_shapes(
-        known,
-        reads=(operators.inputs, [cost.in_shapes for cost in costs]),
-        makes=(operators.outputs, [cost.out_shapes for cost in costs]),
-    )
+    for links, raws in (
+        (operators.inputs, [cost.in_shapes for cost in costs]),
+        (operators.outputs, [cost.out_shapes for cost in costs]),
+    ):
+        for rows, raw in zip(links.lists(), raws, strict=True):
+            if not bytes(raw) or all(shapes[row] is not None for row in rows):
+                continue
+            lists = _value(raw)
+            for row, axes in zip(rows, lists if isinstance(lists, list) else (), strict=False):
+                shapes[row] = shapes[row] or _axes(axes)
+    return shapes
 
 
 def _chunks(graph: Graph) -> Chunks:
@@ -291,3 +304,30 @@ def _intervals(
         )
     except ProfileFormatError:
         return None
+
+
+def _compact_column(raws: Sequence[Raw]) -> TextColumn:
+    """JSON values without whitespace; missing where a value is absent."""
+    codes, different = dictionary_encode([bytes(raw) for raw in raws])
+    texts = [_encode(_value(raw)) if raw else None for raw in different]
+    return TextColumn.from_texts([texts[code] for code in codes.tolist()])
+
+
+def _value(raw: bytes | Raw) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except _DAMAGE:
+        return None
+
+
+def _encode(value: Any) -> str | None:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (OverflowError, RecursionError):
+        return None
+
+
+def _axes(value: Any) -> str | None:
+    if isinstance(value, list) and all(type(axis) is int for axis in value):
+        return _encode(value)
+    return None

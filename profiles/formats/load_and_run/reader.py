@@ -19,7 +19,6 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.fast_reader import quick
 from profiles.formats.load_and_run.graph import ExecutedGraph
 from profiles.formats.load_and_run.graph_json import graph_of, parse_graph
-from profiles.formats.load_and_run.numbers import to_float64
 from profiles.formats.load_and_run.profile_json import (
     TableFile,
     check_bytes,
@@ -37,8 +36,12 @@ from profiles.formats.load_and_run.profile_schema import (
     Var,
     WholeGraph,
 )
-from profiles.formats.load_and_run.sections import Sections, largest
-from profiles.formats.load_and_run.shapes import FootprintField, shape_column
+from profiles.formats.load_and_run.sections import (
+    Sections,
+    largest,
+    shape_column,
+    to_float64,
+)
 
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -102,7 +105,7 @@ def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileCol
             _check_lengths(texts, field)
 
     def shapes(raws: Sequence[bytes], field: str) -> TextColumn:
-        return shape_column(raws, read.costs, FootprintField(field, read.ids), checked=checked)
+        return shape_column(raws, field, read.ids, read.costs, checked=checked)
 
     return ProfileColumns(
         names=tuple(read.names),
