@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiles.formats.memory_flow.amounts import bytes_below
+from profiles.formats.memory_flow.reader import bytes_below
 from profiles.tests.flows import read, tensor, to_flow
 
 MB = 1_000_000

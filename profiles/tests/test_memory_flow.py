@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from profiles.analysis.downsampling import downsample
 from profiles.formats.memory_flow import summary as summaries
-from profiles.formats.memory_flow.amounts import bytes_of, layout_of, ns_of
-from profiles.formats.memory_flow.reader import read_flow
+from profiles.formats.memory_flow.reader import bytes_of, layout_of, ns_of, read_flow
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, summarize
 from profiles.formats.memory_flow.usage import usage_of
 from profiles.tests.flows import (

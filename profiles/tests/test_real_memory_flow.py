@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiles.formats.memory_flow.amounts import bytes_of, ns_of
-from profiles.formats.memory_flow.reader import read_flow
+from profiles.formats.memory_flow.reader import bytes_of, ns_of, read_flow
 from profiles.formats.memory_flow.summary import summarize
 from profiles.tests.megengine import run_python
 

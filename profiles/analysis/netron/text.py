@@ -1,5 +1,5 @@
-"""Texts for Netron, which does not format or escape them: numbers with units, sanitized names, and the
-lines of its side panel.
+"""Texts for Netron, which does not format or escape them: numbers with units, sanitized names, and
+the lines of its side panel.
 """
 
 import math

@@ -1,13 +1,15 @@
-"""Overview of a trace over time, for selecting an excerpt: how busy each lane is, and where events
-are.
+"""A trace over time: how busy each lane is and where events are, for selecting an excerpt, and the
+curves of its counters, such as memory usage.
 """
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from profiles.analysis.downsampling import downsample
 from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.reader import COUNTER, Trace
 from profiles.formats.chrome_trace.spans import Spans
@@ -20,6 +22,10 @@ SHARES = 300
 LANES_LIMIT = 200
 #: number of events from which the intervals are estimated
 _SAMPLE = 200_000
+#: maximum number of curves
+COUNTERS_LIMIT = 64
+#: maximum number of points of a curve
+POINTS_LIMIT = 500
 _S_PER_US = 1e-6
 
 
@@ -112,3 +118,35 @@ def _moments(ts_us: NDArray[np.float64]) -> tuple[float, ...]:
     sample = np.sort(ts_us[::step])
     places = np.linspace(0, len(sample) - 1, SHARES + 1).astype(np.intp)
     return tuple((sample[places] * _S_PER_US).tolist())
+
+
+class Curve(Struct, frozen=True):
+    """One counter, at most 500 moments with the highest value up to the next one."""
+
+    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
+    values: Annotated[tuple[float, ...], Meta(description="Values.")]
+    lowest: Annotated[float, Meta(description="Of all values in the file.")]
+    highest: Annotated[float, Meta(description="Of all values in the file.")]
+
+
+def curves_of(trace: Trace) -> Iterator[Curve]:
+    """Yield the counters of a trace, in the order of their first appearance."""
+    counts = trace.phase == COUNTER
+    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
+        rows = np.flatnonzero(counts & (trace.name == code))
+        at, values = trace.ts_us[rows], trace.values(rows)
+        # the finite values, sorted by time
+        order = np.argsort(at, kind="stable")
+        order = order[np.isfinite(values[order])]
+        if not len(order):
+            continue
+        at, values = at[order], values[order]
+        starts = downsample(at, POINTS_LIMIT)
+        yield Curve(
+            name=trace.texts.names[code],
+            at_s=tuple((at[starts] * _S_PER_US).tolist()),
+            values=tuple(np.maximum.reduceat(values, starts).tolist()),
+            lowest=float(values.min()),
+            highest=float(values.max()),
+        )

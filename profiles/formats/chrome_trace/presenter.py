@@ -9,7 +9,7 @@ from django.utils.translation import ngettext, pgettext
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration
 from profiles.analysis.numbers import ratio
-from profiles.formats.chrome_trace.curves import Curve
+from profiles.formats.chrome_trace.overview import Curve
 from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
 from profiles.presenters.time_axis import time_axis
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.events import Args, EventReader, Piece, TraceEvent
-from profiles.formats.chrome_trace.pieces import NamingNotes, PieceNotes, Pieces
 from profiles.formats.columns import InternedTexts
 from profiles.formats.errors import ProfileFormatError
 
@@ -33,6 +32,15 @@ LATEST_US = 1e18
 _LARGEST = 1 << 64
 #: minimum fraction of a file from which the size of the columns is extrapolated
 _LEAST_PART = 1e-4
+#: metadata events that name and sort threads and processes, each with the key in its `args`
+NAMING = {
+    "process_name": "name",
+    "process_labels": "labels",
+    "process_sort_index": "sort_index",
+    "thread_name": "name",
+    "thread_sort_index": "sort_index",
+}
+NAMING_LIMIT = 5_000
 
 
 class _EventNames(InternedTexts):
@@ -41,6 +49,24 @@ class _EventNames(InternedTexts):
     def new(self, text: str) -> int:
         kind, _, number = text.partition(" ")
         return self.code(kind) if kind in TENSOR_EVENTS and number.isdigit() else super().new(text)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The p pieces of a file, in the order of the file.
+
+    begin, end: (p,) int64, byte range of the piece's text, without the enclosing brackets
+    first_row: (p,) int64, row of the trace's columns with the first event of the piece
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    first_row: NDArray[np.int64]
+
+    def of_rows(self, rows: NDArray[Any]) -> NDArray[np.intp]:
+        """(r,) the piece that contains each row."""
+        # of several pieces with the same first row, only the last has rows
+        return np.searchsorted(self.first_row, rows, side="right") - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +228,14 @@ class _TraceBuilder:
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._lane_names: dict[tuple[int | str, int | str], str] = {}
         self._columns = {name: _GrowingColumn(dtype) for name, dtype in _DTYPES.items()}
-        self._pieces, self._naming = PieceNotes(), NamingNotes()
+        #: begin, end and first row of each piece, as in `Pieces`
+        self._pieces: list[tuple[int, int, int]] = []
+        #: events that name threads and processes, by name, process and thread: the last one wins
+        self._naming: dict[tuple[str, int | str, int | str], dict[str, Any]] = {}
 
     def add(self, piece: Piece, part: float) -> None:
         """Add a piece; `part` is the fraction of the file that was read, including it."""
-        self._pieces.add(piece, self._rows)
+        self._pieces.append((piece.begin, piece.end, self._rows))
         events = piece.events
         kept = [events[index] for index in placed_events(events)]
         if len(kept) < len(events):
@@ -245,9 +274,9 @@ class _TraceBuilder:
             dropped=self._dropped,
             broken=self._broken,
             is_cut=is_cut,
-            pieces=self._pieces.done(),
+            pieces=Pieces(*np.array(self._pieces, np.int64).reshape(-1, 3).T.copy()),
             size_bytes=size_bytes,
-            naming=self._naming.done(),
+            naming=tuple(self._naming.values()),
         )
 
     def _note_others(self, events: list[TraceEvent]) -> None:
@@ -255,13 +284,23 @@ class _TraceBuilder:
             if event.ph in PHASES:
                 self._broken += event.ts is None
             elif event.ph == "M":
-                self._naming.add(event)
+                self._note_naming(event)
                 name = event.args.name if event.args is not None else None
                 is_lane = event.name == "thread_name" and len(self._lane_names) < LANES_LIMIT
                 if is_lane and isinstance(name, str):
                     self._lane_names[event.pid, event.tid] = name[:LONGEST_TEXT]
             else:
                 self._dropped += 1
+
+    def _note_naming(self, event: TraceEvent) -> None:
+        key_in_args = NAMING.get(event.name)
+        value = getattr(event.args or Args(), key_in_args) if key_in_args else None
+        key = (event.name, event.pid, event.tid)
+        is_full = len(self._naming) >= NAMING_LIMIT and key not in self._naming
+        if not isinstance(value, str | int) or is_full or not all(map(_is_plain, (*key, value))):
+            return
+        where = {"ph": "M", "name": event.name, "pid": event.pid, "tid": event.tid}
+        self._naming[key] = where | {"args": {key_in_args: value}}
 
     def _lane(self, key: tuple[int | str, int | str]) -> int:
         number = self._lanes.get(key)
@@ -300,6 +339,11 @@ class _TraceBuilder:
                 return NONE
             code = self._layouts[key] = len(self._layouts)
         return code
+
+
+def _is_plain(value: str | int) -> bool:
+    """Whether a value is short enough to copy; an untrusted file may hold any length."""
+    return len(value) <= LONGEST_TEXT if isinstance(value, str) else abs(value) < 2**63
 
 
 def _number(value: Any) -> int:

@@ -19,8 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.lanes import Lane
-from profiles.formats.chrome_trace.pieces import Pieces
-from profiles.formats.chrome_trace.reader import COUNTER, Trace
+from profiles.formats.chrome_trace.reader import COUNTER, Pieces, Trace
 
 MAGIC = b"mgwspan1"
 #: size of MAGIC and the header's size

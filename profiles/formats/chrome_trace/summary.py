@@ -11,10 +11,9 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.curves import Curve, curves_of
 from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.operators import TraceOperators
-from profiles.formats.chrome_trace.overview import Overview, overview_of
+from profiles.formats.chrome_trace.overview import Curve, Overview, curves_of, overview_of
 from profiles.formats.chrome_trace.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
 from profiles.formats.chrome_trace.reader import NONE, Trace
 from profiles.formats.chrome_trace.spans import Floats, Spans, covered_us, in_rows

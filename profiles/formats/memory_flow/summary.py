@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from profiles.analysis.downsampling import downsample
-from profiles.formats.memory_flow.amounts import layout_of
-from profiles.formats.memory_flow.reader import NONE, Flow, read_flow
+from profiles.formats.memory_flow.reader import NONE, Flow, layout_of, read_flow
 from profiles.formats.memory_flow.usage import AddressSpace, MemoryUsage, space_of, usage_of
 
 #: maximum number of tensors in the summary, and of those at the peak that are preferred
