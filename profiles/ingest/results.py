@@ -1,6 +1,7 @@
 """Build an attempt's profile and measurement from its artifacts; the rows are not saved here."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,12 @@ from agent.protocol import Plan
 from agent.protocol.artifacts import LOG_NAME, TRACE_NAMES, profile_name, profile_number
 from agent.protocol.measurement import Measurement
 from agent.protocol.options import artifact_of
+from agent.protocol.run_log import parse_log
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measurement import Latency, latency, times_of
 from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.run_log import RunSummary, parse_run_log, parse_warnings
 from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
 from profiles.ingest.measurements import MeasurementFormatError, measurement_row, read_measurement
 from profiles.models import AttemptMeasurement, Profile
@@ -29,6 +30,11 @@ log = structlog.get_logger()
 
 #: artifacts that are read together with the profiles
 _BESIDE = (artifact_of("get_static_mem_info"),)
+#: warnings of load_and_run; the group is the message without the line prefix
+_WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
+_MOST_WARNINGS, _LONGEST_WARNING = 20, 300
+#: the log is untrusted, and the number must fit its database column
+_MOST_ITERATIONS = 999_999_999
 #: storage errors that a retry cannot fix, with the reason that the task ends with
 _STORAGE = {
     "object_missing": Reason.PROFILE_MISSING,
@@ -51,6 +57,16 @@ class Results:
     profile: Profile | None
     derived: DerivedData | None
     measurement: AttemptMeasurement | None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Wall-clock time per iteration in ms, over `iterations` timed iterations."""
+
+    iterations: int
+    mean_ms: float
+    min_ms: float
+    max_ms: float
 
 
 def read_results(
@@ -196,3 +212,17 @@ def _log_text(attempt: Attempt) -> str:
             raise
         return ""
     return data.decode("utf-8", "replace")
+
+
+def parse_run_log(text: str) -> RunSummary | None:
+    """Parse the summary of a run of any MegEngine version; None if the run did not reach it."""
+    finished = parse_log(text).finished
+    if finished is None or not finished.iterations or finished.iterations > _MOST_ITERATIONS:
+        return None
+    return RunSummary(finished.iterations, finished.avg_ms, finished.min_ms, finished.max_ms)
+
+
+def parse_warnings(text: str) -> list[str]:
+    """The distinct warnings of a run, such as missing inputs, which pages show to the user."""
+    warnings = dict.fromkeys(line.strip()[:_LONGEST_WARNING] for line in _WARNING.findall(text))
+    return list(warnings)[:_MOST_WARNINGS]

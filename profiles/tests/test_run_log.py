@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from profiles.formats.load_and_run.run_log import RunSummary, parse_run_log, parse_warnings
+from profiles.ingest.results import RunSummary, parse_run_log, parse_warnings
 from testdata import DATA
 
 

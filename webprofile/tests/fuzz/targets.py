@@ -31,7 +31,6 @@ from profiles.formats import detection, tensor_dump
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run import run_log as server_log
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_flow
@@ -39,6 +38,7 @@ from profiles.formats.npz import DAMAGE, unpack_columns
 from profiles.formats.static_memory.packed import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.ingest.measurements import measurement_row
+from profiles.ingest.results import parse_run_log, parse_warnings
 from profiles.presenters.viewers import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
@@ -249,8 +249,8 @@ def feed_options(data: bytes) -> None:
 def feed_log(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     parse_log(text)
-    server_log.parse_run_log(text)
-    server_log.parse_warnings(text)
+    parse_run_log(text)
+    parse_warnings(text)
 
 
 def feed_measurement(data: bytes) -> None:
