@@ -12,8 +12,8 @@ from django.utils.translation import pgettext_lazy
 from agent.protocol.multipart import PARTS_FROM_BYTES
 from profiles.exports.originals import Original, originals_of
 from profiles.models import Profile
-from profiles.netron import viewer_address
 from profiles.presenters.formatting import isolated, visible
+from profiles.viewer_packages import viewer_address
 
 register = template.Library()
 register.filter(isolated)

@@ -5,11 +5,11 @@
 
 import pytest
 
-from profiles.perfetto import perfetto_address
 from profiles.presenters import viewers
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result, policy_of
 from profiles.tests.traces import MLP
+from profiles.viewer_packages import perfetto_address
 from testdata import good_profile
 
 FOLDER = perfetto_address().partition("#")[0]

@@ -5,10 +5,15 @@ import re
 
 import pytest
 
-from profiles.netron import viewer_address, viewer_files, viewer_page
-from profiles.perfetto import perfetto_address, perfetto_files
 from profiles.tests.imports import make_import
 from profiles.tests.pages import policy_of
+from profiles.viewer_packages import (
+    perfetto_address,
+    perfetto_files,
+    viewer_address,
+    viewer_files,
+    viewer_page,
+)
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.checks import check_settings

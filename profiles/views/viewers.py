@@ -22,16 +22,20 @@ from django.views.decorators.http import require_GET
 
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
-from profiles.netron import compressed, content, theme_of, viewer_files, viewer_page
-from profiles.perfetto import (
+from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
+from profiles.viewer_packages import (
+    compressed,
+    content,
     perfetto_address,
     perfetto_compressed,
     perfetto_content,
     perfetto_files,
     perfetto_page,
     perfetto_tag,
+    theme_of,
+    viewer_files,
+    viewer_page,
 )
-from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
 from profiles.views.common import profile_or_404, task_or_404
 from webprofile.origins import framing_origins
 

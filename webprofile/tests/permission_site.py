@@ -26,8 +26,6 @@ from accounts.models import AuditEntry
 from accounts.tokens.access import issue_token
 from accounts.webhooks.registration import add_webhook
 from profiles.models import Profile
-from profiles.netron import viewer_tag
-from profiles.perfetto import perfetto_tag
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
 from profiles.tests.imports import make_import
@@ -35,6 +33,7 @@ from profiles.tests.pages import make_result
 from profiles.tests.static_plans import make_chunk, make_plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import enclose, operator, span, to_trace
+from profiles.viewer_packages import perfetto_tag, viewer_tag
 from tasks.models import Artifact, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile

