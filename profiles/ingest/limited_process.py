@@ -49,6 +49,8 @@ OUT_OF_MEMORY = 3
 _PACKED = ".zip"
 #: below the site's own processes, which serve users
 NICENESS = 10
+#: kinds of files in the order in which they are read
+_KINDS: tuple[FileKind, ...] = ("profile", "trace", "memory_flow", "static_memory", "graph")
 #: file with the number of bytes read so far, over all files, as text; minimum time between writes
 NOTE, _PAUSE_S = "progress.txt", 0.2
 
@@ -74,70 +76,6 @@ class ParseProblem(msgspec.Struct, frozen=True):
     of: str
     code: str
     detail: str
-
-
-class RunBuilder:
-    """Collects the data of a run file by file; an unusable file leaves it unchanged.
-
-    left_out: files that could not be downloaded
-    lead: operators of the first pass; its graph is shown and the other passes are aligned to it
-    leads: the kind of file that the passes come from
-    beside: as `ProfileData.beside`
-    first_of_kind: the first file of each kind, for kinds that are read together
-    on_progress: called with the bytes read of the current file, and its size
-    """
-
-    def __init__(
-        self,
-        left_out: Sequence[LeftOut],
-        on_progress: Callable[[int, int], None] = lambda done, of: None,
-    ) -> None:
-        self._left_out = tuple(left_out)
-        self.on_progress = on_progress
-        self.lead: ProfileColumns | None = None
-        self.leads: FileKind | None = None
-        self.beside: dict[str, bytes] = {}
-        self.first_of_kind: dict[FileKind, Path] = {}
-        self._graph = empty_graph(())
-        self._passes: list[PassTimes] = []
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file contributed data."""
-        return self.lead is None and not self.beside
-
-    def add_pass(
-        self,
-        kind: FileKind,
-        name: str,
-        columns: ProfileColumns,
-        graph: Callable[[], ExecutedGraph],
-    ) -> None:
-        """Add a profiled pass; `graph` is called for the first one. Raises OtherGraphError."""
-        if self.lead is None:
-            self._graph = graph()
-            self._passes.append(leading_pass(name, columns))
-            self.lead, self.leads = columns, kind
-        else:
-            self._passes.append(align_pass(self.lead, name, columns))
-
-    def add_beside(self, kind: FileKind, summary: bytes) -> None:
-        """Add the summary of a file that is shown in addition to operators.
-
-        Raises AnalysisError second_of_kind if the run has a file of this kind already.
-        """
-        if kind in self.beside:
-            raise _second_of_kind()
-        self.beside[kind] = summary
-
-    def data(self, unusable: Sequence[LeftOut]) -> ProfileData:
-        """Return the data of all files; `unusable` lists the files that could not be read."""
-        left_out = [*self._left_out, *unusable]
-        if self.lead is None:
-            merged = without_operators(self._graph, left_out)
-        else:
-            merged = merged_data(self.lead, self._passes, self._graph, left_out)
-        return replace(merged, beside=self.beside)
 
 
 def main(folder: Path) -> int:
@@ -173,27 +111,25 @@ def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
 
 def derive_archive(folder: Path, job: ParseJob) -> bytes | ParseProblem:
     """Return the archive of all files together, or the problem of the first if none is readable."""
-    progress = ReadProgress(folder)
-    run = RunBuilder(job.left_out, progress.update)
-    problems: dict[str, ParseProblem] = {}
     kinds = {name: _kind_of(folder / name) for name in job.files}
-    run.first_of_kind = {kind: folder / name for name, kind in reversed(kinds.items())}
+    run = _RunBuilder(folder, job, kinds)
+    problems: dict[str, ParseProblem] = {}
     # sorted is stable, so passes keep their order
-    for name in sorted(job.files, key=lambda name: _ORDER[kinds[name]]):
+    for name in sorted(job.files, key=lambda name: _KINDS.index(kinds[name])):
         try:
-            _ADD[kinds[name]](run, folder / name, job)
+            run.add(kinds[name], folder / name)
         except (ProfileFormatError, AnalysisError) as error:
             problems[name] = ParseProblem(type(error).__name__, error.code, error.detail)
         except OtherGraphError as error:
             problems[name] = ParseProblem(type(error).__name__, "other_graph", str(error))
         except MemoryError:
             problems[name] = out_of_memory(job)
-        progress.file_done(folder / name)
+        run.progress.file_done(folder / name)
     unusable = [(name, problems[name]) for name in job.files if name in problems]
     if run.is_empty:
         return unusable[0][1]
     left_out = [LeftOut(name, problem.code, problem.detail) for name, problem in unusable]
-    return to_archive(run.data(left_out))
+    return to_archive(run.data([*job.left_out, *left_out]))
 
 
 def out_of_memory(job: ParseJob) -> ParseProblem:
@@ -212,54 +148,117 @@ def _kind_of(path: Path) -> FileKind:
         return kind_of(file.read(HEAD_BYTES))
 
 
-def _add_profile(run: RunBuilder, path: Path, job: ParseJob) -> None:
-    data = path.read_bytes()
-    if run.lead is None:
-        columns, graph = parse_whole(data, max_bytes=job.max_bytes)
-    else:
-        # the graph of a later pass is not used
-        columns, graph = parse(data, max_bytes=job.max_bytes), empty_graph
-    totals(columns)
-    run.add_pass("profile", path.name, columns, lambda: _sound(graph))
+class _RunBuilder:
+    """Reads the files of a run one by one; an unusable file leaves the data unchanged.
 
+    _lead: operators of the first pass; its graph is shown and the other passes are aligned to it
+    _leads: the kind of file that the passes come from
+    _beside: as `ProfileData.beside`
+    _first_of_kind: the first file of each kind, for kinds that are read together
+    """
 
-def _add_trace(run: RunBuilder, path: Path, _job: ParseJob) -> None:
-    index = None if "trace" in run.beside else path.with_name(SPANS)
-    dynamic = read_dynamic(path, run.on_progress, index=index)
-    if "trace" in run.beside and run.lead is None:
-        raise _second_of_kind()  # the first has no operators that this one could be aligned to
-    # a profile of the same run has more data per operator than a trace
-    if run.leads != "profile" and len(dynamic.columns):
-        totals(dynamic.columns)
-        run.add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
-        if "trace" in run.beside:
-            return
-    run.add_beside("trace", msgspec.json.encode(dynamic.summary))
+    def __init__(self, folder: Path, job: ParseJob, kinds: dict[str, FileKind]) -> None:
+        self.progress = ReadProgress(folder)
+        self._max_bytes = job.max_bytes
+        self._first_of_kind = {kind: folder / name for name, kind in reversed(kinds.items())}
+        self._lead: ProfileColumns | None = None
+        self._leads: FileKind | None = None
+        self._graph = empty_graph()
+        self._passes: list[PassTimes] = []
+        self._beside: dict[str, bytes] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file contributed data."""
+        return self._lead is None and not self._beside
 
-def _add_memory_flow(run: RunBuilder, path: Path, _job: ParseJob) -> None:
-    run.add_beside("memory_flow", read_memory_flow(path))
+    def add(self, kind: FileKind, path: Path) -> None:
+        """Add a file. Raises ProfileFormatError, AnalysisError, OtherGraphError."""
+        if kind == "profile":
+            self._add_profile(path)
+        elif kind == "trace":
+            self._add_trace(path)
+        elif kind == "memory_flow":
+            self._add_beside(kind, read_memory_flow(path))
+        elif kind == "static_memory":
+            self._add_static_memory(path)
+        else:
+            self._check_graph(path)
 
+    def data(self, left_out: Sequence[LeftOut]) -> ProfileData:
+        """Return the data of all files; `left_out` lists those that could not be read."""
+        if self._lead is None:
+            merged = without_operators(self._graph, left_out)
+        else:
+            merged = merged_data(self._lead, self._passes, self._graph, left_out)
+        return replace(merged, beside=self._beside)
 
-def _add_static_memory(run: RunBuilder, path: Path, job: ParseJob) -> None:
-    graph = run.first_of_kind.get("graph")
-    if path.suffix == _PACKED:
-        path, graph = unpack(path, path.with_suffix(""), max_bytes=job.max_bytes)
-    run.add_beside("static_memory", read_static_memory(path, graph))
+    def _add_profile(self, path: Path) -> None:
+        data = path.read_bytes()
+        if self._lead is None:
+            columns, graph = parse_whole(data, max_bytes=self._max_bytes)
+        else:
+            # the graph of a later pass is not used
+            columns, graph = parse(data, max_bytes=self._max_bytes), empty_graph
+        totals(columns)
+        self._add_pass("profile", path.name, columns, lambda: _sound(graph))
 
+    def _add_trace(self, path: Path) -> None:
+        index = None if "trace" in self._beside else path.with_name(SPANS)
+        dynamic = read_dynamic(path, self.progress.update, index=index)
+        if "trace" in self._beside and self._lead is None:
+            raise _second_of_kind()  # the first has no operators that this one could be aligned to
+        # a profile of the same run has more data per operator than a trace
+        if self._leads != "profile" and len(dynamic.columns):
+            totals(dynamic.columns)
+            self._add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
+            if "trace" in self._beside:
+                return
+        self._add_beside("trace", msgspec.json.encode(dynamic.summary))
 
-def _add_graph(run: RunBuilder, path: Path, _job: ParseJob) -> None:
-    """Check the graph.json, which was read together with the plan; raises if it was unusable."""
-    if "static_memory" not in run.beside and "static_memory" in run.first_of_kind:
-        raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
-    if "static_memory" not in run.beside:
-        raise ProfileFormatError("graph_alone", "It is the graph of a memory plan without plan.")
-    if path != run.first_of_kind["graph"]:
-        raise _second_of_kind()
-    state = msgspec.json.decode(run.beside["static_memory"], type=StaticMemory).graph
-    if state in ("graph_unreadable", "not_a_profile"):
-        text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
-        raise ProfileFormatError("graph_of_another", f"The plan has no names of tensors. {text}")
+    def _add_static_memory(self, path: Path) -> None:
+        graph = self._first_of_kind.get("graph")
+        if path.suffix == _PACKED:
+            path, graph = unpack(path, path.with_suffix(""), max_bytes=self._max_bytes)
+        self._add_beside("static_memory", read_static_memory(path, graph))
+
+    def _check_graph(self, path: Path) -> None:
+        """Check the graph.json, which was read together with the plan; raises if it is unusable."""
+        if "static_memory" not in self._beside and "static_memory" in self._first_of_kind:
+            raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
+        if "static_memory" not in self._beside:
+            raise ProfileFormatError(
+                "graph_alone", "It is the graph of a memory plan without plan."
+            )
+        if path != self._first_of_kind["graph"]:
+            raise _second_of_kind()
+        state = msgspec.json.decode(self._beside["static_memory"], type=StaticMemory).graph
+        if state in ("graph_unreadable", "not_a_profile"):
+            text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
+            raise ProfileFormatError(
+                "graph_of_another", f"The plan has no names of tensors. {text}"
+            )
+
+    def _add_pass(
+        self,
+        kind: FileKind,
+        name: str,
+        columns: ProfileColumns,
+        graph: Callable[[], ExecutedGraph],
+    ) -> None:
+        """Add a profiled pass; `graph` is called for the first one."""
+        if self._lead is None:
+            self._graph = graph()
+            self._passes.append(leading_pass(name, columns))
+            self._lead, self._leads = columns, kind
+        else:
+            self._passes.append(align_pass(self._lead, name, columns))
+
+    def _add_beside(self, kind: FileKind, summary: bytes) -> None:
+        """Add the summary of a file that is shown in addition to operators."""
+        if kind in self._beside:
+            raise _second_of_kind()
+        self._beside[kind] = summary
 
 
 def _second_of_kind() -> AnalysisError:
@@ -267,17 +266,6 @@ def _second_of_kind() -> AnalysisError:
     return AnalysisError(
         "second_of_kind", "Another file of this kind is shown; one run has one of them."
     )
-
-
-#: reader function for each kind of file; kinds are read in this order
-_ADD: dict[FileKind, Callable[[RunBuilder, Path, ParseJob], None]] = {
-    "profile": _add_profile,
-    "trace": _add_trace,
-    "memory_flow": _add_memory_flow,
-    "static_memory": _add_static_memory,
-    "graph": _add_graph,
-}
-_ORDER = {kind: place for place, kind in enumerate(_ADD)}
 
 
 def _sound(graph: Callable[[], ExecutedGraph]) -> ExecutedGraph:
