@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def downsample(at: NDArray[Any], limit: int) -> NDArray[np.intp]:
-    """Return the (at most `limit`, ascending) indices at which stretches of the curve start.
+def downsample(
+    at: NDArray[Any], values: NDArray[Any], limit: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the times at which stretches of the curve start, at most `limit`, and their maxima.
 
-    at: (m,) times in any unit, ascending, m > 0
+    at, values: (m,) times in any unit, ascending, and the values from these on; m > 0
 
-    All indices are returned if they are few enough; the first and the last are always included. The
-    caller draws each stretch by its maximum (`np.maximum.reduceat`), so the highest value is kept
-    wherever it is.
+    All times are returned if they are few enough; the first and the last are always included. A
+    stretch is drawn by its maximum, so the highest value is kept wherever it is.
 
     Stretches of equally many points alone would draw quiet times as high as the bursts next to
     them, because a stretch that ends one burst and begins the next also covers the seconds between.
@@ -23,9 +24,10 @@ def downsample(at: NDArray[Any], limit: int) -> NDArray[np.intp]:
     """
     number = len(at)
     if number <= limit:
-        return np.arange(number)
+        return at, values
     borders = np.linspace(float(at[0]), float(at[-1]), limit // 3, endpoint=False)
     behind = np.minimum(np.searchsorted(at, borders), number - 1)
     by_time = np.unique(np.concatenate([behind, np.maximum(behind - 1, 0), [number - 1]]))
     by_count = np.linspace(0, number, limit - len(by_time), endpoint=False).astype(np.intp)
-    return np.unique(np.concatenate([by_time, by_count]))
+    starts = np.unique(np.concatenate([by_time, by_count]))
+    return at[starts], np.maximum.reduceat(values, starts)

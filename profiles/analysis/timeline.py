@@ -6,7 +6,7 @@ profiler, which is earlier. The file does not state the difference, so `Timeline
 smallest shift with which no operator starts on the device before the host began to issue it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -159,17 +159,12 @@ def _sound(intervals: Intervals, odd: dict[Odd, int]) -> _Track:
 
 
 def _shift(track: _Track, by_us: float) -> _Track:
-    return _Track(track.lane, track.row, track.start + by_us, track.kern + by_us, track.end + by_us)
+    return replace(track, start=track.start + by_us, kern=track.kern + by_us, end=track.end + by_us)
 
 
 def _concatenate(one: _Track, other: _Track) -> _Track:
-    return _Track(
-        np.concatenate([one.lane, other.lane]),
-        np.concatenate([one.row, other.row]),
-        np.concatenate([one.start, other.start]),
-        np.concatenate([one.kern, other.kern]),
-        np.concatenate([one.end, other.end]),
-    )
+    columns = zip(vars(one).values(), vars(other).values(), strict=True)
+    return _Track(*map(np.concatenate, columns))
 
 
 def _count(track: _Track) -> int:
@@ -189,7 +184,7 @@ def _busiest(track: _Track) -> _Track:
 def _renumber(track: _Track, first: int) -> _Track:
     """Return the track with its lanes renumbered from `first`, without gaps."""
     lane = np.unique(track.lane, return_inverse=True)[1].astype(np.int32) + np.int32(first)
-    return _Track(lane, track.row, track.start, track.kern, track.end)
+    return replace(track, lane=lane)
 
 
 def _shift_us(host: _Track, device: _Track, rows: int) -> float | None:

@@ -233,11 +233,13 @@ def test_the_downsampled_curve_keeps_pauses(tmp_path):
 def test_downsampling_keeps_the_ends_and_the_peak_within_the_limit(limit, times):
     at = np.array(sorted(times), np.int64)
     held = np.random.default_rng(len(at)).integers(0, 1_000, len(at))
-    starts = downsample(at, limit)
+    moments, last_of_stretch = downsample(at, np.arange(len(at)), limit)
+    starts = np.append(0, last_of_stretch[:-1] + 1)
     assert len(starts) <= limit
-    assert (starts[0], starts[-1]) == (0, len(at) - 1)
+    assert (starts[-1], last_of_stretch[-1]) == (len(at) - 1, len(at) - 1)
     assert (np.diff(starts) > 0).all()
-    assert np.maximum.reduceat(held, starts).max() == held.max()
+    assert (moments == at[starts]).all()
+    assert downsample(at, held, limit)[1].max() == held.max()
 
 
 def test_exactly_nine_tenths_of_the_peak_is_near_the_peak(tmp_path):

@@ -40,25 +40,18 @@ _S_PER_US = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class RepeatedExecutions:
-    """Repeated executions of operators.
-
-    operators: number of operators that were executed more than once
-    times: number of their executions beyond the first ones
-    """
-
-    operators: int
-    times: int
-
-
-@dataclass(frozen=True, eq=False)
 class TraceOperators:
-    """The operators of a trace, with their device times and repeated executions."""
+    """The operators of a trace, with their device times.
+
+    repeated: number of operators that were executed more than once
+    again: number of their executions beyond the first ones
+    """
 
     columns: ProfileColumns
     graph: ExecutedGraph
     times: DeviceTimes
-    repeated: RepeatedExecutions
+    repeated: int
+    again: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +82,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     ids = ids[ids != NONE].astype(np.int64)
     device, host = _intervals(devices, ids), _intervals(workers, ids)
     times = device_times(device, _processes(devices), len(ids))
-    firsts, repeated = _executions(workers, ids)
+    firsts, repeated, again = _executions(workers, ids)
     reads = _tensors(workers, firsts, "Input")
     makes = _tensors(workers, firsts, "Output")
     types = _types(texts.names, [*workers, *devices], ids)
@@ -113,7 +106,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     )
     graph = _graph(texts.labels, columns, reads, makes, shapes)
     executed = ExecutedGraph(*graph, device=device, host=host)
-    return TraceOperators(columns, executed, times, repeated)
+    return TraceOperators(columns, executed, times, repeated, again)
 
 
 # -- times ----------------------------------------------------------------------------------------
@@ -167,17 +160,15 @@ def _types(names: Sequence[str], lanes: list[Lane], ids: NDArray[np.int64]) -> T
     return TextColumn.from_texts([None if code < 0 else names[code] for code in codes.tolist()])
 
 
-def _executions(
-    lanes: list[Lane], ids: NDArray[np.int64]
-) -> tuple[list[Index], RepeatedExecutions]:
+def _executions(lanes: list[Lane], ids: NDArray[np.int64]) -> tuple[list[Index], int, int]:
     """(for each lane, (s,) the row of the operator whose first execution a span is, else NONE;
-    repeated executions).
+    `repeated` and `again` as in TraceOperators).
 
     With megengine.dtr, 1.13 frees tensors and computes them again: the operator with the same
     number is executed again within a span `ReGen`.
     """
     is_executed = np.zeros(len(ids), np.bool_)
-    firsts, repeated = list[Index](), RepeatedExecutions(0, 0)
+    firsts, repeated, again = list[Index](), 0, 0
     for lane in lanes:
         numbers = lane.operator
         spans = np.flatnonzero(numbers != NONE)
@@ -192,10 +183,9 @@ def _executions(
         firsts.append(first)
         is_executed[rows] = True
         more = counts[counts > 1] - 1
-        repeated = RepeatedExecutions(
-            repeated.operators + len(more), repeated.times + int(more.sum())
-        )
-    return firsts, repeated
+        repeated += len(more)
+        again += int(more.sum())
+    return firsts, repeated, again
 
 
 def _tensors(lanes: list[Lane], firsts: list[Index], event: str) -> _Tensors:

@@ -141,12 +141,12 @@ def curves_of(trace: Trace) -> Iterator[Curve]:
         order = order[np.isfinite(values[order])]
         if not len(order):
             continue
-        at, values = at[order], values[order]
-        starts = downsample(at, POINTS_LIMIT)
+        values = values[order]
+        moments_us, highest = downsample(at[order], values, POINTS_LIMIT)
         yield Curve(
             name=trace.texts.names[code],
-            at_s=tuple((at[starts] * _S_PER_US).tolist()),
-            values=tuple(np.maximum.reduceat(values, starts).tolist()),
+            at_s=tuple((moments_us * _S_PER_US).tolist()),
+            values=tuple(highest.tolist()),
             lowest=float(values.min()),
             highest=float(values.max()),
         )

@@ -5,7 +5,7 @@ The summary has a bounded size for any trace; whatever exceeds the limits is cou
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -146,31 +146,20 @@ class TraceSummary(Struct, frozen=True):
     ] = None
 
 
-@dataclass(frozen=True, eq=False)
-class FileFacts:
-    """The fields of the summary that come from events rather than spans."""
-
-    events: int
-    broken: int
-    is_cut: bool
-    overview: Overview
-    curves: tuple[Curve, ...]
-
-
 def is_idle(lanes: list[Lane]) -> bool:
     """Whether the lanes have no spans but the Profiler's start and stop."""
     return not any(_works(lane).any() for lane in lanes)
 
 
-def facts_of(trace: Trace, lanes: list[Lane]) -> FileFacts:
-    """Return the data that `summarize` needs in addition to the lanes."""
-    return FileFacts(
-        events=len(trace) + trace.dropped,
-        broken=trace.broken,
-        is_cut=trace.is_cut,
-        overview=overview_of(trace, lanes),
-        curves=tuple(curves_of(trace)),
-    )
+def facts_of(trace: Trace, lanes: list[Lane]) -> dict[str, Any]:
+    """Return the fields of the summary that come from events rather than spans."""
+    return {
+        "events": len(trace) + trace.dropped,
+        "broken": trace.broken,
+        "is_cut": trace.is_cut,
+        "overview": overview_of(trace, lanes),
+        "curves": tuple(curves_of(trace)),
+    }
 
 
 @dataclass
@@ -185,8 +174,8 @@ class _Scope:
     operators: int = 0
 
 
-def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
-    """Return the summary of a trace that has these lanes and operators."""
+def summarize(facts: dict[str, Any], lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
+    """Return the summary of a trace with these lanes, operators and other fields (`facts_of`)."""
     ids, times = operators.columns.id_numbers, operators.times
     begin_us, end_us = _recording_range(lanes)
     hosts = [lane for lane in lanes if lane.kind == "host"]
@@ -203,9 +192,9 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
     rows = sorted(scopes.rows(), key=lambda row: (-row.device_s, -row.host_s, row.path))
     waits.sort(key=lambda wait: -wait.all_s)
     return TraceSummary(
+        **facts,
         begin_s=begin_us * _S_PER_US,
         end_s=end_us * _S_PER_US,
-        events=facts.events,
         lanes=tuple(_lane_row(lane, begin_us, end_us) for lane in lanes[:LANES_LIMIT]),
         phases=phases.rows(),
         scopes=tuple(rows[:SCOPES_LIMIT]),
@@ -214,16 +203,12 @@ def summarize(facts: FileFacts, lanes: list[Lane], operators: TraceOperators) ->
         waits_count=len(waits),
         wait_s=sum(wait.wait_s for wait in waits),
         wait_after_s=sum(wait.after_s for wait in waits),
-        curves=facts.curves,
         unpaired=sum(lane.spans.unpaired for lane in lanes),
         out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
-        broken=facts.broken,
-        is_cut=facts.is_cut,
-        overview=facts.overview,
         copies=times.copies,
         copies_waited_s=times.waited_s,
-        repeated=operators.repeated.operators,
-        again=operators.repeated.times,
+        repeated=operators.repeated,
+        again=operators.again,
         operators=len(ids),
     )
 

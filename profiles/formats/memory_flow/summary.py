@@ -275,11 +275,8 @@ def _curve(usage: MemoryUsage) -> FlowCurve:
     if not len(usage.at_ns):
         return FlowCurve((), ())
     # the last point, where no memory is held any more, forms an interval of its own
-    starts = downsample(usage.at_ns, POINTS_LIMIT)
-    return FlowCurve(
-        at_s=tuple((usage.at_ns[starts] * _S_PER_NS).tolist()),
-        held_bytes=tuple(np.maximum.reduceat(usage.held, starts).tolist()),
-    )
+    at_ns, held = downsample(usage.at_ns, usage.held, POINTS_LIMIT)
+    return FlowCurve(tuple((at_ns * _S_PER_NS).tolist()), tuple(held.tolist()))
 
 
 def read_memory_flow(path: Path) -> bytes:
