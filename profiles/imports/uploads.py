@@ -3,7 +3,7 @@
 An import is initiated (files are being uploaded), then processing, then ready or failed; it can be
 deleted from each of these states. Only `_move` writes the state, and the row count of its UPDATE
 decides which of two concurrent callers wins. The rows are the outbox: the message that is sent
-after a commit only shortens the wait, since `profiles.imports.sweep` finds the same rows.
+after a commit only shortens the wait, since `sweep_imports` finds the same rows.
 """
 
 import datetime

@@ -8,8 +8,8 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from profiles.actors import build_opened
-from profiles.imports import sweep
-from profiles.imports.sweep import sweep_imports
+from profiles.imports import processing
+from profiles.imports.processing import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import Profile, ProfileUpload
 from profiles.tests.imports import (
@@ -152,11 +152,11 @@ def test_the_sweep_stops_at_an_unreachable_broker(storage, monkeypatch):
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
-    monkeypatch.setattr(sweep, "enqueue", raise_connection_error)
+    monkeypatch.setattr(processing, "enqueue", raise_connection_error)
     sweep_imports()
     assert len(attempts) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
-    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: attempts.append(upload))
+    monkeypatch.setattr(processing, "enqueue", lambda _, upload, queue: attempts.append(upload))
     sweep_imports()
     assert len(attempts) == 3
 
@@ -165,7 +165,7 @@ def test_the_sweep_sends_a_lost_message_again(storage, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
     messages = []
-    monkeypatch.setattr(sweep, "enqueue", lambda _, upload, queue: messages.append(upload))
+    monkeypatch.setattr(processing, "enqueue", lambda _, upload, queue: messages.append(upload))
 
     sweep_imports()
     assert messages == []

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from profiles.health import run_health_checks
-from profiles.imports.sweep import sweep_imports
+from profiles.imports.processing import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import PartedUpload, ProfileUpload
 from profiles.parts import sweep_parts

@@ -15,7 +15,7 @@ from profiles.actors import build_opened, rebuild_profile
 from profiles.formats.chrome_trace import timeline_presenter
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
-from profiles.imports.sweep import purge_import
+from profiles.imports.processing import purge_import
 from profiles.ingest import readers, trace_excerpts
 from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects

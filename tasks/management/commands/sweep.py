@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.webhooks.deliveries import sweep_deliveries
 from profiles.health import run_health_checks
-from profiles.imports.sweep import sweep_imports
+from profiles.imports.processing import sweep_imports
 from profiles.parts import sweep_parts
 from profiles.retention.deletion import sweep_removed_files
 from profiles.retention.policy import retention_sweep
