@@ -18,13 +18,10 @@ from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.span_index import SpanRows
 from profiles.ingest import limited_process
 
-ORDER, ROWS, TEXT, CUT = "cut_order.bin", "cut_rows.npy", "cut_text.bin", "cut.json.gz"
+ORDER, ROWS, TEXT, CUT = "cut_order.bin", "cut_rows.npz", "cut_text.bin", "cut.json.gz"
 #: file with the error in English, if the trace is unreadable
 PROBLEM = "cut_problem.txt"
 _LEVEL = 1
-ROW = np.dtype(
-    [("lane", "<i4"), ("begin", "<f8"), ("end", "<f8"), ("first", "<i4"), ("last", "<i4")]
-)
 
 
 class ExcerptJob(msgspec.Struct, frozen=True):
@@ -65,8 +62,8 @@ def main(folder: Path) -> int:
 
 
 def _rows(folder: Path) -> SpanRows:
-    rows = np.load(folder / ROWS, allow_pickle=False)
-    return SpanRows(*(np.ascontiguousarray(rows[name]) for name in ROW.names or ()))
+    with np.load(folder / ROWS, allow_pickle=False) as rows:
+        return SpanRows(**rows)
 
 
 def _pieces(folder: Path, job: ExcerptJob) -> Iterator[PieceText]:

@@ -129,12 +129,7 @@ def _write_job(
     profile: Profile, index: SpanIndex, excerpt: Excerpt, requested: ExcerptRange, folder: Path
 ) -> None:
     """Write the job, the rows and the text of the pieces to the process's folder."""
-    rows = np.empty(len(excerpt.rows), excerpt_process.ROW)
-    selected = excerpt.rows
-    columns = (selected.lane, selected.begin_us, selected.end_us, selected.first, selected.last)
-    for name, column in zip(excerpt_process.ROW.names or (), columns, strict=True):
-        rows[name] = column
-    np.save(folder / excerpt_process.ROWS, rows, allow_pickle=False)
+    np.savez(folder / excerpt_process.ROWS, allow_pickle=False, **vars(excerpt.rows))
     pieces = index.pieces
     with (folder / excerpt_process.TEXT).open("wb") as file:
         key = profile.object_key(index.file)
