@@ -195,7 +195,7 @@ class AttemptMeasurement(models.Model):
     p99_ms = models.FloatField(null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
-    #: iteration times of the clean pass, as `analysis.histogram.Histogram`; empty without one
+    #: iteration times of the clean pass, as `analysis.measurement.Histogram`; empty without one
     histogram = models.JSONField(default=dict)
     #: standard deviation / mean of the iterations
     cv = models.FloatField(null=True)

@@ -5,6 +5,7 @@ outside ASCII are padded differently if the package wcwidth is installed. Where 
 with a traceback or mixes up rows, this module prints the intended output.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
@@ -14,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from profiles.analysis import wiki
-from profiles.analysis.cells import info_lines
+from profiles.analysis.cells import NO_SHAPES, info_lines, shape_text
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.grid import Grid, Line
 from profiles.analysis.name_pattern import linear_time
@@ -35,6 +35,9 @@ _TABULATE_LINES = 200_000
 #: most lines of a text for a network response
 MOST_LINES = 1_000_000
 _NO_COPIES = "no Copy operators"
+BAR_LENGTH = 15
+_INFO = ("opr name", "opr type", "opr id")
+_GROUP_INFO = ("opr type", "opr count", "opr id")
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,13 @@ def report_pieces(
         lines = _summary(totals(columns))
         if printed.copy_time:
             lines += _copy_times(columns, query, matches)
-        parts.append([wiki.summary(lines) if printed.wiki else tabulate(lines, tablefmt="simple")])
+        parts.append(
+            [
+                _wiki_table(lines, ("name", "value"))
+                if printed.wiki
+                else tabulate(lines, tablefmt="simple")
+            ]
+        )
     if printed.print_only != "summary":
         for side in _sides(printed):
             selection = select(columns, replace(query, side=side), matches=matches)
@@ -176,7 +185,7 @@ def _part(columns: ProfileColumns, selection: Selection, printed: PrintOptions) 
         return ["\n".join(_operator_lines(columns, selection)[: printed.top or None])]
     if printed.wiki:
         made = rows(columns, selection, 0, printed.top or None)
-        return [wiki.operators(columns, made, is_grouped=selection.is_grouped)]
+        return [_wiki_operators(columns, made, is_grouped=selection.is_grouped)]
     return _table_pieces(columns, selection, printed.top)
 
 
@@ -270,3 +279,72 @@ def _by_tabulate(titles: Sequence[str], made: Sequence[Sequence[Line]]) -> str:
         lines.extend(cells)
     drawn = tabulate(lines, headers=titles, tablefmt="fancy_grid").split("\n")
     return "\n".join(text for at, text in enumerate(drawn) if at not in inner_rules)
+
+
+def _wiki_operators(columns: ProfileColumns, made: Sequence[TableRow], *, is_grouped: bool) -> str:
+    """Return the table of operators of one side as `--confluence` prints it, with bars of `#`.
+
+    The length of a bar is proportional to the largest finite number in these rows; missing and
+    infinite numbers have no bar.
+    """
+    time_bars = _bars([row.self_s for row in made])
+    flops_bars = _bars([row.flops for row in made])
+    bandwidth_bars = _bars([row.bandwidth_bytes_per_s for row in made])
+    lines = [
+        (
+            place,
+            short(row.self_s),
+            percent(row.ratio),
+            time_bars[place],
+            row.cumulative_s,
+            row.cumulative_ratio,
+            *((row.type, row.count, row.id) if is_grouped else (row.name, row.type, row.id)),
+            _scaled(row.computation_flo, 1000),
+            _scaled(row.flops, 1000),
+            flops_bars[place],
+            _scaled(row.memory_bytes, 1024),
+            _scaled(row.bandwidth_bytes_per_s, 1024),
+            bandwidth_bars[place],
+            *_wiki_shapes(columns, row.operator, is_grouped=is_grouped),
+        )
+        for place, row in enumerate(made)
+    ]
+    return _wiki_table(lines, _wiki_titles(is_grouped))
+
+
+def _wiki_titles(is_grouped: bool) -> tuple[str, ...]:
+    return (
+        *("#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"),
+        *(_GROUP_INFO if is_grouped else _INFO),
+        *("computation (MFLO)", "MFLOPS", "MFLOPS-bar"),
+        *("memory (MB)", "bandwidth (MiB/s)", "bandwidth bar", "in_shapes", "out_shapes"),
+    )
+
+
+def _wiki_shapes(columns: ProfileColumns, operator: int, *, is_grouped: bool) -> tuple[str, str]:
+    if is_grouped:
+        return NO_SHAPES, NO_SHAPES
+    return (
+        shape_text(columns.in_shapes[operator], columns.in_layouts[operator]),
+        shape_text(columns.out_shapes[operator]),
+    )
+
+
+def _scaled(value: float | None, base: int) -> str:
+    return "N/A" if value is None else f"{value / base**2:.1f}"
+
+
+def _bars(values: Sequence[float | None]) -> list[str]:
+    largest = max((v for v in values if v is not None and math.isfinite(v)), default=0.0)
+    return [
+        "#" * int(max(value, 0.0) / largest * BAR_LENGTH)
+        if largest and value is not None and math.isfinite(value)
+        else ""
+        for value in values
+    ]
+
+
+def _wiki_table(lines: Sequence[Sequence[str | float]], titles: Sequence[str]) -> str:
+    text: str = tabulate(lines, headers=titles, tablefmt="orgtbl")
+    first, rule, *others = text.split("\n")
+    return "\n".join((first, rule.replace("+", "|"), *others))

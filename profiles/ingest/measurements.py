@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of
 from agent.protocol.measurement import Measurement
 from profiles.analysis.archive import VERSION
-from profiles.analysis.histogram import histogram
-from profiles.analysis.measurement import figures, times_of, variation
+from profiles.analysis.measurement import figures, histogram, times_of, variation
 from profiles.models import AttemptMeasurement
 from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError

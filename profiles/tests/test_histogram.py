@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from profiles.analysis.histogram import histogram
+from profiles.analysis.measurement import histogram
 
 
 def steady(count: int) -> np.ndarray:
