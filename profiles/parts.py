@@ -9,7 +9,6 @@ sender has storage verify an MD5 of its own.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -39,32 +38,6 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 File = TaskFile | OpenedFile
 
 
-@dataclass(frozen=True)
-class Parts:
-    """State of a multipart upload, for the sender.
-
-    upload: number of the upload attempt; parts sent in an earlier attempt are lost
-    done: MD5s of the stored parts, by part number
-    addresses: targets of the first missing parts, as `part_targets` returns them
-    """
-
-    upload: int
-    part_bytes: int
-    count: int
-    done: Mapping[int, str]
-    addresses: Sequence[Mapping[str, Any]]
-
-    def as_json(self) -> dict[str, Any]:
-        """As JSON, whose keys are texts."""
-        return {
-            "upload": self.upload,
-            "part_bytes": self.part_bytes,
-            "count": self.count,
-            "done": {str(number): md5 for number, md5 in self.done.items()},
-            "addresses": list(self.addresses),
-        }
-
-
 def upload_target_of(file: File) -> dict[str, Any] | None:
     """The URL to PUT a file to, or the state of its parts; None if the parts are joined already.
 
@@ -75,17 +48,17 @@ def upload_target_of(file: File) -> dict[str, Any] | None:
             file.object_key, size_bytes=file.size_bytes, md5=file.md5, is_browser=True
         )
         return {"name": file.name, "url": url, "headers": headers, "parts": None}
-    parts = parts_of(file)
-    if parts is None:
-        return None
-    return {"name": file.name, "url": "", "headers": {}, "parts": parts.as_json()}
+    parts = _parts_of(file)
+    return parts and {"name": file.name, "url": "", "headers": {}, "parts": parts}
 
 
-def parts_of(file: File) -> Parts | None:
-    """The state of a file's multipart upload; None if the file is complete.
+def _parts_of(file: File) -> dict[str, Any] | None:
+    """The state of a file's multipart upload as JSON; None if the file is complete.
 
-    Starts an upload if there is none or storage has lost it. Raises DomainError
-    storage_unreachable.
+    Starts an upload if there is none or storage has lost it.
+    upload: number of the upload attempt; parts sent in an earlier attempt are lost
+    done: MD5s of the stored parts, by part number
+    addresses: targets of the first missing parts, as `part_targets` returns them
     """
     if file.etag:
         return None
@@ -99,14 +72,20 @@ def parts_of(file: File) -> Parts | None:
         row = None
     sizes = part_sizes(file.size_bytes, file.part_bytes)
     done = {
-        number: md5
+        str(number): md5
         for number, (size_bytes, md5) in (stored or {}).items()
         if number <= len(sizes) and size_bytes == sizes[number - 1]
     }
     row = row or _begun(file)
-    missing = [number for number in range(1, len(sizes) + 1) if number not in done]
+    missing = [number for number in range(1, len(sizes) + 1) if str(number) not in done]
     first = _sign(row, sizes, [(number, None) for number in missing[:SIGNED_AT_FIRST]])
-    return Parts(row.pk, file.part_bytes, len(sizes), done, first)
+    return {
+        "upload": row.pk,
+        "part_bytes": file.part_bytes,
+        "count": len(sizes),
+        "done": done,
+        "addresses": first,
+    }
 
 
 def part_targets(

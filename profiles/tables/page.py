@@ -244,42 +244,24 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
     the address of the table without it.
     """
     query, typed = table.request.query, table.request.typed
-    filters: list[tuple[str, str, dict[str, Any], Query]] = [
-        (
-            _("Types"),
-            ", ".join(query.types),
-            {"types": ()},
-            Query(types=query.types),
-        ),
-        (_("Name or type contains"), query.text, {"text": ""}, Query(text=query.text)),
-        (_("Name begins with"), query.name, {"name": ""}, Query(name=query.name)),
-        (
-            _("Type of an input"),
-            query.input_dtype,
-            {"input_dtype": ""},
-            Query(input_dtype=query.input_dtype),
-        ),
-        (
-            _("Self time at least"),
-            "" if query.min_s is None else typed.get("min", ""),
-            {"min_s": None},
-            Query(min_s=query.min_s, top_end=query.top_end),
-        ),
-        (
-            _("Self time at most"),
-            "" if query.max_s is None else typed.get("max", ""),
-            {"max_s": None},
-            Query(max_s=query.max_s, top_end=query.top_end),
-        ),
+    filters = [
+        ("types", _("Types"), ", ".join(query.types)),
+        ("text", _("Name or type contains"), query.text),
+        ("name", _("Name begins with"), query.name),
+        ("input_dtype", _("Type of an input"), query.input_dtype),
+        ("min_s", _("Self time at least"), "" if query.min_s is None else typed.get("min", "")),
+        ("max_s", _("Self time at most"), "" if query.max_s is None else typed.get("max", "")),
     ]
-    for title, value, without, alone in filters:
+    no_filter = Query(side=table.side, top_end=query.top_end)
+    for field, title, value in filters:
         if value:
-            left = replace(table.request, query=replace(query, **without), page=1)
+            alone = replace(no_filter, **{field: getattr(query, field)})
+            without = replace(query, **{field: getattr(no_filter, field)})
             yield {
                 "title": title,
                 "value": value,
-                "alone": len(select(table.columns, replace(alone, side=table.side))),
-                "address": left.address(),
+                "alone": len(select(table.columns, alone)),
+                "address": replace(table.request, query=without, page=1).address(),
             }
 
 

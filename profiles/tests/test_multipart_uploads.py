@@ -10,7 +10,7 @@ from django.test import RequestFactory
 
 from agent.protocol.multipart import Checksum, md5_of_parts, part_bytes_of, part_sizes
 from profiles.models import PartedUpload
-from profiles.parts import parts_of, sweep_parts
+from profiles.parts import sweep_parts, upload_target_of
 from profiles.retention.deletion import delete_task, sweep_removed_files
 from profiles.tests.make import verify
 from tasks.lifecycle.cancel import cancel_task
@@ -265,11 +265,11 @@ def test_concurrent_requests_share_one_upload(client, monkeypatch):
 
     def begin_after_another(key):
         monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(begin_parts))
-        assert parts_of(file) is not None
+        assert upload_target_of(file) is not None
         return begin_parts(key)
 
     monkeypatch.setattr(ObjectStorage, "begin_parts", staticmethod(begin_after_another))
-    assert parts_of(file).upload == PartedUpload.objects.get().pk
+    assert upload_target_of(file)["parts"]["upload"] == PartedUpload.objects.get().pk
     # the upload of the first announcement, which has no row, and the one in use
     assert len(list(object_store.unfinished())) == 2
 
