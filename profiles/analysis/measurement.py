@@ -5,7 +5,8 @@ Times of iterations are those that load_and_run reports, in ms (`agent.protocol.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,59 +41,42 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class PassRow:
-    """One pass as a row of a table.
+class Histogram:
+    """Counts of iterations in b bins.
 
-    median_ms: over its own iterations, None without any
-    last_ms: its last iteration, which is the one that a profile holds; None if implausible
-    profile: name of the artifact, empty without one
+    edges_ms: b + 1 limits of the bins, ms, ascending
+    counts: b numbers of iterations; the last bin includes its upper edge
+    above: iterations beyond the last edge
     """
 
-    number: int
-    kind: str
-    kept: bool
-    iterations: int
-    median_ms: float | None
-    last_ms: float | None
-    exit_code: int | None
-    run_s: float | None
-    profile: str
+    edges_ms: tuple[float, ...]
+    counts: tuple[int, ...]
+    above: int
 
 
-@dataclass(frozen=True)
-class MeasurementFigures:
-    """Statistics of one attempt.
+def figures(measurement: Measurement) -> dict[str, Any]:
+    """Return the statistics of a measurement, by the names of the fields of `AttemptMeasurement`.
 
-    clean: iterations without profiling, None if no clean pass was kept
-    profiled_median_ms: median over the iterations of all profiled passes
-    overhead: see `overhead`
-    start_s, load_ms: of the first kept pass that reports them
+    The latency is of the iterations without profiling; its fields are missing if no clean pass was
+    kept. `start_s` and `load_ms` are of the first kept pass that reports them. Rows of passes have
+    the median over their own iterations, and the last iteration, which is the one that a profile
+    holds.
     """
-
-    clean: Latency | None
-    profiled_iterations: int
-    profiled_median_ms: float | None
-    overhead: float | None
-    start_s: float | None
-    load_ms: float | None
-    passes: tuple[PassRow, ...]
-
-
-def figures(measurement: Measurement) -> MeasurementFigures:
-    """Compute the statistics of a measurement."""
     kept = [record for record in measurement.passes if record.kept]
-    clean = times_of(kept, "clean")
-    profiled = times_of(kept, "profiled")
     timed = [record for record in kept if record.kind in ("clean", "profiled")]
-    return MeasurementFigures(
-        clean=latency(clean),
-        profiled_iterations=len(profiled),
-        profiled_median_ms=_median(profiled),
-        overhead=overhead(clean, profiled),
-        start_s=_first(_possible(record.start_s, LONGEST_MS / 1000) for record in timed),
-        load_ms=_first(_possible(record.load_ms, LONGEST_MS) for record in timed),
-        passes=tuple(_row(record) for record in measurement.passes),
-    )
+    clean, profiled = times_of(kept, "clean"), times_of(kept, "profiled")
+    bins = histogram(clean)
+    statistics = latency(clean)
+    return {
+        **(asdict(statistics) if statistics else {}),
+        "histogram": asdict(bins) if bins else {},
+        "profiled_iterations": len(profiled),
+        "profiled_median_ms": _median(profiled),
+        "overhead": overhead(clean, profiled),
+        "start_s": _first(_possible(record.start_s, LONGEST_MS / 1000) for record in timed),
+        "load_ms": _first(_possible(record.load_ms, LONGEST_MS) for record in timed),
+        "passes": [_row(record) for record in measurement.passes],
+    }
 
 
 def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
@@ -151,19 +135,19 @@ def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
     return cost if math.isfinite(cost) else None
 
 
-def _row(record: PassRecord) -> PassRow:
+def _row(record: PassRecord) -> dict[str, Any]:
     times = _plausible(record.e2e_ms)
-    return PassRow(
-        number=record.number,
-        kind=record.kind,
-        kept=record.kept,
-        iterations=times.size,
-        median_ms=_median(times),
-        last_ms=_possible(record.e2e_ms[-1], LONGEST_MS) if record.e2e_ms else None,
-        exit_code=record.exit_code,
-        run_s=_possible(record.run_s, LONGEST_MS / 1000),
-        profile=record.profile,
-    )
+    return {
+        "number": record.number,
+        "kind": record.kind,
+        "kept": record.kept,
+        "iterations": times.size,
+        "median_ms": _median(times),
+        "last_ms": _possible(record.e2e_ms[-1], LONGEST_MS) if record.e2e_ms else None,
+        "exit_code": record.exit_code,
+        "run_s": _possible(record.run_s, LONGEST_MS / 1000),
+        "profile": record.profile,
+    }
 
 
 def _plausible(times_ms: Sequence[float]) -> Times:
@@ -182,20 +166,6 @@ def _median(times_ms: ArrayLike) -> float | None:
 
 def _first(values: Iterable[float | None]) -> float | None:
     return next((value for value in values if value is not None), None)
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Counts of iterations in b bins.
-
-    edges_ms: b + 1 limits of the bins, ms, ascending
-    counts: b numbers of iterations; the last bin includes its upper edge
-    above: iterations beyond the last edge
-    """
-
-    edges_ms: tuple[float, ...]
-    counts: tuple[int, ...]
-    above: int
 
 
 def histogram(times_ms: ArrayLike) -> Histogram | None:

@@ -1,7 +1,6 @@
 """Read an attempt's measurement.json and build the AttemptMeasurement row."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,7 +8,7 @@ from pydantic import ValidationError
 from agent.protocol.artifacts import MEASUREMENT_NAME, limit_of
 from agent.protocol.measurement import Measurement
 from profiles.analysis.archive import VERSION
-from profiles.analysis.measurement import figures, histogram, times_of, variation
+from profiles.analysis.measurement import figures, variation
 from profiles.models import AttemptMeasurement
 from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError
@@ -70,24 +69,15 @@ def measurement_row(
 ) -> AttemptMeasurement:
     """Build the row of a measurement, not saved yet; totals hold one value per profile, s."""
     sums = figures(measurement)
-    clean = asdict(sums.clean) if sums.clean else {}
-    bins = histogram(times_of([row for row in measurement.passes if row.kept], "clean"))
     known = [total for total in device_totals_s if total is not None]
     return AttemptMeasurement(
         attempt=attempt,
         derived_version=VERSION,
-        **clean,
-        histogram=asdict(bins) if bins else {},
-        profiled_iterations=sums.profiled_iterations,
-        profiled_median_ms=sums.profiled_median_ms,
-        overhead=sums.overhead,
+        **sums | {"passes": _plain(sums["passes"], depth=2)},
         device_totals_s=list(device_totals_s),
         host_totals_s=list(host_totals_s),
         device_cv=variation(known),
-        start_s=_plain(sums.start_s, depth=0),
-        load_ms=_plain(sums.load_ms, depth=0),
         plan=measurement.plan.model_dump(mode="json"),
-        passes=_plain([asdict(row) for row in sums.passes], depth=2),
         contaminations=_plain([row.model_dump() for row in measurement.contaminations], depth=2),
         notes=_plain(list(measurement.notes), depth=1),
         gate=_plain(measurement.gate, depth=3),

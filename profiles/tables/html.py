@@ -11,6 +11,7 @@ from html import escape
 
 import numpy as np
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from numpy.typing import NDArray
 
 from profiles.analysis.data import Spread
@@ -29,19 +30,6 @@ _BAR_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """The spread of one side over passes, and which operators are marked as unstable.
-
-    unstable: (n,) bool, by row of the columns
-    word: text of the badge
-    """
-
-    spread: Spread
-    unstable: NDArray[np.bool_]
-    word: str
-
-
-@dataclass(frozen=True)
 class TableContext:
     """Data that the cells of all rows share.
 
@@ -49,14 +37,16 @@ class TableContext:
     state: suffix of these addresses; the address of the table
     longest: the largest share of the total in the table, for which the bar is full
     type_url: for aggregated rows, the address of a type's operators; None if rows are not types
-    statistics: None without a spread
+    spread: the spread of one side over passes, None without several passes
+    unstable: (n,) bool, by row of the columns: operators that are marked as unstable
     """
 
     operator_url: str
     state: str
     longest: float
     type_url: Callable[[str], str] | None = None
-    statistics: Statistics | None = None
+    spread: Spread | None = None
+    unstable: NDArray[np.bool_] | None = None
 
 
 def rows_html(
@@ -166,9 +156,8 @@ def _cv(row: TableRow, around: TableContext) -> str:
     if math.isnan(value):
         return f'<td role="cell" class="operators__cv">{ABSENT}</td>'
     badge = ""
-    statistics = around.statistics
-    if statistics and statistics.unstable[row.operator]:
-        badge = f'<br><span class="badge badge--unstable">{escape(statistics.word)}</span>'
+    if around.unstable is not None and around.unstable[row.operator]:
+        badge = f'<br><span class="badge badge--unstable">{escape(_("unstable"))}</span>'
     return f'<td role="cell" class="operators__cv">{percent(value)}{badge}</td>'
 
 
@@ -179,10 +168,9 @@ def _count(row: TableRow, around: TableContext) -> str:
 
 
 def _value(around: TableContext, name: str, row: int) -> float:
-    statistics = around.statistics
-    if statistics is None or row < 0:
+    if around.spread is None or row < 0:
         return math.nan
-    return float(getattr(statistics.spread, name)[row])
+    return float(getattr(around.spread, name)[row])
 
 
 _MAKERS: Mapping[str, _Maker] = {

@@ -18,7 +18,7 @@ from profiles.analysis.stability import unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.formats.columns import NumberColumn, ProfileColumns, Side, take_rows
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
-from profiles.tables.html import Statistics, TableContext, rows_html
+from profiles.tables.html import TableContext, rows_html
 from profiles.tables.request import (
     MOST_ROWS,
     PAGE_ROWS,
@@ -134,16 +134,13 @@ class SideTable:
     def body(self, start: int | None = None) -> SafeString:
         """Return the `<tr>` elements of a window, by default of the requested page."""
         first = self.start if start is None else start
-        statistics = None
-        if self.has_statistics:
-            spread = self.data.spread(self.side)
-            statistics = Statistics(spread, unstable(self.data, self.side), _("unstable"))
         around = TableContext(
             operator_url=self.links.operators,
             state=self.request.address(),
             longest=_largest(self.selection.ratio[: self.total]),
             type_url=self._type_url if self.request.query.by_type else None,
-            statistics=statistics,
+            spread=self.data.spread(self.side) if self.has_statistics else None,
+            unstable=unstable(self.data, self.side) if self.has_statistics else None,
         )
         keys = [column.key for column in self.displayed_columns()]
         return rows_html(self.rows(first), keys, first=first, around=around)

@@ -6,7 +6,8 @@ pair events of which the excerpt lacks some, and adjacent spans are not shown as
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from io import BufferedIOBase
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,20 +31,13 @@ _EXACT_US = 2.0**52 / 1000
 _WRITTEN_AT_ONCE = 5_000
 
 
-class BinarySink(Protocol):
-    """A binary output stream."""
-
-    def write(self, data: bytes, /) -> object:
-        """Write all bytes."""
-
-
 #: (first row of the trace in the piece, its JSON text without brackets)
 PieceText = tuple[int, bytes]
 Lanes = list[tuple[int | str, int | str]]
 
 
 def write_excerpt(
-    file: BinarySink,
+    file: BufferedIOBase,
     rows: SpanRows,
     pieces: Iterable[PieceText],
     *,
