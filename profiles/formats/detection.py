@@ -7,6 +7,7 @@ only known after `load_and_run.reader.parse`, and whether a trace is MegEngine's
 
 import json
 import re
+from pathlib import Path
 from typing import Literal
 
 #: kinds of files of a run: a pass of load_and_run or of a static graph; chrome_timeline.json and
@@ -61,6 +62,12 @@ _STARTS: tuple[tuple[bytes, Kind], ...] = (
 )
 #: identifier of MegEngine's FlatBuffers files, after a size and an offset of 4 bytes each
 _MODEL_TAG, _TAG_AT = b"mgv2", 8
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, for the functions below."""
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def other_kind(head: bytes) -> Kind | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from accounts.models import User
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
-from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of, other_kind
+from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of, other_kind, read_head
 from profiles.imports.uploads import (
     FileToOpen,
     confirm_import,
@@ -97,8 +97,7 @@ def profiles_below(paths: Sequence[Path], *, folder_is_one: bool) -> FolderConte
 def _add_folder(contents: FolderContents, files: Sequence[Path], *, is_one: bool) -> None:
     kinds: dict[Path, FileKind] = {}
     for file in files:
-        with file.open("rb") as opened:
-            head = opened.read(HEAD_BYTES)
+        head = read_head(file)
         if other := other_kind(head):
             contents.left_out.append((file, DomainError(f"opened_{other}", name=file.name)))
         else:
@@ -153,12 +152,10 @@ def opened_before(owner: User, checksums: Sequence[tuple[str, int]]) -> ProfileU
 def _stored(
     owner: User, files: Sequence[Path], local_files: Mapping[Path, LocalFile]
 ) -> ProfileUpload:
-    described = []
-    for path in files:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        file_info = local_files[path]
-        described.append(FileToOpen(path.name, file_info.size_bytes, file_info.md5, head))
+    described = [
+        FileToOpen(path.name, local_files[path].size_bytes, local_files[path].md5, read_head(path))
+        for path in files
+    ]
     return _store_and_submit(create_import(owner=owner, files=described), files, _put)
 
 

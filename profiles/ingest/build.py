@@ -16,7 +16,6 @@ from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.totals import totals
-from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest import limited_process, readers
 from profiles.ingest.fork_server import STDERR
@@ -126,15 +125,16 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, on_progress: OnProgre
     left = settings.PROFILE_PASSES_LIMIT_BYTES
     before = 0
     for name, key in files:
+        path = folder / name
         try:
-            with (folder / name).open("w+b") as file:
+            with path.open("wb") as file:
                 counting: Any = _CountingFile(file, before, on_progress)
                 storage.read_into(key, counting, limit_bytes=min(left, most_bytes()))
                 size_bytes = file.tell()
-                kind = _kind_of(file)
-                _check_size(size_bytes, size_limit(kind))
+            kind = limited_process.kind_of_file(path)
+            _check_size(size_bytes, size_limit(kind))
         except DomainError as error:
-            (folder / name).unlink()
+            path.unlink()
             if error.code == "storage_unreachable":
                 raise
             first_error = first_error or error
@@ -153,11 +153,6 @@ def _fetch(files: Sequence[tuple[str, str]], folder: Path, on_progress: OnProgre
         memory_bytes=settings.PROFILE_PARSE_MEMORY_BYTES,
         time_s=settings.TRACE_PARSE_TIME_S if traces else settings.PROFILE_PARSE_TIME_S,
     )
-
-
-def _kind_of(file: IO[bytes]) -> FileKind:
-    file.seek(0)
-    return kind_of(file.read(HEAD_BYTES))
 
 
 def _check_size(size_bytes: int, limit: int) -> None:

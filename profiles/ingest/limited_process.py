@@ -32,7 +32,7 @@ from profiles.analysis.passes import (
 from profiles.analysis.totals import totals
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.columns import ProfileColumns
-from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of
+from profiles.formats.detection import FileKind, kind_of, read_head
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import ExecutedGraph
 from profiles.formats.load_and_run.graph_json import empty_graph
@@ -111,7 +111,7 @@ def limit(memory_bytes: int, time_s: int, niceness: int = NICENESS) -> None:
 
 def derive_archive(folder: Path, job: ParseJob) -> bytes | ParseProblem:
     """Return the archive of all files together, or the problem of the first if none is readable."""
-    kinds = {name: _kind_of(folder / name) for name in job.files}
+    kinds = {name: kind_of_file(folder / name) for name in job.files}
     run = _RunBuilder(folder, job, kinds)
     problems: dict[str, ParseProblem] = {}
     # sorted is stable, so passes keep their order
@@ -141,11 +141,9 @@ def out_of_memory(job: ParseJob) -> ParseProblem:
     )
 
 
-def _kind_of(path: Path) -> FileKind:
-    if path.suffix == _PACKED:
-        return "static_memory"
-    with path.open("rb") as file:
-        return kind_of(file.read(HEAD_BYTES))
+def kind_of_file(path: Path) -> FileKind:
+    """Return the kind of a file of a run."""
+    return "static_memory" if path.suffix == _PACKED else kind_of(read_head(path))
 
 
 class _RunBuilder:
