@@ -144,9 +144,9 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
             text = f"{entry.key} is {entry.size_bytes} bytes, MD5 {md5}; its row says {expected}"
             yield Violation("artifact", text)
     old = [entry for entry in left if entry.modified_at < before]
-    scheduled = _scheduled_prefixes(
-        {name for entry in old for name in (entry.key, _prefix(entry.key))}
-    )
+    prefixes = {name for entry in old for name in (entry.key, _prefix(entry.key))}
+    removed = RemovedObjects.objects.filter(prefix__in=prefixes)
+    scheduled = set(removed.values_list("prefix", flat=True))
     for entry in old:
         if not {entry.key, _prefix(entry.key)} & scheduled:
             yield Violation("orphan", f"{entry.key} has no row ({entry.size_bytes} bytes)")
@@ -241,12 +241,6 @@ def _is_stored(row: TaskFile | Artifact | OpenedFile) -> bool:
 
 def _prefix(key: str) -> str:
     return "/".join(key.split("/")[:2]) + "/"
-
-
-def _scheduled_prefixes(prefixes: set[str]) -> set[str]:
-    """The prefixes that are scheduled for removal."""
-    rows = RemovedObjects.objects.filter(prefix__in=prefixes)
-    return set(rows.values_list("prefix", flat=True))
 
 
 def _numbers(texts: Iterable[str]) -> list[int]:

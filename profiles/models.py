@@ -183,7 +183,7 @@ class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measurement`.
 
     Iteration times are those of the clean pass, null without one. The JSON columns hold the data
-    that pages show: `passes` as `analysis.measurement.PassRow`, the others as in
+    that pages show: `passes` as in `analysis.measurement.figures`, the others as in
     `agent.protocol.measurement`.
     """
 

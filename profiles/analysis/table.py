@@ -1,6 +1,6 @@
 """The rows of a selection as numbers and texts by name; every table formats its cells from them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,11 @@ def rows(
     places = range(*slice(start, stop).indices(len(selection)))
     cut = slice(places.start, max(places.start, places.stop))
     operators = selection.rows[cut]
-    shapes = _group_shapes(len(places)) if selection.is_grouped else _shapes(columns, operators)
+    if selection.is_grouped:
+        no_shapes: Lines = (NO_SHAPES,)
+        shapes = (no_shapes,) * len(places), (no_shapes,) * len(places)
+    else:
+        shapes = _shapes(columns, operators)
     lines = zip(
         places,
         operators.tolist(),
@@ -96,13 +100,9 @@ def _numbers(selection: Selection, cut: slice) -> Iterator[Numbers]:
     )
 
 
-def _group_shapes(count: int) -> tuple[Sequence[Lines], Sequence[Lines]]:
-    return ((NO_SHAPES,),) * count, ((NO_SHAPES,),) * count
-
-
 def _shapes(
     columns: ProfileColumns, operators: NDArray[np.intp]
-) -> tuple[Sequence[Lines], Sequence[Lines]]:
+) -> tuple[tuple[Lines, ...], tuple[Lines, ...]]:
     """Return the lines of in_shapes and of out_shapes; equal cells are formatted once."""
     known: dict[tuple[str | None, str | None], Lines] = {}
 

@@ -45,10 +45,12 @@ def main(folder: Path) -> int:
     limited_process.limit(job.memory_bytes, job.time_s, niceness=0)
     gc.disable()
     try:
+        with np.load(folder / ROWS, allow_pickle=False) as arrays:
+            rows = SpanRows(**arrays)
         with gzip.open(folder / CUT, "wb", _LEVEL) as file:
             write_excerpt(
                 file,
-                _rows(folder),
+                rows,
                 _pieces(folder, job),
                 requested=job.requested,
                 lanes=job.lanes,
@@ -59,11 +61,6 @@ def main(folder: Path) -> int:
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         (folder / PROBLEM).write_text(str(error)[:500])
     return 0
-
-
-def _rows(folder: Path) -> SpanRows:
-    with np.load(folder / ROWS, allow_pickle=False) as rows:
-        return SpanRows(**rows)
 
 
 def _pieces(folder: Path, job: ExcerptJob) -> Iterator[PieceText]:

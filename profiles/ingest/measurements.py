@@ -82,15 +82,11 @@ def measurement_row(
         notes=_plain(list(measurement.notes), depth=1),
         gate=_plain(measurement.gate, depth=3),
         device={
-            when: _state(measurement.device[when])
+            when: {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
             for when in ("before", "after")
-            if isinstance(measurement.device.get(when), dict)
+            if isinstance(state := measurement.device.get(when), dict)
         },
     )
-
-
-def _state(state: dict[str, Any]) -> dict[str, Any]:
-    return {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
 
 
 def _plain(value: Any, *, depth: int) -> Any:

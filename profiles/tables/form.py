@@ -78,12 +78,8 @@ def _orders(current: str, without: frozenset[str], *, several: bool) -> list[tup
     The current key is always included.
     """
     absent = {_ORDERS_OF[key] for key in without} - {current}
-    return [order for order in _every_order(several=several) if order[0] not in absent]
-
-
-def _every_order(*, several: bool) -> list[tuple[str, str]]:
     statistics = {"p10": "p10", "p90": "p90", "min": _("Minimum"), "cv": "CV", "count": "n"}
-    return [
+    orders = [
         ("time", _("Self time, median") if several else _("Self time")),
         *([(order, statistics[order]) for order in STATISTIC_ORDERS] if several else []),
         ("computation", _("Computation")),
@@ -96,6 +92,7 @@ def _every_order(*, several: bool) -> list[tuple[str, str]]:
         ("in_shapes", _("Input shapes")),
         ("out_shapes", _("Output shapes")),
     ]
+    return [order for order in orders if order[0] not in absent]
 
 
 def _choices(pairs: list[tuple[str, str]], chosen: str) -> list[dict[str, Any]]:

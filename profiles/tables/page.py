@@ -53,7 +53,8 @@ class SideTable:
         self, data: ProfileData, request: TableRequest, side: Side, links: TableLinks
     ) -> None:
         self.data, self.request, self.side, self.links = data, request, side, links
-        self.columns = _columns_of(data, request)
+        number = request.pass_number
+        self.columns = data.columns_of_pass(number - 1) if number else data.columns
         self.selection = _select_ordered(data, self.columns, request, side)
         most = min(request.top or MOST_ROWS, MOST_ROWS)
         self.total = min(len(self.selection), most)
@@ -134,10 +135,11 @@ class SideTable:
     def body(self, start: int | None = None) -> SafeString:
         """Return the `<tr>` elements of a window, by default of the requested page."""
         first = self.start if start is None else start
+        ratios = self.selection.ratio[: self.total]
         around = TableContext(
             operator_url=self.links.operators,
             state=self.request.address(),
-            longest=_largest(self.selection.ratio[: self.total]),
+            longest=float(ratios[np.isfinite(ratios)].max(initial=0.0)),
             type_url=self._type_url if self.request.query.by_type else None,
             spread=self.data.spread(self.side) if self.has_statistics else None,
             unstable=unstable(self.data, self.side) if self.has_statistics else None,
@@ -209,17 +211,8 @@ _ORDER_LIMIT = 50_000
 _NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
 
 
-def _largest(ratios: NDArray[np.float64]) -> float:
-    finite = ratios[np.isfinite(ratios)]
-    return float(finite.max(initial=0.0))
-
-
 def _page(request: TableRequest, number: int) -> str:
     return replace(request, page=number).address()
-
-
-def _columns_of(data: ProfileData, request: TableRequest) -> ProfileColumns:
-    return data.columns_of_pass(request.pass_number - 1) if request.pass_number else data.columns
 
 
 def _select_ordered(

@@ -29,6 +29,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     if summary is None:
         return None
     waits = _waits(summary.waits)[:WAITS_SHOWN]
+    device_s = sum(phase.device_s for phase in summary.phases)
     return {
         "summary": summary,
         "is_training": any(phase.name in _TRAINING_PHASES for phase in summary.phases),
@@ -41,7 +42,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
             {
                 "row": phase,
                 "name": _phase(phase.name),
-                "share": ratio(phase.device_s, _device_s(summary)),
+                "share": ratio(phase.device_s, device_s),
             }
             for phase in summary.phases
         ],
@@ -78,11 +79,6 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
         for (path, tensor), same in places.items()
     ]
     return sorted(joined, key=lambda wait: -wait["wait_s"])
-
-
-def _device_s(summary: TraceSummary) -> float:
-    """Return the device time of all phases, s."""
-    return sum(phase.device_s for phase in summary.phases)
 
 
 def _kind(kind: str) -> str:
@@ -184,6 +180,7 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
     """Return notes on how recomputed operators and copies between devices are counted."""
     notes = []
     if number := summary.repeated:
+        times = ngettext("%(number)s time", "%(number)s times", summary.again)
         notes.append(
             ngettext(
                 "%(number)s operator was computed more than once, %(times)s more in all: its "
@@ -194,7 +191,7 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
                 "is one row.",
                 number,
             )
-            % {"number": number, "times": _times(summary.again)}
+            % {"number": number, "times": times % {"number": summary.again}}
         )
     if number := summary.copies:
         notes.append(
@@ -212,10 +209,6 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
             % {"number": number, "time": duration(summary.copies_waited_s)}
         )
     return notes
-
-
-def _times(number: int) -> str:
-    return ngettext("%(number)s time", "%(number)s times", number) % {"number": number}
 
 
 def _curve(curve: Curve, summary: TraceSummary) -> dict[str, Any]:

@@ -109,7 +109,8 @@ def summary_of(data: ProfileData) -> MemoryFlowSummary | None:
 
 def tensors_view(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
     """Return the context of `profiles/_memory_flow_tensors.html`."""
-    matching = sorted(_matching_rows(summary, query), key=_ORDERS[query.order])
+    rows = [row for row in summary.tensors if query.every or row.at_peak]
+    matching = sorted((row for row in rows if _has(row, query.tag)), key=_ORDERS[query.order])
     pages = max(1, -(-len(matching) // ROWS))
     page = min(query.page, pages)
     first = (page - 1) * ROWS
@@ -176,10 +177,6 @@ def _has(row: TensorRow, tag: str) -> bool:
     """Whether the name contains `tag`, with or without the numbers of calls and outputs."""
     part = tag.casefold()
     return part in row.name.casefold() or part in tag_of(row.name).casefold()
-
-
-def _matching_rows(summary: MemoryFlowSummary, query: FlowQuery) -> list[TensorRow]:
-    return [row for row in summary.tensors if (query.every or row.at_peak) and _has(row, query.tag)]
 
 
 def _row(row: TensorRow, summary: MemoryFlowSummary) -> Json:

@@ -178,21 +178,16 @@ def summarize(flow: Flow) -> MemoryFlowSummary:
         beyond=flow.left_out,
         others=flow.others,
         is_cut=flow.is_cut,
-        near_peak_s=None if peak is None else _near_peak_s(usage, peak_bytes),
+        # from all changes, because a point of the curve may represent seconds
+        near_peak_s=None
+        if peak is None
+        else _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100))),
         peak_kept_bytes=peak_bytes - space_of(flow.low[alive], flow.high[alive]).size,
     )
 
 
 def _s(ns: int | np.int64) -> float:
     return float(ns) * _S_PER_NS
-
-
-def _near_peak_s(usage: MemoryUsage, peak_bytes: int) -> float:
-    """Return the time, s, during which the usage is near the peak.
-
-    It is computed from all changes, because a point of the curve may represent seconds.
-    """
-    return _s(usage.lasting_ns(-(-peak_bytes * NEAR_PERCENT // 100)))
 
 
 def _kept(flow: Flow, at_peak: NDArray[np.bool_]) -> NDArray[np.intp]:

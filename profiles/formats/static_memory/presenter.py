@@ -1,5 +1,6 @@
 """Template context for a static memory plan: figures, peak, tensors, and data of the picture."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,9 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
         "moments_more": len(plan.moments[MOMENTS_SHOWN:]) + plan.moments_left_out,
         "chosen": chosen and names.moment(chosen),
         "at_peak": names.alive_at(chosen) if chosen else [],
-        "at_peak_more": _hidden_count(chosen) if chosen else 0,
+        "at_peak_more": len(chosen.chunks[AT_PEAK_SHOWN:]) + chosen.chunks_left_out
+        if chosen
+        else 0,
         "search": search,
         "matching": len(matching),
         "chunks": [names.chunk(chunk) for chunk in matching[:CHUNKS_SHOWN]],
@@ -112,8 +115,9 @@ class _PlanNames:
     """Looks up names and types of the operators and tensors of one plan."""
 
     def __init__(self, plan: StaticMemory, data: ProfileData) -> None:
-        self.names: Mapping[int, str] = _OperatorNames(
-            {operator.step: operator.name for operator in plan.operators}
+        # a dash stands for operators that were left out
+        self.names: Mapping[int, str] = defaultdict(
+            lambda: "–", {operator.step: operator.name for operator in plan.operators}
         )
         self.types = {operator.step: operator.type for operator in plan.operators}
         self.rows = rows_of(plan, data)
@@ -169,13 +173,6 @@ class _PlanNames:
         return search == str(chunk.id) or any(needle in name.casefold() for name in names)
 
 
-class _OperatorNames(dict[int, str]):
-    """Names of operators by step; a dash for operators that were left out."""
-
-    def __missing__(self, step: int) -> str:
-        return "–"
-
-
 def _dtypes(data: ProfileData) -> dict[str, str]:
     """Return the dtype of each named variable of a profile; the graph of the plan has none."""
     variables = data.graph.variables
@@ -198,11 +195,6 @@ def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
     """Return the moment with this number, by default the first."""
     number = parse_int(text, maximum=len(moments)) or 1
     return moments[number - 1] if moments else None
-
-
-def _hidden_count(moment: MomentRow) -> int:
-    """Return the number of chunks of a moment that the page does not show."""
-    return len(moment.chunks[AT_PEAK_SHOWN:]) + moment.chunks_left_out
 
 
 def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
