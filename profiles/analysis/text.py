@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from profiles.analysis.cells import NO_SHAPES, info_lines, shape_text
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.grid import Grid, Line
 from profiles.analysis.name_pattern import linear_time
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.select import Compile, Query, Selection, select
-from profiles.analysis.table import TableRow, rows
+from profiles.analysis.table import NO_SHAPES, TableRow, info_lines, rows, shape_text
 from profiles.analysis.totals import Totals, totals
 from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
 

@@ -38,7 +38,7 @@ from profiles.formats.load_and_run.graph import ExecutedGraph
 from profiles.formats.load_and_run.graph_json import empty_graph
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.formats.memory_flow.summary import read_memory_flow
-from profiles.formats.static_memory.packed import unpack
+from profiles.formats.static_memory.plan_file import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 
 ORDER, DERIVED, PROBLEM = "order.json", "derived.npz", "problem.json"

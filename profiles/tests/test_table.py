@@ -2,9 +2,8 @@
 
 import math
 
-from profiles.analysis.cells import info_lines, shape_lines
 from profiles.analysis.select import Query, select
-from profiles.analysis.table import TableRow, rows
+from profiles.analysis.table import TableRow, info_lines, rows, shape_lines
 from profiles.analysis.text import profile_text
 from profiles.analysis.totals import totals
 from profiles.formats.load_and_run.reader import parse

@@ -24,9 +24,14 @@ from profiles.formats.static_memory.figures import (
     overlaps,
     sharing,
 )
-from profiles.formats.static_memory.graph_file import PlanStep, Variable, read_graph
+from profiles.formats.static_memory.graph_file import (
+    PlanStep,
+    Variable,
+    element_bytes,
+    read_graph,
+    tensors_of,
+)
 from profiles.formats.static_memory.plan_file import NOWHERE, PlanFile, read_plan
-from profiles.formats.static_memory.tensors import element_bytes, tensors_of
 
 #: maximum number of rows: chunks without weights, weights, operators, moments, chunks per moment
 CHUNKS_LIMIT, WEIGHTS_LIMIT, OPERATORS_LIMIT = 10_000, 5_000, 20_000

@@ -35,7 +35,7 @@ from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_flow
 from profiles.formats.npz import DAMAGE, unpack_columns
-from profiles.formats.static_memory.packed import unpack
+from profiles.formats.static_memory.plan_file import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.ingest.measurements import measurement_row
 from profiles.ingest.results import parse_run_log, parse_warnings
