@@ -5,7 +5,6 @@ Source: `graph_exec` and `profiler` of the JSON (MegEngine `src/core/impl/graph/
 because they are only used for shape inference.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,9 +37,6 @@ class Links:
         """Return the (k,) int32 list of one row."""
         start = self.ends[row - 1] if row else 0
         return self.targets[start : self.ends[row]]
-
-    def __iter__(self) -> Iterator[Index]:
-        return (self[row] for row in range(len(self)))
 
     def lists(self) -> list[list[int]]:
         """Return all n lists as Python lists; twenty times as fast as indexing each row."""

@@ -56,10 +56,6 @@ _ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
     "host": msgspec.json.Decoder(dict[str, Times]),
     "opr_footprint": msgspec.json.Decoder(Footprint),
 }
-_EMPTY: dict[str, Any] = {
-    "operator": Operator(), "var": GraphVar(), "mem_chunk": MemoryChunk(), "device": {}, "host": {},
-    "opr_footprint": Footprint(),
-}  # fmt: skip
 _STEPS = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -173,7 +169,7 @@ def _entry(raw: Raw, section: str, problems: list[str]) -> Any:
         return _ENTRIES[section].decode(raw)
     except _DAMAGE:
         problems.append(section)
-        return _EMPTY[section]
+        return _ENTRIES[section].decode(b"{}")
 
 
 def _links(lists: Sequence[Sequence[str]], known: Mapping[str, int]) -> Links:
@@ -217,7 +213,7 @@ def _variables(
     chunks = {key: row for row, key in enumerate(graph.mem_chunk)}
     plans = [variable.mem_plan for variable in variables]
     producer = np.full(len(variables), MISSING, dtype=np.int32)
-    for row, variables_made in enumerate(operators.outputs):
+    for row, variables_made in enumerate(operators.outputs.lists()):
         producer[variables_made] = row
     shapes = _shapes(graph, footprints, operators)
     return Variables(
