@@ -18,6 +18,7 @@ from profiles.formats.chrome_trace.excerpt_selection import (
     Excerpt,
     ExcerptRange,
     ExcerptTooLargeError,
+    fetch_ranges,
     select_excerpt,
 )
 from profiles.formats.chrome_trace.span_index import (
@@ -130,16 +131,19 @@ def _write_job(
 ) -> None:
     """Write the job, the rows and the text of the pieces to the process's folder."""
     np.savez(folder / excerpt_process.ROWS, allow_pickle=False, **vars(excerpt.rows))
-    pieces = index.pieces
+    pieces, selected = index.pieces, excerpt.pieces
+    key = profile.object_key(index.file)
+
+    def fetch(begin: int, size_bytes: int) -> bytes:
+        return storage.read_start(key, begin=begin, size_bytes=size_bytes)
+
+    ranges = zip(pieces.begin[selected].tolist(), pieces.end[selected].tolist(), strict=True)
     with (folder / excerpt_process.TEXT).open("wb") as file:
-        key = profile.object_key(index.file)
-        for begin, end, parts in _runs(index, excerpt):
-            text = storage.read_start(key, begin=begin, size_bytes=end - begin)
-            for start, stop in parts:
-                file.write(text[start - begin : stop - begin])
-    sizes = (pieces.end - pieces.begin)[excerpt.pieces].tolist()
+        for text in fetch_ranges(ranges, fetch, gap_bytes=_GAP_BYTES, most_bytes=16 * MIB):
+            file.write(text)
+    sizes = (pieces.end - pieces.begin)[selected].tolist()
     job = ExcerptJob(
-        pieces=list(zip(pieces.first_row[excerpt.pieces].tolist(), sizes, strict=True)),
+        pieces=list(zip(pieces.first_row[selected].tolist(), sizes, strict=True)),
         requested=requested,
         lanes=index.lanes,
         naming=index.naming,
@@ -147,19 +151,6 @@ def _write_job(
         time_s=_TIME_S,
     )
     (folder / excerpt_process.ORDER).write_bytes(msgspec.msgpack.encode(job))
-
-
-def _runs(index: SpanIndex, excerpt: Excerpt) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Byte ranges of the file to fetch in one request each: (begin, end, its pieces)."""
-    parts: list[tuple[int, int]] = []
-    for piece in excerpt.pieces.tolist():
-        begin, end = int(index.pieces.begin[piece]), int(index.pieces.end[piece])
-        if parts and (begin - parts[-1][1] > _GAP_BYTES or end - parts[0][0] > 16 * MIB):
-            yield parts[0][0], parts[-1][1], parts
-            parts = []
-        parts.append((begin, end))
-    if parts:
-        yield parts[0][0], parts[-1][1], parts
 
 
 def _run(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Select the spans and counters of a trace excerpt, and the pieces of the file that hold them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ _GAP_BYTES, _TOGETHER_BYTES = 256 << 10, 8 << 20
 #: assumed minimum size of an event in the file; limits the number of events of an excerpt
 LEAST_EVENT_BYTES = 64
 
-#: reads bytes of the index after its header: (offset, size)
+#: reads bytes of a file or of the index after its header: (offset, size)
 Fetch = Callable[[int, int], bytes]
 
 
@@ -93,31 +93,37 @@ def _bytes_about(index: SpanIndex, blocks: NDArray, selected: NDArray[np.bool_])
 
 
 def _read(index: SpanIndex, numbers: NDArray[np.intp], fetch: Fetch) -> Iterator[SpanRows]:
-    """The rows of these blocks; blocks close to each other are fetched in one request."""
-    for group in _groups(index, numbers):
-        first, last = index.blocks[group[0]], index.blocks[group[-1]]
-        start = int(first["at"])
-        data = fetch(start, int(last["at"]) + int(last["size"]) - start)
-        for number in group:
-            block = index.blocks[number]
-            at = int(block["at"]) - start
-            yield rows_of(block, data[at : at + int(block["size"])])
+    """The rows of these blocks."""
+    blocks = [index.blocks[number] for number in numbers.tolist()]
+    ranges = [(int(block["at"]), int(block["at"]) + int(block["size"])) for block in blocks]
+    fetched = fetch_ranges(ranges, fetch, gap_bytes=_GAP_BYTES, most_bytes=_TOGETHER_BYTES)
+    for block, data in zip(blocks, fetched, strict=True):
+        yield rows_of(block, data)
 
 
-def _groups(index: SpanIndex, numbers: NDArray[np.intp]) -> Iterator[list[int]]:
-    group: list[int] = []
-    begin = end = 0
-    for number in numbers.tolist():
-        block = index.blocks[number]
-        if group and (int(block["at"]) - end > _GAP_BYTES or end - begin > _TOGETHER_BYTES):
-            yield group
+def fetch_ranges(
+    ranges: Iterable[tuple[int, int]], fetch: Fetch, *, gap_bytes: int, most_bytes: int
+) -> Iterator[bytes]:
+    """Yield the bytes of each range (begin, end) of a file; the ranges are ascending.
+
+    Ranges are fetched in one request up to a gap of `gap_bytes` between them, and `most_bytes` in
+    total.
+    """
+    group: list[tuple[int, int]] = []
+    for begin, end in ranges:
+        if group and (begin - group[-1][1] > gap_bytes or end - group[0][0] > most_bytes):
+            yield from _fetch_group(group, fetch)
             group = []
-        if not group:
-            begin = int(block["at"])
-        group.append(number)
-        end = int(block["at"]) + int(block["size"])
+        group.append((begin, end))
     if group:
-        yield group
+        yield from _fetch_group(group, fetch)
+
+
+def _fetch_group(group: list[tuple[int, int]], fetch: Fetch) -> Iterator[bytes]:
+    start = group[0][0]
+    data = fetch(start, group[-1][1] - start)
+    for begin, end in group:
+        yield data[begin - start : end - start]
 
 
 def _join(parts: list[SpanRows]) -> SpanRows:
