@@ -35,8 +35,8 @@ _TABULATE_LINES = 200_000
 MOST_LINES = 1_000_000
 _NO_COPIES = "no Copy operators"
 BAR_LENGTH = 15
-_INFO = ("opr name", "opr type", "opr id")
-_GROUP_INFO = ("opr type", "opr count", "opr id")
+_WIKI_INFO = ("opr name", "opr type", "opr id")
+_WIKI_GROUP_INFO = ("opr type", "opr count", "opr id")
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def _wiki_operators(columns: ProfileColumns, made: Sequence[TableRow], *, is_gro
 def _wiki_titles(is_grouped: bool) -> tuple[str, ...]:
     return (
         *("#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"),
-        *(_GROUP_INFO if is_grouped else _INFO),
+        *(_WIKI_GROUP_INFO if is_grouped else _WIKI_INFO),
         *("computation (MFLO)", "MFLOPS", "MFLOPS-bar"),
         *("memory (MB)", "bandwidth (MiB/s)", "bandwidth bar", "in_shapes", "out_shapes"),
     )

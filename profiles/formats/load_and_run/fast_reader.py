@@ -28,16 +28,16 @@ from profiles.formats.load_and_run.profile_schema import (
 )
 from profiles.formats.load_and_run.sections import Sections, dictionary_encode, largest
 
+Ids = NDArray[np.int64]
+Index = NDArray[np.intp]
+
 _NAN = float("nan")
 _WIRED_FILE = msgspec.json.Decoder(StrictFile[StrictWiredGraph])
 _FILE = msgspec.json.Decoder(StrictFile[StrictGraph])
 _FOOTPRINTS = msgspec.json.Decoder(list[StrictFootprint])
 _NO_FOOTPRINT = Raw(b"{}")
 
-
-Ids = NDArray[np.int64]
-Index = NDArray[np.intp]
-
+#: lists of ids as MegEngine writes them
 _QUOTE, _OPEN, _CLOSE = b'"[]'
 _ALLOWED = b'0123456789",[] \t\r\n'
 _MOST_DIGITS = 18
