@@ -43,10 +43,9 @@ from profiles.formats.load_and_run.sections import dictionary_encode, to_float64
 GraphFile = ProfileFile[Graph]
 AnyFile = GraphFile | ProfileFile[WholeGraph]
 _NO_FOOTPRINT = Footprint()
-_FILE = msgspec.json.Decoder(GraphFile)
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: decoders for single sections, used if the document as a whole does not match the schema
+#: decoders for single sections, since the document as a whole does not match the schema
 _PARTS = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: dict[str, msgspec.json.Decoder[Any]] = {
     "operator": msgspec.json.Decoder(Operator),
@@ -70,7 +69,12 @@ def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     Damaged sections are left out and named in `problems`; unknown ids are ignored.
     Raises ProfileFormatError (`graph_unreadable`) if the file is not JSON or nested too deeply.
     """
-    file, problems = _decode(data)
+    try:
+        file, problems = _decode(quote_special_numbers(data))
+    except _DAMAGE as error:
+        raise ProfileFormatError(
+            "graph_unreadable", f"The executed graph cannot be read: {error}."
+        ) from None
     return graph_of(file, columns, problems)
 
 
@@ -106,29 +110,7 @@ def _built(file: AnyFile, rows: Mapping[str, int]) -> ExecutedGraph:
 
 
 def _decode(data: bytes) -> tuple[GraphFile, list[str]]:
-    """Return the decoded file and the names of damaged sections."""
-    try:
-        return _FILE.decode(data), []
-    except _DAMAGE:
-        pass
-    plain = quote_special_numbers(data)
-    try:
-        return _FILE.decode(plain), []
-    except msgspec.ValidationError:
-        pass
-    except _DAMAGE as error:
-        raise _unreadable(error) from None
-    try:
-        return _by_section(plain)
-    except _DAMAGE as error:
-        raise _unreadable(error) from None
-
-
-def _unreadable(error: Exception) -> ProfileFormatError:
-    return ProfileFormatError("graph_unreadable", f"The executed graph cannot be read: {error}.")
-
-
-def _by_section(data: bytes) -> tuple[GraphFile, list[str]]:
+    """Return the file, decoded entry by entry, and the names of damaged sections."""
     problems: list[str] = []
     file = _PARTS.decode(data)
     profiler, graph = (
