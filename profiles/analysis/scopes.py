@@ -7,6 +7,7 @@ items of a scope. Its address is text: ``, `layer1.0`, `:72-143`, `layer1.0:72-1
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +114,8 @@ def _fill_gaps(scopes: list[Scope | None]) -> list[Scope]:
 def _common_scope(one: Scope | None, other: Scope | None) -> Scope:
     if one is None or other is None:
         return ()
-    length = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        length += 1
-    return one[:length]
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return tuple(name for name, _ in same)
 
 
 class GraphBlocks:

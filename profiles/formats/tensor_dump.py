@@ -5,6 +5,7 @@ numbers, all little-endian (`mgb::debug::dump_tensor`). A zip is never extracted
 metadata is not trusted: entries are counted, and each is read only up to its declared size.
 """
 
+import math
 import os
 import re
 import stat
@@ -245,9 +246,7 @@ def _numbers(
 ) -> tuple[str, np.dtype[Any], int]:
     """(name of the dtype, numpy dtype, number of elements); checks the size of the body."""
     name, kind = _DTYPES.get(code, (f"dtype {code}", ""))
-    count = 1
-    for axis in shape:
-        count *= axis
+    count = math.prod(shape)
     if not kind:
         # for an unknown dtype only its width can be derived, and not even that for sub-byte types
         width = body // count if count and body % count == 0 else 0

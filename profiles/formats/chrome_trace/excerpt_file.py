@@ -7,6 +7,7 @@ pair events of which the excerpt lacks some, and adjacent spans are not shown as
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -54,23 +55,12 @@ def write_excerpt(
     texts = _texts(rows, pieces, flows)
     file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
     names = [_ENCODER.encode(event) for event in naming]
-    written = False
-    for batch in _batches([names, _events(rows, texts), flows.whole()]):
-        file.write((b",\n" if written else b"\n") + b",\n".join(batch))
-        written = True
+    events = chain(names, _events(rows, texts), flows.whole())
+    separator = b"\n"
+    while batch := list(islice(events, _WRITTEN_AT_ONCE)):
+        file.write(separator + b",\n".join(batch))
+        separator = b",\n"
     file.write(b"\n]}")
-
-
-def _batches(parts: Iterable[Iterable[bytes]]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    for part in parts:
-        for text in part:
-            batch.append(text)
-            if len(batch) >= _WRITTEN_AT_ONCE:
-                yield batch
-                batch = []
-    if batch:
-        yield batch
 
 
 def _texts(rows: SpanRows, pieces: Iterable[PieceText], flows: "_Flows") -> dict[int, bytes]:
