@@ -51,30 +51,12 @@ class Coverage:
     """
 
     passes: tuple[PassCoverage, ...]
-
-    @property
-    def share(self) -> float:
-        return median(record.share for record in self.passes)
-
-    @property
-    def lowest_share(self) -> float:
-        return min(record.share for record in self.passes)
-
-    @property
-    def highest_share(self) -> float:
-        return max(record.share for record in self.passes)
-
-    @property
-    def outside_s(self) -> float:
-        return median(record.outside_s for record in self.passes)
-
-    @property
-    def lowest_outside_s(self) -> float:
-        return min(record.outside_s for record in self.passes)
-
-    @property
-    def highest_outside_s(self) -> float:
-        return max(record.outside_s for record in self.passes)
+    share: float
+    lowest_share: float
+    highest_share: float
+    outside_s: float
+    lowest_outside_s: float
+    highest_outside_s: float
 
 
 def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage | None:
@@ -88,7 +70,18 @@ def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage |
         iteration_s = iterations_s.get(name)
         if _is_time(total_s) and _is_time(iteration_s):
             passes.append(PassCoverage(number, name, total_s, iteration_s))
-    return Coverage(tuple(passes)) if passes else None
+    if not passes:
+        return None
+    shares, outside_s = [row.share for row in passes], [row.outside_s for row in passes]
+    return Coverage(
+        passes=tuple(passes),
+        share=median(shares),
+        lowest_share=min(shares),
+        highest_share=max(shares),
+        outside_s=median(outside_s),
+        lowest_outside_s=min(outside_s),
+        highest_outside_s=max(outside_s),
+    )
 
 
 def _is_time(time_s: float | None) -> TypeGuard[float]:
