@@ -137,19 +137,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running_site(Path(folder) / "site") as site:
-        profile = enlarged(Path(folder), args.operators)
+        profile = Path(folder) / "large.json"
+        write_scaled(DATA / "profiles" / "resnet18.json", args.operators, profile)
         with site.login() as visitor, chromium() as browser:
             page = open_profile(visitor, profile)
             log_in(browser, site.address, site.account)
             measurements = look(browser, site.address + page, args.rounds, args.operators)
     print(report(measurements))
-
-
-def enlarged(folder: Path, operators: int) -> Path:
-    """Write a recorded profile, enlarged to at least `operators` operators."""
-    target = folder / "large.json"
-    write_scaled(DATA / "profiles" / "resnet18.json", operators, target)
-    return target
 
 
 def open_profile(visitor: Visitor, file: Path) -> str:
