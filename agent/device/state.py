@@ -178,7 +178,7 @@ def snapshot_now() -> Snapshot:
 
 def take_sample(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> DeviceSample:
     """Return a sample without reading other processes; takes about a millisecond."""
-    window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
+    window_s, swap = max(now.monotonic_s - since.monotonic_s, 1e-6), psutil.swap_memory()
     return DeviceSample(
         at=time.time(),
         other_cores=other_cores(since, now),
@@ -187,7 +187,7 @@ def take_sample(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> 
         max_clock_mhz=sensors.read_max_clock_mhz(cores),
         temperature_c=sensors.read_temperature_c(),
         memory_available_bytes=psutil.virtual_memory().available,
-        swapped_bytes=_swapped_bytes(),
+        swapped_bytes=swap.sin + swap.sout,
     )
 
 
@@ -228,11 +228,6 @@ def _is_marked(pid: int) -> bool:
 def _busy_s(core: Any) -> float:
     names = ("user", "nice", "system", "irq", "softirq")
     return float(sum(getattr(core, name, 0.0) for name in names))
-
-
-def _swapped_bytes() -> int:
-    swap = psutil.swap_memory()
-    return int(swap.sin + swap.sout)
 
 
 def _clocks() -> tuple[CoreClock, ...]:

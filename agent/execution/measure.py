@@ -206,6 +206,7 @@ class PassRunner:
         result = await run(command)
         run_log = parse_log(_read(output, offset))
         self.done.run_s += result.run_s
+        iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
         is_kept = bool(profile) and _succeeded(result)
         if is_kept:
             is_kept = keep_profile(self._folder, MADE_PROFILE, profile)
@@ -217,7 +218,7 @@ class PassRunner:
                 argv=tuple(command),
                 started_at=started_at,
                 run_s=result.run_s,
-                start_s=_start_s(result, run_log),
+                start_s=max(result.run_s - iterations_s, 0.0),
                 exit_code=result.exit_code,
                 load_ms=run_log.load_ms,
                 prepare_ms=run_log.prepare_ms,
@@ -246,12 +247,6 @@ def _too_short(run_log: RunLog, plan: Plan) -> str:
 
 def _succeeded(result: RunResult) -> bool:
     return result.reason is EndReason.EXITED and result.exit_code == 0 and not result.limit
-
-
-def _start_s(result: RunResult, run_log: RunLog) -> float:
-    """Return the run time outside iterations: imports, loading, compilation, exit."""
-    iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
-    return max(result.run_s - iterations_s, 0.0)
 
 
 def _read(output: Path, offset: int) -> str:

@@ -189,7 +189,8 @@ def needs_of(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
 
 def _beside(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
     """Yield a program in `bin` with its prefix, or any other file with its folder."""
-    people = _people(homes)
+    # the home folders of users, including those below /home
+    people = {*homes, *(path for path in Path("/home").glob("*") if Path("/home") in homes)}
     shared = {*people, *(home / ".local" for home in people)}
     if path.is_dir():
         yield from () if path in shared else (path,)
@@ -202,11 +203,6 @@ def _beside(path: Path, homes: tuple[Path, ...]) -> Iterator[Path]:
         yield path
     else:
         yield parent
-
-
-def _people(homes: tuple[Path, ...]) -> set[Path]:
-    """Return the home folders of users, including those below /home."""
-    return {*homes, *(path for path in Path("/home").glob("*") if Path("/home") in homes)}
 
 
 def _lies_in(path: Path, homes: tuple[Path, ...]) -> bool:

@@ -77,7 +77,8 @@ class ScriptRuns:
     async def _once(self, run: Runner, number: int, kind: TraceFormat, program: str) -> None:
         command = self._command(kind, program)
         self._say(number, kind, program)
-        offset = self._output_bytes()
+        output = self._folder.output
+        offset = output.stat().st_size if output.exists() else 0
         started_at = time.time()
         result = self._with_file_limit(await run(command))
         self.done.run_s += result.run_s
@@ -119,9 +120,6 @@ class ScriptRuns:
         line = f"{PASS_HEAD}{number} (script): run {number} of {count}: {kind}: {call}\n"
         with self._folder.output.open("ab") as sink:
             sink.write(line.encode())
-
-    def _output_bytes(self) -> int:
-        return self._folder.output.stat().st_size if self._folder.output.exists() else 0
 
     def _with_file_limit(self, result: RunResult) -> RunResult:
         """Add the limit of the file size to the result if it caused the failure.

@@ -119,7 +119,8 @@ class Updater:
         if self._home is None:
             raise UpdateFailed("no launcher watches")
         while True:
-            await self._wait_until_idle()
+            while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
+                await asyncio.sleep(_IDLE_POLL_S)
             file = await self._find_file(self._home)
             draft = self._home / "agent.pyz.new"
             try:
@@ -131,11 +132,6 @@ class Updater:
                 _put_in_place(self._home, draft)
                 log.info("update_installed own=%s served=%s", __version__, self._version)
                 raise Replaced
-
-    async def _wait_until_idle(self) -> None:
-        """Wait until the agent has no attempts."""
-        while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
-            await asyncio.sleep(_IDLE_POLL_S)
 
     async def _find_file(self, home: Path) -> _AgentFile:
         """Return the manifest's entry for this kind of device. Raises UpdateFailed."""

@@ -112,7 +112,8 @@ class ContentCache:
             with target.open("xb") as sink:
                 _copy(source.fileno(), sink.fileno(), size)
             stamp = _stamp(source.fileno())
-        if not self._is_checked(sha256, size, stamp) and sha256_of(target) != sha256:
+        is_checked = size > HASHED_ALWAYS_BYTES and self._known.get(sha256) == stamp
+        if not is_checked and sha256_of(target) != sha256:
             self._drop(path)
             return False
         return True
@@ -121,9 +122,6 @@ class ContentCache:
         if _NAME.fullmatch(sha256) is None:
             raise ValueError("a sha256 has 64 hexadecimal digits")
         return self._folder / sha256
-
-    def _is_checked(self, sha256: str, size: int, stamp: tuple[int, int, int]) -> bool:
-        return size > HASHED_ALWAYS_BYTES and self._known.get(sha256) == stamp
 
     def _touch(self, path: Path, sha256: str) -> None:
         """Mark the file as used, and record its stamp afterwards, since utime changes the ctime."""

@@ -36,7 +36,8 @@ def run(name, job, folder):
     path = os.path.join(folder, "graph_{}.json".format(name))
     answer = path + ".answer"
     _write(path, job)
-    command = [sys.executable, "-c", _LAUNCH, _package_parent(), name, path]
+    parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    command = [sys.executable, "-c", _LAUNCH, parent, name, path]
     try:
         with open(os.devnull, "r+b") as nothing:
             code = subprocess.call(
@@ -71,10 +72,6 @@ def main(name, path):
     # without finalization of the interpreter, during which MegEngine's threads may crash
     sys.stderr.flush()
     os._exit(0)
-
-
-def _package_parent():
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _write(path, value):

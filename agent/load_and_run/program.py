@@ -64,7 +64,8 @@ def _start(flags, positional):
     lite = import_library()
     rules.check_model(model, flags)
     log("megbrain/lite/load_and_run:")
-    _plain("using MegBrain {}(0) from megenginelite\n".format(lite.version))
+    sys.stderr.write("using MegBrain {}(0) from megenginelite\n\n".format(lite.version))
+    sys.stderr.flush()
     check_model(model)
     rules.check_operators(model, flags)
     if flags["wait_gdb"]:
@@ -119,11 +120,6 @@ def _wait_for_debugger():
     sys.stdout.write("wait for gdb attach (pid={}): ".format(os.getpid()))
     sys.stdout.flush()
     os.read(0, 1)
-
-
-def _plain(text):
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 def _open_profile(path):

@@ -53,7 +53,8 @@ def check_model(model, flags):
                 "add --optimize_for_inference, which folds it, or use --record_comp_seq"
             )
     for name in ["profile", "profile_host", *FILES]:
-        if flags[name] and os.path.exists(model) and _same_file(flags[name], model):
+        is_model = os.path.realpath(flags[name]) == os.path.realpath(model)
+        if flags[name] and is_model and os.path.exists(model):
             _refuse("--{} would overwrite the model {}", name, model)
 
 
@@ -179,10 +180,6 @@ def _lite(flags, when):
         # lite mode always copies to the host
         if effect == "no-op" and name != "copy_to_host":
             _refuse("--{} has no effect {}", name, when)
-
-
-def _same_file(path, other):
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 #: advice for failures that a flag causes:

@@ -37,7 +37,9 @@ def legacy_arguments(arguments: Sequence[str]) -> list[str]:
     the name of the processor where later versions have `cpu`.
     """
     model, *flags = arguments
-    pairs = sorted((pair for flag in flags for pair in _split(flag)), key=_sort_key)
+    pairs = sorted(
+        (pair for flag in flags for pair in _split(flag)), key=lambda pair: _LAST.get(pair[0], 0)
+    )
     return [model, *(part for pair in pairs for part in pair)]
 
 
@@ -48,10 +50,6 @@ def _split(flag: str) -> Iterable[tuple[str, ...]]:
         yield (name,)
     elif value != "false":
         yield name, _processor() if (name, value) == ("--layout-transform", "cpu") else value
-
-
-def _sort_key(pair: tuple[str, ...]) -> int:
-    return _LAST.get(pair[0], 0)
 
 
 def _processor() -> str:
