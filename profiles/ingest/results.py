@@ -2,24 +2,33 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from django.conf import settings
+from pydantic import ValidationError
 
 from agent.protocol import Plan
-from agent.protocol.artifacts import LOG_NAME, TRACE_NAMES, profile_name, profile_number
+from agent.protocol.artifacts import (
+    LOG_NAME,
+    MEASUREMENT_NAME,
+    TRACE_NAMES,
+    limit_of,
+    profile_name,
+    profile_number,
+)
 from agent.protocol.measurement import Measurement
 from agent.protocol.options import artifact_of
 from agent.protocol.run_log import parse_log
+from profiles.analysis.archive import VERSION
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measurement import Latency, latency, times_of
+from profiles.analysis.measurement import Latency, figures, latency, times_of, variation
 from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
-from profiles.ingest.measurements import MeasurementFormatError, measurement_row, read_measurement
 from profiles.models import AttemptMeasurement, Profile
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task, artifact_key
@@ -35,6 +44,23 @@ _WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
 _MOST_WARNINGS, _LONGEST_WARNING = 20, 300
 #: the log is untrusted, and the number must fit its database column
 _MOST_ITERATIONS = 999_999_999
+#: fields of a device state that pages show; the artifact has all of them
+_SHOWN_STATE = (
+    "at",
+    "cpu_percent",
+    "load_average",
+    "clocks",
+    "governor",
+    "temperature_c",
+    "memory_available_bytes",
+    "memory_free_bytes",
+    "memory_total_bytes",
+    "gpus",
+)
+#: limits of texts, keys and lists (cores, GPUs, passes)
+_LONGEST_TEXT, _LONGEST_KEY, _MOST_ROWS = 500, 100, 200
+#: larger numbers are no plausible device readings, and break number formatting
+_LARGEST = 2**63
 #: storage errors that a retry cannot fix, with the reason that the task ends with
 _STORAGE = {
     "object_missing": Reason.PROFILE_MISSING,
@@ -84,7 +110,9 @@ def read_results(
     if derived is not None:
         profile = _profile(attempt, derived, profile)
         if measurement is not None:
-            _take_iterations(profile, measurement)
+            # of the profiled passes; the log covers all passes
+            times = times_of([row for row in measurement.passes if row.kept], "profiled")
+            _note_iterations(profile, latency(times))
     row = None
     if measurement is not None:
         device_s, host_s = (_totals(attempt, derived, side) for side in ("device", "host"))
@@ -117,15 +145,30 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
 def _measurement(attempt: Attempt) -> Measurement | None:
     """The attempt's measurement; None if the agent stored none.
 
-    Raises UnusableError if it is unreadable, or missing although the task requires no profile.
+    Raises UnusableError if it is unreadable, or missing although the task requires no profile;
+    DomainError storage_unreachable.
     """
-    try:
-        measurement = read_measurement(attempt)
-    except MeasurementFormatError as error:
-        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, str(error)) from error
-    if measurement is None and not wants_profile(attempt.task):
+    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
+    if MEASUREMENT_NAME not in stored:
+        if wants_profile(attempt.task):
+            return None
         raise UnusableError(Reason.MEASUREMENT_MISSING)
-    return measurement
+    try:
+        data = storage.read(
+            artifact_key(str(attempt.pk), MEASUREMENT_NAME),
+            limit_bytes=limit_of(MEASUREMENT_NAME) or 0,
+        )
+        return Measurement.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        detail = f"{MEASUREMENT_NAME}: {place}: {first['msg']}"
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        detail = f"{MEASUREMENT_NAME}: {error.code}"
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
 
 
 def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
@@ -180,12 +223,6 @@ def _profile(attempt: Attempt, derived: DerivedData, profile: Profile | None) ->
     return profile
 
 
-def _take_iterations(profile: Profile, measurement: Measurement) -> None:
-    """Set the profile's iteration times from its profiled passes; the log covers all passes."""
-    times = times_of([row for row in measurement.passes if row.kept], "profiled")
-    _note_iterations(profile, latency(times))
-
-
 def _note_iterations(profile: Profile, summary: RunSummary | Latency | None) -> None:
     for name in ("iterations", "mean_ms", "min_ms", "max_ms"):
         setattr(profile, name, getattr(summary, name) if summary else None)
@@ -226,3 +263,60 @@ def parse_warnings(text: str) -> list[str]:
     """The distinct warnings of a run, such as missing inputs, which pages show to the user."""
     warnings = dict.fromkeys(line.strip()[:_LONGEST_WARNING] for line in _WARNING.findall(text))
     return list(warnings)[:_MOST_WARNINGS]
+
+
+def measurement_row(
+    attempt: Attempt,
+    measurement: Measurement,
+    device_totals_s: Sequence[float | None],
+    host_totals_s: Sequence[float | None] = (),
+) -> AttemptMeasurement:
+    """Build the row of a measurement, not saved yet; totals hold one value per profile, s."""
+    sums = figures(measurement)
+    known = [total for total in device_totals_s if total is not None]
+    return AttemptMeasurement(
+        attempt=attempt,
+        derived_version=VERSION,
+        **sums | {"passes": _plain(sums["passes"], depth=2)},
+        device_totals_s=list(device_totals_s),
+        host_totals_s=list(host_totals_s),
+        device_cv=variation(known),
+        plan=measurement.plan.model_dump(mode="json"),
+        contaminations=_plain([row.model_dump() for row in measurement.contaminations], depth=2),
+        notes=_plain(list(measurement.notes), depth=1),
+        gate=_plain(measurement.gate, depth=3),
+        device={
+            when: {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
+            for when in ("before", "after")
+            if isinstance(state := measurement.device.get(when), dict)
+        },
+    )
+
+
+def _plain(value: Any, *, depth: int) -> Any:
+    """Reduce untrusted device data to JSON of bounded size and depth.
+
+    PostgreSQL's JSON type allows neither NUL nor NaN.
+    """
+    if isinstance(value, str):
+        return _text(value, _LONGEST_TEXT)
+    if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        return None
+    if isinstance(value, dict | list) and not depth:
+        return None
+    if isinstance(value, dict):
+        return {
+            _text(str(key), _LONGEST_KEY): _plain(value[key], depth=depth - 1)
+            for key in _some(value)
+        }
+    if isinstance(value, list):
+        return [_plain(item, depth=depth - 1) for item in _some(value)]
+    return value
+
+
+def _text(text: str, limit: int) -> str:
+    return text[:limit].replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _some(items: Iterable[Any]) -> list[Any]:
+    return list(items)[:_MOST_ROWS]

@@ -10,7 +10,7 @@ from django.utils import translation
 from agent.protocol.measurement import Measurement, PassRecord
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.ingest.build import profile_row
-from profiles.ingest.measurements import measurement_row
+from profiles.ingest.results import measurement_row
 from profiles.models import AttemptMeasurement
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import statistics_view

@@ -37,8 +37,7 @@ from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_
 from profiles.formats.npz import DAMAGE, unpack_columns
 from profiles.formats.static_memory.plan_file import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
-from profiles.ingest.measurements import measurement_row
-from profiles.ingest.results import parse_run_log, parse_warnings
+from profiles.ingest.results import measurement_row, parse_run_log, parse_warnings
 from profiles.presenters.viewers import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
