@@ -538,7 +538,6 @@ WORDINGS: dict[str, Any] = {
     ),
     "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
     "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
-    "not_finished": _("There is no result yet."),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
     "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
     # an access token
