@@ -14,7 +14,7 @@ import numpy as np
 
 from profiles.analysis.advice.context import CONSTANTS, GLUE
 from profiles.analysis.data import ProfileData
-from profiles.formats.columns import MISSING, ProfileColumns
+from profiles.formats.columns import MISSING
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
 _LAST_NUMBER = re.compile(r"\[\d+\]$")
@@ -90,36 +90,46 @@ def nodes_of(data: ProfileData) -> Nodes:
     """Prepare a profile for alignment."""
     columns, graph = data.columns, data.graph
     operators, variables = graph.operators, graph.variables
-    ins, outs = operators.inputs.lists(), operators.outputs.lists()
-    names, types, params = operators.names, operators.types.texts(), operators.params.texts()
+    rows: list[int] = operators.row.tolist()
+    # operators that have times but are missing in a damaged graph
+    extra = sorted(set(range(len(columns))) - set(rows))
+    rows += extra
+    row_types, row_ins, row_outs = (
+        column.texts() for column in (columns.types, columns.in_shapes, columns.out_shapes)
+    )
+    names = [*operators.names, *(columns.names[row] for row in extra)]
+    types = [*operators.types.texts(), *(row_types[row] for row in extra)]
+    params = [*operators.params.texts(), *(None for _ in extra)]
+    ins = [*operators.inputs.lists(), *([] for _ in extra)]
+    outs = [*operators.outputs.lists(), *([] for _ in extra)]
     scratch = [_WORKSPACE in name for name in variables.names]
     shapes, dtypes = variables.shapes.texts(), variables.dtypes.texts()
+    in_shapes = [tuple(shapes[v] for v in row) for row in ins]
+    out_shapes = [tuple(shapes[v] for v in row if not scratch[v]) for row in outs]
+    for node, row in enumerate(extra, len(operators)):
+        in_shapes[node], out_shapes[node] = (row_ins[row],), (row_outs[row],)
     inputs = _inputs(graph, ins, outs)
     consumers = _consumers(inputs)
     values = [_values(*ports) for ports in zip(outs, consumers, strict=True)]
-    order = _order(graph)
-    made = Nodes(
+    running: list[int] = graph.execution_order().tolist()
+    order = running + sorted(set(range(len(names))) - set(running))
+    return Nodes(
         kinds=[_kind(*pair) for pair in zip(types, params, strict=True)],
         short_names=[_LAST_NUMBER.sub("", name) for name in names],
         plain_names=[_ANY_NUMBER.sub("", name) for name in names],
         value_names=[tuple(variables.names[v] for v in row) for row in values],
         value_shapes=[tuple(shapes[v] for v in row) for row in values],
         params=params,
-        in_shapes=[tuple(shapes[v] for v in row) for row in ins],
-        out_shapes=[tuple(shapes[v] for v in row if not scratch[v]) for row in outs],
+        in_shapes=in_shapes,
+        out_shapes=out_shapes,
         out_dtypes=[tuple(dtypes[v] for v in row if not scratch[v]) for row in outs],
         inputs=inputs,
         consumers=consumers,
         order=order,
-        place=[],
-        rows=operators.row.tolist(),
-        read_shapes=[],
+        place=np.argsort(order).tolist(),  # the inverse of a permutation
+        rows=rows,
+        read_shapes=[None if row == MISSING else row_ins[row] for row in rows],
     )
-    _add_rows_without_operator(made, columns)
-    made.place.extend(np.argsort(made.order).tolist())  # the inverse of a permutation
-    read = columns.in_shapes.texts()
-    made.read_shapes.extend(None if row == MISSING else read[row] for row in made.rows)
-    return made
 
 
 def _kind(type_: str | None, params: str | None) -> str:
@@ -153,33 +163,3 @@ def _values(outputs: list[int], readers: list[tuple[int, int, int]]) -> list[int
     """Return the outputs that others read, or else the first output."""
     read = sorted({number for _, _, number in readers}) or [0]
     return [outputs[number] for number in read if number < len(outputs)]
-
-
-def _order(graph: ExecutedGraph) -> list[int]:
-    running: list[int] = graph.execution_order().tolist()
-    known = set(running)
-    return running + [node for node in range(len(graph.operators)) if node not in known]
-
-
-def _add_rows_without_operator(nodes: Nodes, columns: ProfileColumns) -> None:
-    """Add operators that have times but are missing in a damaged graph."""
-    known = set(nodes.rows)
-    in_shapes, out_shapes = columns.in_shapes.texts(), columns.out_shapes.texts()
-    types = columns.types.texts()
-    for row in range(len(columns)):
-        if row in known:
-            continue
-        name = columns.names[row]
-        nodes.order.append(len(nodes.kinds))
-        nodes.kinds.append(types[row] or "")
-        nodes.short_names.append(_LAST_NUMBER.sub("", name))
-        nodes.plain_names.append(_ANY_NUMBER.sub("", name))
-        nodes.value_names.append(())
-        nodes.value_shapes.append(())
-        nodes.params.append(None)
-        nodes.in_shapes.append((in_shapes[row],))
-        nodes.out_shapes.append((out_shapes[row],))
-        nodes.out_dtypes.append(())
-        nodes.inputs.append([])
-        nodes.consumers.append([])
-        nodes.rows.append(row)
