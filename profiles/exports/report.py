@@ -28,7 +28,7 @@ from profiles.models import Profile
 from profiles.presenters.advice import advice_of, facts_of, of_trace
 from profiles.presenters.charts import pass_sentence
 from profiles.presenters.formatting import shortened, visible
-from profiles.presenters.statistics import is_one_sample, side_statistics, total_words
+from profiles.presenters.statistics import side_statistics, total_words
 
 #: maximum number of operators; more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
@@ -51,7 +51,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "meta": meta,
         "facts": _facts(meta),
         "totals": {side: total_words(side_statistics(data, side)) for side in SIDES},
-        "is_one_sample": is_one_sample(data, profile),
+        "is_one_sample": len(data.passes) == 1 and not facts.of_trace,
         "operators": len(data.columns),
         "of_trace": facts.of_trace,
         "trace": trace_view(data),

@@ -357,6 +357,7 @@ def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(clien
     assert "Timeline of what the Profiler recorded" in text
     assert "of the compiled graph" not in text
     assert "last iteration" not in text
+    assert "one sample" not in text
 
 
 def test_the_report_of_a_compiled_graph_has_no_trace_sections():
