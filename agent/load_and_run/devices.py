@@ -4,8 +4,7 @@ import ctypes
 import os
 import re
 
-from load_and_run.errors import FlagError
-from load_and_run.log import log
+from load_and_run.errors import FlagError, log
 
 _AFFINITY = ctypes.CFUNCTYPE(None, ctypes.c_int)
 

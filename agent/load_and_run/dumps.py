@@ -7,9 +7,8 @@ import sys
 import threading
 
 import numpy as np
-from load_and_run.errors import Failure, FlagError, ModelError
+from load_and_run.errors import Failure, FlagError, ModelError, log
 from load_and_run.flags import FILES, FOLDERS
-from load_and_run.log import log
 
 #: numpy dtype -> number of the dtype in a binary tensor file
 _TYPES = {

@@ -1,4 +1,6 @@
-"""Failures of a run: reported like load_and_run's, with two lines on stderr and a SIGABRT.
+"""Failures and log lines of a run, printed to stderr as load_and_run prints them.
+
+A failure prints two lines and ends in a SIGABRT.
 
 Error classes that load_and_run does not have; parsers of the log may rely on their names:
 
@@ -14,12 +16,16 @@ A failure inside the library keeps the class name that load_and_run itself print
 import os
 import signal
 import sys
+import threading
+import time
 
 #: the reason why MegEngine fails to write the profile of a successful run, or leaves it empty
 NOT_ASCII = (
     "MegEngine cannot write a profile of this model: an operator, variable or input has a name "
     "that is not ASCII; dump the model with ASCII names"
 )
+#: keeps lines whole when several copies of a model run at once
+_LOCK = threading.Lock()
 
 
 class Failure(Exception):
@@ -84,3 +90,19 @@ def die(failure):
         pass
     signal.signal(signal.SIGABRT, signal.SIG_DFL)
     os.abort()
+
+
+def log(text, level=""):
+    """Write one line, `[DD HH:MM:SS function@file:line] text`; a level follows the bracket."""
+    caller = sys._getframe(1)
+    line = "[{} {}@{}:{}]{} {}\n".format(
+        time.strftime("%d %H:%M:%S"),
+        caller.f_code.co_name,
+        os.path.basename(caller.f_code.co_filename),
+        caller.f_lineno,
+        "[{}]".format(level) if level else "",
+        text,
+    )
+    with _LOCK:
+        sys.stderr.write(line)
+        sys.stderr.flush()

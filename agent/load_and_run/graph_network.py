@@ -9,9 +9,8 @@ import time
 import numpy as np
 from load_and_run import graph_library as api
 from load_and_run import graph_passes
-from load_and_run.errors import Failure, ProfileError, library_failure
+from load_and_run.errors import Failure, ProfileError, library_failure, log
 from load_and_run.inputs import TensorSpec
-from load_and_run.log import log
 
 #: flag -> line in the log
 _LOG_LINES = {

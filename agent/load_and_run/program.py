@@ -14,11 +14,11 @@ from load_and_run.errors import (
     NoMegEngine,
     ProfileError,
     die,
+    log,
 )
 from load_and_run.files import check_model
 from load_and_run.flags import FLAGS, parse, usage
 from load_and_run.library import call, import_library
-from load_and_run.log import log
 from load_and_run.runs import RunSetup, run_all
 
 

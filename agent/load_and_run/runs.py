@@ -5,9 +5,8 @@ import threading
 import time
 
 from load_and_run import dumps, inputs, rules
-from load_and_run.errors import Failure
+from load_and_run.errors import Failure, log
 from load_and_run.library import ModelMemory, Network
-from load_and_run.log import log
 
 _TITLE = "Runtime Model Info"
 _HEAD = ("type", "name", "shape", "dtype")

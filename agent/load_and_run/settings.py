@@ -4,8 +4,8 @@ import ctypes
 import os
 
 from load_and_run import devices
+from load_and_run.errors import log
 from load_and_run.flags import LAYOUTS, NO_LIMIT
-from load_and_run.log import log
 
 #: flag -> (field of LiteOptions, its value, line in the log)
 _OPTIONS = {
