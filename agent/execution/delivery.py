@@ -146,7 +146,7 @@ class Delivery:
             if target.url:
                 await self._transfer.store(self._folder.result / offer.name, offer, target)
         except TransferError as exc:
-            if not exc.passing:
+            if not exc.is_transient:
                 raise UploadFailed(str(exc)) from exc
             return str(exc)
         self._stored.append(offer)

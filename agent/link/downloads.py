@@ -20,11 +20,11 @@ _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 class TransferError(RuntimeError):
     """A file could not be transferred; the text names the file and the cause, never its URL.
 
-    `passing` is True if another try (for an upload, one with a new URL) may succeed.
+    `is_transient` is True if another try (for an upload, one with a new URL) may succeed.
     """
 
-    def __init__(self, text: str, *, passing: bool) -> None:
-        self.passing = passing
+    def __init__(self, text: str, *, is_transient: bool) -> None:
+        self.is_transient = is_transient
         super().__init__(text)
 
 
@@ -64,7 +64,7 @@ class Incoming:
             status = 412
         if status in (412, 416):
             self._forget()
-            raise TransferError(f"{self.name}: it was replaced meanwhile", passing=True)
+            raise TransferError(f"{self.name}: it was replaced meanwhile", is_transient=True)
         if status != 200:
             raise _refusal(self.name, status)
         self._forget()
@@ -93,13 +93,15 @@ class Incoming:
             raise self._of_another_size(self.size_bytes)
         if self._checksum.hexdigest() != self._file.md5:
             self._forget()
-            raise TransferError(f"{self.name}: MD5 differs from what was announced", passing=True)
+            raise TransferError(
+                f"{self.name}: MD5 differs from what was announced", is_transient=True
+            )
         return self._content.hexdigest()
 
     def _of_another_size(self, size_bytes: int) -> TransferError:
         self._forget()
         text = f"{self.name}: {size_bytes} bytes arrived instead of {self._file.size_bytes}"
-        return TransferError(text, passing=True)
+        return TransferError(text, is_transient=True)
 
     def _is_rest(self, content_range: str) -> bool:
         match = _RANGE.fullmatch(content_range)
@@ -109,12 +111,16 @@ class Incoming:
 
 def _refusal(name: str, status: int) -> TransferError:
     hint = ": its address has expired or was refused" if status == 403 else ""
-    return TransferError(f"{name}: the storage answered {status}{hint}", passing=may_pass(status))
+    return TransferError(
+        f"{name}: the storage answered {status}{hint}", is_transient=may_pass(status)
+    )
 
 
 def explained(name: str, error: Exception) -> TransferError:
     """Return a TransferError for any error, without its text: that may contain a presigned URL."""
     if isinstance(error, OSError):
-        return TransferError(f"{name}: {error.strerror or type(error).__name__}", passing=False)
+        return TransferError(
+            f"{name}: {error.strerror or type(error).__name__}", is_transient=False
+        )
     text = f"{name}: no connection to the storage ({type(error).__name__})"
-    return TransferError(text, passing=is_transport(error))
+    return TransferError(text, is_transient=is_transport(error))

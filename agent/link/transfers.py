@@ -91,7 +91,7 @@ class Transfer:
                 return tuple(await asyncio.gather(*tasks))
         except TimeoutError as exc:
             text = f"the files did not arrive within {DOWNLOAD_LIMIT_S:g} s"
-            raise TransferError(text, passing=False) from exc
+            raise TransferError(text, is_transient=False) from exc
         finally:
             for task in tasks:
                 task.cancel()
@@ -112,9 +112,9 @@ class Transfer:
             raise explained(offer.name, exc) from exc
         if not response.is_success:
             # 403: the URL has expired; the next try gets a new one
-            passing = response.status_code == 403 or may_pass(response.status_code)
+            is_transient = response.status_code == 403 or may_pass(response.status_code)
             text = f"{offer.name}: the storage answered {response.status_code}"
-            raise TransferError(text, passing=passing)
+            raise TransferError(text, is_transient=is_transient)
 
     async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
         """Take a file from the cache, or download it and add it to the cache."""
@@ -167,7 +167,7 @@ class Transfer:
                 try:
                     return await self._fetch(incoming)
                 except TransferError as exc:
-                    if not exc.passing:
+                    if not exc.is_transient:
                         raise
                     if incoming.size_bytes > furthest:
                         delays, furthest = self._policy.delays(), incoming.size_bytes

@@ -157,7 +157,7 @@ async def test_an_unanswered_upload_times_out_and_can_be_retried(
     async with asyncio.timeout(20):
         with pytest.raises(TransferError, match="ReadTimeout") as caught:
             await transfer.store(path, offer, target)
-        assert caught.value.passing
+        assert caught.value.is_transient
         await transfer.store(path, offer, target)
     await transfer.close()
     assert bucket.get_object(Bucket="downloads", Key="model")["Body"].read() == CONTENT[::-1]
