@@ -129,7 +129,9 @@ class Delivery:
             answer = await self._outbox.deliver(request, most_repeats=self._policies.unanswered)
         except Unanswered as exc:
             raise UploadFailed("the server named no place for the files") from exc
-        return {target.name: target for target in answer.targets} if answer else {}
+        if answer is None:
+            raise UploadFailed("the server's answer named no place for the files")
+        return {target.name: target for target in answer.targets}
 
     async def _store(self, offer: FileOffer, target: UploadTarget | None) -> str:
         """Try to upload one file; return the temporary problem, empty if it is stored or refused.
