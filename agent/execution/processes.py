@@ -31,7 +31,8 @@ _POLL_S = 0.01
 _PATIENCE_S = 2.0
 #: a killed process ends within a millisecond, unless it waits for a disk
 _REAP_S = 0.05
-_ORPHAN_POLL_S = 0.02
+#: pauses between looks for orphans, doubled from the first to the longest
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.02
 
 
 def mark_process(pid: int) -> ProcessMark | None:
@@ -110,7 +111,7 @@ def reap_orphans() -> None:
     ends a moment later, and the kernel makes it a child of the agent (`runner.adopt_orphans`). It
     is told from the agent's own children by its namespace: the agent starts none in another one.
     """
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
     while orphans := [pid for pid in read_pids() if _is_orphan(pid)]:
         for pid in orphans:
             with contextlib.suppress(ChildProcessError):
@@ -118,7 +119,8 @@ def reap_orphans() -> None:
         if time.monotonic() > deadline:
             log.error("orphans_survived pids=%s", orphans)
             return
-        time.sleep(_ORPHAN_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _is_orphan(pid: int) -> bool:
