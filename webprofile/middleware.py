@@ -15,6 +15,7 @@ from django.http import (
 )
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts import audit, preferences
 from accounts.models import User
@@ -26,13 +27,28 @@ from webprofile.origins import is_viewer_host
 
 
 class DomainErrorMiddleware:
-    """Convert DomainError to problem details for programs and to an error page for browsers."""
+    """Convert DomainError to problem details for programs and to an error page for browsers.
+
+    A browser that opens the address of an action also gets a page.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        is_action = isinstance(response, HttpResponseNotAllowed) and request.method == "GET"
+        if not is_action or is_api(request) or wants_json(request):
+            return response
+        context = {
+            "title": _("There is no page at this address"),
+            "message": _(
+                "It carries out an action. Go back, and use the button of the page there."
+            ),
+        }
+        page = render(request, "error.html", context, status=response.status_code)
+        page["Allow"] = response["Allow"]
+        return page
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, DomainError):

@@ -91,7 +91,9 @@ def test_invalid_task_ids_are_ignored(client, alice, ids):
 
 def test_unknown_action_returns_404(client, alice):
     assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
-    assert client.get("/tasks/act/").status_code == 405
+    response = client.get("/tasks/act/")
+    assert (response.status_code, response["Allow"]) == (405, "POST")
+    assert "There is no page at this address" in response.text
 
 
 @pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
