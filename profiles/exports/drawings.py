@@ -50,8 +50,8 @@ def type_bars(data: ProfileData) -> list[dict[str, Any]]:
     bars = [bar(names[code], count, time_s) for code, count, time_s in rows]
     first, rest = bars[:MOST_TYPES], bars[MOST_TYPES:]
     if rest:
-        operators = sum(each["operators"] for each in rest)
-        time_s = sum(each["time_s"] for each in rest)
+        operators = sum(row["operators"] for row in rest)
+        time_s = sum(row["time_s"] for row in rest)
         first.append(bar("", operators, time_s, is_rest=True))
     return first
 
