@@ -43,7 +43,7 @@ class DomainErrorMiddleware:
         context = {
             "title": _("There is no page at this address"),
             "message": _(
-                "It carries out an action. Go back, and use the button of the page there."
+                "This address performs an action. Go back and use the button on the page."
             ),
         }
         page = render(request, "error.html", context, status=response.status_code)
