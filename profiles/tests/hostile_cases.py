@@ -37,7 +37,8 @@ REFUSED = {
                 )
                 for value in ("null", "[]", '"text"', '{"72": null}')
             ),
-            "end null", "end text", "end true", "end nested", "end 10^400", "ids beyond",
+            "end null", "end text", "end true", "end nested", "end 10^400", "end of 10^6 digits",
+            "ids beyond",
             "ids text", "names are numbers", "mem_plan text", "computation 10^400",
             "computation text", "memory null", "shapes nulls", "shapes number", "shapes numbers",
             "shapes long", "shapes too many", "dtype list", "profiler null", "graph_exec list",
@@ -281,6 +282,8 @@ def _file_cases() -> dict[str, bytes]:
         "tensorboard scalars": b"[[1700000000.5, 0, 0.25], [1700000001.5, 1, 0.125]]",
         "tensorboard events": b'\x18\0\0\0\0\0\0\0\xa3\x7fK"\t\0\0\xc0\xa0\xe4brain.Event:2',
         "another tool's object": b'{"schemaVersion": 1, "deviceProperties": [], "events": []}',
+        # takes hours if a pattern is tried at each of the digits
+        "end of 10^6 digits": good.replace(b'"end": ', b'"end": ' + b"1" * 10**6, 1),
         "profiler null": damage(lambda p: p.update(profiler=None)),
         "graph_exec list": damage(lambda p: p.update(graph_exec=[])),
         "brackets 100,000 deep": deep,

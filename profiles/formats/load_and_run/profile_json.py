@@ -35,13 +35,17 @@ TableFile = ProfileFile[TableGraph]
 _PROFILE = msgspec.json.Decoder(TableFile)
 _BOM = b"\xef\xbb\xbf"
 
-# A string up to its end or the end of the file (possessive quantifiers keep the time linear for
-# broken files), or a number that json.load accepts and msgspec does not.
+# A string up to its end or the end of the file, a number that json.load accepts and msgspec does
+# not, or any other number. Possessive quantifiers keep the time linear, and the last alternative
+# does, too: without it, the search would begin again at each digit of a long number.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
-_ODD_NUMBER = rb"NaN|-?Infinity|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE]\+?[0-9]{3,}+"
+_ODD_NUMBER = rb"NaN|-?Infinity|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?[eE]\+?[0-9]{3,}+"
+_NUMBER = rb"[-+.0-9eE]++"
 # not as a key: `{NaN: 1}` is invalid JSON and must not become `{"nan": 1}`
 _NO_KEY = rb"(?![ \t\r\n]*+:)"
-_TOKENS = re.compile(_STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")", re.DOTALL)
+_TOKENS = re.compile(
+    _STRING + rb"|((?:" + _ODD_NUMBER + rb")" + _NO_KEY + rb")|" + _NUMBER, re.DOTALL
+)
 _ODD_WORDS = {b"NaN": b'"nan"', b"Infinity": b'"inf"', b"-Infinity": b'"-inf"'}
 
 
