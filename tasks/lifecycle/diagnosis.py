@@ -3,10 +3,15 @@
 The patterns match what load_and_run 1.13 and MegEngine print (`terminate called after throwing an
 instance of 'mgb::...'`, then `what():`), and the exceptions that our front end for the wheel
 raises (`lar::...`).
+
+Devices and the names in a model decide what a log holds. So all patterns are RE2's, which take time
+in proportion to the text, and lines are cut before they are searched.
 """
 
-import re
 import signal
+from typing import Any
+
+import re2
 
 from agent.protocol import AttemptFinished, EndReason
 from tasks.lifecycle.outcomes import ENDS
@@ -31,11 +36,14 @@ CRASH_SIGNALS = {
     )
 }
 
-Patterns = tuple[tuple[re.Pattern[str], Reason], ...]
+#: characters of a line that are searched; MegEngine's longest messages have some 1,000
+LONGEST_LINE = 4000
+#: patterns of RE2, which has no types, and the reasons that they show
+Patterns = tuple[tuple[Any, Reason], ...]
 
 
 def _compiled(*pairs: tuple[str, Reason]) -> Patterns:
-    return tuple((re.compile(pattern), reason) for pattern, reason in pairs)
+    return tuple((re2.compile(pattern), reason) for pattern, reason in pairs)
 
 
 #: the agent's codes for invalid inputs (`agent.protocol.inputs`)
@@ -125,27 +133,27 @@ _BY_EXCEPTION = _compiled(
 )
 #: MegEngine prints this before it rethrows an exception of a pass over the graph: shapes that the
 #: pass produced do not match, whatever the inputs are
-_FAILED_PASS = re.compile(r"error while applying optimization pass ([^:\n]{1,100}): ")
-_OPTIMIZING = re.compile(
+_FAILED_PASS = re2.compile(r"error while applying optimization pass ([^:\n]{1,100}): ")
+_OPTIMIZING = re2.compile(
     r"--(optimize_for_inference|layout_transform|fuse_grain|weight_preprocess|enable_\w)"
 )
 #: reasons by which such a failure would be diagnosed without `_FAILED_PASS`
 _BY_FAILED_PASS = {None, Reason.INPUT_SHAPE, Reason.INPUT_DTYPE}
-_SIGNAL = re.compile(r"SIG[A-Z0-9]+")
-_TRACEBACK_END = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)", re.MULTILINE
+_SIGNAL = re2.compile(r"SIG[A-Z0-9]+")
+_TRACEBACK_END = re2.compile(
+    r"(?m)^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S[^\n]*)"
 )
 #: the loader's warning about a newer model, which it may load nevertheless: decides only if the
 #: run failed
-_NEWER = re.compile(r"loading model from future runtime")
-_NOT_GIVEN = re.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
+_NEWER = re2.compile(r"loading model from future runtime")
+_NOT_GIVEN = re2.compile(r'input "[^"\n]{1,300}" [^\n]{0,200}is not given')
 #: reasons that a missing input explains
 _BY_GARBAGE = {Reason.INPUT_SHAPE, Reason.CRASHED, Reason.RUN_FAILED}
-_WHAT = re.compile(r"what\(\):\s*(.+)")
-_EXTRA = re.compile(r"^extra message: (.+)$", re.MULTILINE)
-_OTHER_SHAPE = re.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
-_THROWN = re.compile(r"terminate called after throwing|what\(\): |^extra message: ", re.MULTILINE)
-_ERROR = re.compile(r"^ERROR: .+$", re.MULTILINE)
+_WHAT = re2.compile(r"what\(\):\s*(.+)")
+_EXTRA = re2.compile(r"(?m)^extra message: (.+)$")
+_OTHER_SHAPE = re2.compile(r'input ".*" is \{.*\}, the model was made for \{.*\}')
+_THROWN = re2.compile(r"(?m)terminate called after throwing|what\(\): |^extra message: ")
+_ERROR = re2.compile(r"(?m)^ERROR: .+$")
 
 
 def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
@@ -156,6 +164,7 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
         # agents before `cause` describe the input in words only
         reason = _BY_CAUSE[report.cause] if report.cause in _BY_CAUSE else _of_input(report.detail)
         return reason.code, report.detail
+    log_tail = _cut_lines(log_tail)
     cause = _cause(log_tail)
     reason = _reason(report, log_tail, cause)
     if reason in _BY_GARBAGE and (not_given := _NOT_GIVEN.search(log_tail)):
@@ -181,6 +190,7 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
         return Reason.OUT_OF_MEMORY.code, report.detail
     if report.exit_code == EXIT_SIGXFSZ:
         return Reason.OUTPUT_TOO_LARGE.code, report.detail
+    log_tail = _cut_lines(log_tail)
     # prefer the agent's detail: the traceback may lie before the part of the log that is kept
     detail = "" if _SIGNAL.fullmatch(report.detail) else report.detail
     exception = detail or _exception_line(log_tail)
@@ -188,6 +198,10 @@ def diagnose_script(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     if reason is None and report.exit_code in CRASH_SIGNALS:
         return Reason.CRASHED.code, exception or CRASH_SIGNALS[report.exit_code]
     return (reason or Reason.RUN_FAILED).code, exception or report.detail
+
+
+def _cut_lines(log: str) -> str:
+    return "\n".join(line[:LONGEST_LINE] for line in log.split("\n"))
 
 
 def _exception_line(log_tail: str) -> str:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+import re2
+
 from agent.protocol.inputs import InputError, RuntimeKind
 from agent.protocol.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
 from agent.protocol.inputs.npy import HEAD_BYTES as ARRAY_HEAD_BYTES
@@ -35,7 +37,7 @@ _ZIP, _EMPTY_ZIP, _ZIP64 = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x07"
 _MODELS = (b"mgbtest0", b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC", b"packed_model")
 #: identifier of MegEngine's FlatBuffers; follows an offset, or a size and an offset, 4 bytes each
 _TAG = b"mgv2"
-_PYTHON = re.compile(r"^\s*(?:import|from)\s+[A-Za-z_][\w.]*|^#!.*python", re.MULTILINE)
+_PYTHON = re2.compile(r"(?m)^\s*(?:import|from)\s+[A-Za-z_]|^#!.*python")
 #: PEP 263
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+")
 _UNREADABLE = (

@@ -24,9 +24,10 @@ _SHOWN = 100
 _SPACE = r"[ \t\n\r]*+"
 _NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+" + _SPACE
 #: matches strings (so that their content is not matched otherwise), flat lists of numbers, and NaN
-#: and Infinity, which Python's parser accepts although JSON does not have them
+#: and Infinity, which Python's parser accepts although JSON does not have them. An unterminated
+#: string matches, too: otherwise each quote in it would be tried as the start of another string.
 _TOKENS = re.compile(
-    rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"|\[{_SPACE}(?:{_NUMBER}(?:,{_SPACE}{_NUMBER})*+)?+\]'
+    rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|\[{_SPACE}(?:{_NUMBER}(?:,{_SPACE}{_NUMBER})*+)?+\]'
     r"|NaN|-?Infinity",
     re.DOTALL,
 )
