@@ -75,7 +75,10 @@ def _endless(since: datetime.datetime) -> Iterator[Violation]:
         (TaskState.WAITING, "queue_deadline_at"),
         (TaskState.PROCESSING, "processing_deadline_at"),
     ):
-        late = Q((f"{deadline}__lt", since)) | Q((deadline, None), updated_at__lt=since)
+        unset = Q((deadline, None), updated_at__lt=since)
+        if state == TaskState.PROCESSING:  # its deadline is set when an actor begins to read it
+            unset &= Q(hinted_at__lt=since)
+        late = Q((f"{deadline}__lt", since)) | unset
         for task in Task.objects.filter(late, state=state):
             when = getattr(task, deadline)
             yield Violation("ends", f"task {task.pk} is {state.value}, its deadline was {when}")

@@ -38,8 +38,8 @@ class ProfileUpload(models.Model):
     problem = models.CharField(max_length=40, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    #: deadline of the states initiated and processing; for a deleted import whose files were
-    #: removed, the time after which no file can arrive any more
+    #: deadline of the state initiated, and of processing from the start of the reading; for a
+    #: deleted import whose files were removed, the time after which no file can arrive any more
     deadline_at = models.DateTimeField(null=True)
     #: when a message to read it was last enqueued
     hinted_at = models.DateTimeField(null=True)
@@ -135,6 +135,8 @@ class Profile(models.Model):
     derived_version = models.PositiveSmallIntegerField(default=0)
     #: error code of the last failed rebuild of the derived data
     problem = models.CharField(max_length=40, blank=True, default="")
+    #: when a message to rebuild the derived data was last enqueued; null if no rebuild is requested
+    rebuild_hinted_at = models.DateTimeField(null=True)
     built_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -144,6 +146,13 @@ class Profile(models.Model):
             models.CheckConstraint(
                 name="profile_of_one_source",
                 condition=models.Q(attempt__isnull=True) ^ models.Q(upload__isnull=True),
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["rebuild_hinted_at"],
+                name="profile_rebuild",
+                condition=models.Q(rebuild_hinted_at__isnull=False),
             )
         ]
 
@@ -177,6 +186,17 @@ class Profile(models.Model):
     def spans_key(self) -> str:
         """The object key of the span index (`formats.chrome_trace.span_index`); traces only."""
         return self.object_key("spans.bin")
+
+
+class ReadingTurn(models.Model):
+    """When a user's imports and profiles were last read in the background (`profiles.readings`)."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    #: in the future while an actor reads for this user; otherwise the end of the last reading
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.user} until {self.until}"
 
 
 class AttemptMeasurement(models.Model):

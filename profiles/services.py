@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from profiles.ingest.build import store_derived
 from profiles.ingest.results import Results, UnusableError, read_results
-from tasks.lifecycle.outcomes import complete_task, fail_task, mark_being_read
+from tasks.lifecycle.outcomes import begin_reading, complete_task, fail_task, mark_being_read
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage
@@ -29,6 +29,7 @@ def build_attempt_profile(attempt: Attempt) -> None:
     task = attempt.task
     if task.state != TaskState.PROCESSING:
         return
+    begin_reading(task)
     try:
         results = read_results(attempt, on_progress=_ReadMarker(task).mark)
     except UnusableError as unusable:

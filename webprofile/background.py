@@ -6,6 +6,7 @@ requested again by a later reader. Messages that the broker does not accept are 
 (`mgw_messages_lost_total`).
 """
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -18,6 +19,36 @@ from webprofile.observability.counters import MESSAGES_LOST
 REST_S = 5.0
 #: how long a single sender may test whether the broker is back
 TRY_S = 15.0
+
+
+class LongWork:
+    """Limits the threads of an actor process that long work may hold at the same time.
+
+    One thread of each process is left for the results of runs, so imports never hold all of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running, self._most = 0, 1
+
+    def leave_one_of(self, threads: int) -> None:
+        """Set the limit for a process with this many threads; a single thread does everything."""
+        self._most = max(1, threads - 1)
+
+    def begin(self) -> bool:
+        """Take a thread; False if none is left for long work."""
+        with self._lock:
+            if self._running >= self._most:
+                return False
+            self._running += 1
+            return True
+
+    def end(self) -> None:
+        with self._lock:
+            self._running -= 1
+
+
+long_work = LongWork()
 
 
 class Sender:

@@ -1,8 +1,7 @@
-"""Background work on imports: read their files, and the periodic sweep for lost messages, missed
-deadlines and files to purge. Storage is read and written outside of transactions.
+"""Background work on imports: read their files, and the periodic sweep for missed deadlines and
+files to purge. Storage is read and written outside of transactions.
 """
 
-import datetime
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -24,7 +23,6 @@ from profiles.imports.uploads import (
 )
 from profiles.ingest.build import DerivedData, derive, profile_row, store_derived
 from profiles.models import Profile, ProfileUpload, upload_prefix
-from webprofile.background import enqueue
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -32,8 +30,6 @@ log = structlog.get_logger()
 
 #: storage error codes, and the problem code that the import fails with
 _LOST = {"object_missing": "storage_lost", "object_too_large": "too_large"}
-#: an import that no actor started to read within this time has lost its message
-RESEND_AFTER = datetime.timedelta(seconds=20)
 #: imports purged per round, so that other work of the sweep is not delayed
 PURGE_LIMIT = 50
 
@@ -92,10 +88,6 @@ def sweep_imports() -> None:
     late = Q(deadline_at__lt=now)
     _apply(uploads.filter(late, state=State.PROCESSING), lambda u: fail_import(u, "timed_out"))
     _apply(uploads.filter(late, state=State.INITIATED), delete_import)
-    unread = uploads.filter(state=State.PROCESSING, hinted_at__lt=now - RESEND_AFTER)
-    _enqueue_builds(
-        unread.filter(Q(claimed_until=None) | Q(claimed_until__lt=now)).order_by("hinted_at")
-    )
     gone = uploads.filter(late | Q(deadline_at=None), state=State.DELETED)
     # random order: the first storage error ends the round, and one bad object must not block the
     # others every time
@@ -114,17 +106,6 @@ def purge_import(upload: ProfileUpload) -> None:
     """
     storage.delete_below(upload_prefix(upload.pk))
     forget_import(upload)
-
-
-def _enqueue_builds(unread: Iterable[ProfileUpload]) -> None:
-    """Enqueue build messages until the broker refuses one, since it may be down."""
-    for upload in unread:
-        try:
-            enqueue("build_opened", upload.pk, queue="profiles")
-        except Exception:
-            log.exception("upload_message_not_sent", upload=upload.pk)
-            return
-        ProfileUpload.objects.filter(pk=upload.pk).update(hinted_at=timezone.now())
 
 
 def _apply(rows: Iterable[ProfileUpload], action: Callable[[ProfileUpload], object]) -> None:

@@ -3,7 +3,7 @@
 An import is initiated (files are being uploaded), then processing, then ready or failed; it can be
 deleted from each of these states. Only `_move` writes the state, and the row count of its UPDATE
 decides which of two concurrent callers wins. The rows are the outbox: the message that is sent
-after a commit only shortens the wait, since `sweep_imports` finds the same rows.
+after a commit only shortens the wait, since `sweep_readings` finds the same rows.
 """
 
 import datetime
@@ -16,7 +16,8 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, Sum
+from django.db.models import F, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.audit import record_audit_entry
@@ -181,7 +182,7 @@ def _queue(upload: ProfileUpload, source: State) -> None:
         [source],
         problem="",
         problem_detail="",
-        deadline_at=_from_now(settings.PROCESSING_DEADLINE_S),
+        deadline_at=None,  # it counts from the start of the reading
         hinted_at=timezone.now(),
         claimed_until=None,
     )
@@ -191,11 +192,20 @@ def _queue(upload: ProfileUpload, source: State) -> None:
 
 @transaction.atomic
 def claim_import(upload: ProfileUpload) -> bool:
-    """Claim the import for reading; returns whether the caller got the claim."""
-    now = timezone.now()
-    free = Q(claimed_until=None) | Q(claimed_until__lt=now)
-    processing = ProfileUpload.objects.filter(free, pk=upload.pk, state=State.PROCESSING)
-    return bool(processing.update(claimed_until=now + CLAIM))
+    """Claim the import for reading; returns whether the caller got the claim.
+
+    The first claim sets the deadline of the reading.
+    """
+    deadline = Coalesce("deadline_at", Value(_from_now(settings.PROCESSING_DEADLINE_S)))
+    waiting = waiting_imports().filter(pk=upload.pk)
+    return bool(waiting.update(claimed_until=timezone.now() + CLAIM, deadline_at=deadline))
+
+
+def waiting_imports() -> QuerySet[ProfileUpload]:
+    """The imports that wait to be read; those whose reading was interrupted come first."""
+    free = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
+    waiting = ProfileUpload.objects.filter(free, state=State.PROCESSING)
+    return waiting.order_by(F("deadline_at").asc(nulls_last=True), "pk")
 
 
 def set_file_kind(file: OpenedFile, kind: FileKind) -> None:

@@ -5,7 +5,7 @@ import threading
 
 from cachetools import LRUCache, cached
 from django.conf import settings
-from django.core.cache import cache
+from django.utils import timezone
 
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import ProfileData
@@ -18,8 +18,6 @@ from webprofile.storage import storage
 #: upper bound; archives come from our own reader, whose memory limit keeps them far smaller
 _ARCHIVE_LIMIT_BYTES = 1 << 30
 _CACHE_BYTES: int = settings.PROFILE_CACHE_BYTES
-#: minimum time between two rebuild requests for one profile
-REBUILD_PAUSE_S = 60
 
 
 def profile_data(profile: Profile) -> ProfileData:
@@ -75,6 +73,7 @@ def _outdated(profile: Profile) -> DomainError:
 
 
 def request_rebuild(profile_id: int) -> None:
-    """Enqueue a rebuild of derived data, at most once per `REBUILD_PAUSE_S` and profile."""
-    if cache.add(f"profile-rebuild:{profile_id}", "asked", timeout=REBUILD_PAUSE_S):
+    """Request a rebuild of derived data, unless it is already requested."""
+    rows = Profile.objects.filter(pk=profile_id, rebuild_hinted_at=None)
+    if rows.update(rebuild_hinted_at=timezone.now()):
         enqueue_on_commit("rebuild_profile", profile_id, queue="profiles")

@@ -38,14 +38,16 @@ def rebuild_derived(profile: Profile) -> None:
 
     Raises RebuildError, whose code is saved in `Profile.problem`; DomainError storage_unreachable.
     """
+    row = Profile.objects.filter(pk=profile.pk)
     try:
         if profile.attempt is not None:
             rebuild_attempt(profile.attempt)
         elif profile.upload is not None:
             _upload_rebuild(profile, profile.upload)
     except RebuildError as error:
-        Profile.objects.filter(pk=profile.pk).update(problem=error.code)
+        row.update(problem=error.code, rebuild_hinted_at=None)
         raise
+    row.update(rebuild_hinted_at=None)
 
 
 def rebuild_attempt(attempt: Attempt) -> None:

@@ -17,7 +17,7 @@ from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData
 from profiles.ingest import loading, results
-from profiles.ingest.loading import profile_data
+from profiles.ingest.loading import profile_data, request_rebuild
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement_json
@@ -162,6 +162,7 @@ def test_a_profile_whose_rebuild_fails_is_damaged():
     profile = build_profile()
     make_outdated(profile)
     object_store.write(profile.object_key("profile.json"), b"{")
+    request_rebuild(profile.pk)
     rebuild_profile(profile.pk)
     profile.refresh_from_db()
     assert profile.problem == "profile_unreadable"
@@ -174,6 +175,7 @@ def test_a_profile_in_unreachable_storage_is_not_damaged(settings):
     settings.S3_ENDPOINT_URL = "http://127.0.0.1:9"
     with pytest.raises(DomainError, match="storage_unreachable"):
         profile_data(profile)
+    request_rebuild(profile.pk)
     with pytest.raises(DomainError, match="storage_unreachable"):
         rebuild_profile(profile.pk)
     profile.refresh_from_db()

@@ -7,11 +7,12 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
+from profiles import readings
 from profiles.actors import build_opened
-from profiles.imports import processing
 from profiles.imports.processing import sweep_imports
 from profiles.imports.uploads import delete_import
 from profiles.models import Profile, ProfileUpload
+from profiles.readings import sweep_readings
 from profiles.tests.imports import (
     confirm_upload,
     make_import,
@@ -141,9 +142,8 @@ def test_an_incomplete_upload_is_removed_after_its_deadline(storage, settings):
 
 
 def test_the_sweep_stops_at_an_unreachable_broker(storage, monkeypatch):
-    alice = make_user()
-    for _ in range(2):
-        confirm_upload(make_upload(alice, good_profile("tiny")))
+    for name in ("alice", "bob"):
+        confirm_upload(make_upload(make_user(name), good_profile("tiny")))
     attempts = []
 
     def raise_connection_error(actor, upload, queue):
@@ -152,12 +152,12 @@ def test_the_sweep_stops_at_an_unreachable_broker(storage, monkeypatch):
 
     long_ago = timezone.now() - datetime.timedelta(minutes=1)
     ProfileUpload.objects.update(hinted_at=long_ago)
-    monkeypatch.setattr(processing, "enqueue", raise_connection_error)
-    sweep_imports()
+    monkeypatch.setattr(readings, "enqueue", raise_connection_error)
+    sweep_readings()
     assert len(attempts) == 1
     assert ProfileUpload.objects.filter(hinted_at=long_ago).count() == 2
-    monkeypatch.setattr(processing, "enqueue", lambda _, upload, queue: attempts.append(upload))
-    sweep_imports()
+    monkeypatch.setattr(readings, "enqueue", lambda _, upload, queue: attempts.append(upload))
+    sweep_readings()
     assert len(attempts) == 3
 
 
@@ -165,13 +165,13 @@ def test_the_sweep_sends_a_lost_message_again(storage, monkeypatch):
     upload = make_upload(make_user(), good_profile("tiny"))
     confirm_upload(upload)
     messages = []
-    monkeypatch.setattr(processing, "enqueue", lambda _, upload, queue: messages.append(upload))
+    monkeypatch.setattr(readings, "enqueue", lambda _, upload, queue: messages.append(upload))
 
-    sweep_imports()
+    sweep_readings()
     assert messages == []
     ProfileUpload.objects.update(hinted_at=timezone.now() - datetime.timedelta(seconds=21))
-    sweep_imports()
-    sweep_imports()
+    sweep_readings()
+    sweep_readings()
     assert messages == [upload.pk]
     build_opened(upload.pk)
     build_opened(upload.pk)

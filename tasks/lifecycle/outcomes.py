@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agent.protocol import EndReason
@@ -146,6 +148,17 @@ def abandon_task(task: Task) -> bool:
         {TaskState.INITIATED},
         outcome=Outcome.CANCELLED,
         reason="upload_abandoned",
+    )
+
+
+@transaction.atomic
+def begin_reading(task: Task) -> None:
+    """Record that an actor reads the task's result; the first call sets the deadline for it."""
+    now = timezone.now()
+    deadline = Value(now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S))
+    processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
+    processing.update(
+        hinted_at=now, processing_deadline_at=Coalesce("processing_deadline_at", deadline)
     )
 
 

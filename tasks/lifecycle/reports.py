@@ -4,11 +4,9 @@ The rows are locked before they are examined, so that decisions stay valid until
 attempt that has ended is fenced: later reports change nothing.
 """
 
-import datetime
 import re
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -101,9 +99,8 @@ def _continue_after_end(attempt: Attempt, report: AttemptFinished) -> None:
     if report.reason != EndReason.EXITED or report.exit_code != 0:
         end_task(attempt, Outcome.FAILED, *_diagnose_end(attempt, report, log_tail(attempt)))
         return
-    now = timezone.now()
-    deadline = now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
-    columns: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
+    # the deadline counts from the start of the reading (`begin_reading`)
+    columns: dict[str, Any] = {"processing_deadline_at": None, "hinted_at": timezone.now()}
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **columns):
         enqueue_on_commit("build_profile", str(attempt.pk), queue="profiles")

@@ -9,10 +9,11 @@ import uuid
 from typing import Any
 
 import structlog
-from dramatiq import Broker, Message
+from dramatiq import Broker, Message, Worker
 from dramatiq.broker import MessageProxy
 from dramatiq.middleware import Middleware
 
+from webprofile.background import long_work
 from webprofile.garbage import loaded_spare
 from webprofile.observability import counters, exposition
 
@@ -29,6 +30,9 @@ class ActorMiddleware(Middleware):
     def after_process_boot(self, broker: Broker) -> None:
         exposition.serve()
         loaded_spare()
+
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
+        long_work.leave_one_of(worker.worker_threads)
 
     def before_enqueue(self, broker: Broker, message: Message[Any], delay: int | None) -> None:
         request_id = structlog.contextvars.get_contextvars().get(_REQUEST)

@@ -17,6 +17,7 @@ from accounts.webhooks.deliveries import sweep_deliveries
 from profiles.health import run_health_checks
 from profiles.imports.processing import sweep_imports
 from profiles.parts import sweep_parts
+from profiles.readings import sweep_readings
 from profiles.retention.deletion import sweep_removed_files
 from profiles.retention.policy import retention_sweep
 from profiles.services import purge_abandoned_uploads
@@ -64,6 +65,7 @@ class Rounds:
         yield partial(sweep, self.began_at)
         yield purge_abandoned_uploads
         yield sweep_imports
+        yield sweep_readings
         yield run_health_checks
         yield retention_sweep
         yield sweep_removed_files
