@@ -1,11 +1,14 @@
-"""Dramatiq actor of the dispatcher, which runs in its own queue and process."""
+"""Dramatiq actors of tasks: the dispatcher, which has its own queue and process; the diagnosis."""
 
 import threading
 import time
 from collections.abc import Iterable
 
 import dramatiq
+from structlog.contextvars import bind_contextvars
 
+from tasks.lifecycle.failures import end_failed_run
+from tasks.models import Attempt
 from tasks.scheduling.assignment import assign_waiting
 
 #: messages that arrive within this time after a round began are joined into the next round
@@ -55,3 +58,15 @@ def dispatch(worker_ids: list[int]) -> None:
     """
     if workers := _batch.take(worker_ids):
         assign_waiting(workers)
+
+
+@dramatiq.actor(
+    queue_name="profiles", max_retries=5, min_backoff=1_000, max_backoff=30_000, time_limit=60_000
+)
+def diagnose_run(attempt_id: str) -> None:
+    """Find out why a run failed, and end its task. Idempotent."""
+    attempt = Attempt.objects.select_related("task", "worker").filter(pk=attempt_id).first()
+    if attempt is None:
+        return  # its task was deleted meanwhile
+    bind_contextvars(task=attempt.task_id, attempt=attempt_id, worker=attempt.worker.name)
+    end_failed_run(attempt)

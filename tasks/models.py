@@ -303,6 +303,8 @@ class Attempt(models.Model):
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     detail = models.CharField(max_length=1000, blank=True, default="")
+    #: end of the output of a run that failed, as its agent reported it; kept until the diagnosis
+    log_end = models.TextField(blank=True, default="", db_default="")
     #: when a retention rule removed its log, and the rule's number of days
     log_removed_at = models.DateTimeField(null=True)
     log_kept_days = models.PositiveSmallIntegerField(null=True)

@@ -16,7 +16,7 @@ from tasks.lifecycle.artifacts import record_artifacts
 from tasks.lifecycle.attempts import assign_attempt, lose_attempt
 from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.selectors import files_with_sums
-from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task
+from tasks.tests.make import MD5, fail_run, make_attempt, make_user, make_waiting_task
 from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -103,7 +103,7 @@ def test_files_of_earlier_attempts_stay_on_the_page(client):
 
 def test_the_page_of_a_finished_task_without_files_says_so(client):
     attempt = make_attempt()
-    finish(attempt)
+    fail_run(attempt)
     client.force_login(attempt.task.owner)
     assert "left any files" in client.get(f"/tasks/{attempt.task_id}/").text
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from agent.protocol import AttemptFinished, EndReason
 from profiles.health import begin_health_checks, run_health_checks
+from tasks.actors import diagnose_run
 from tasks.dispatch.gateway import desired_state
 from tasks.health_checks import MODEL
 from tasks.lifecycle.transitions import transition_if
@@ -38,6 +39,8 @@ def finish(reason: EndReason, exit_code: int | None) -> None:
     attempt = Attempt.objects.get(ended_at=None)
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=reason, exit_code=exit_code)
     receive_report(attempt, report)
+    if exit_code:
+        diagnose_run.fn(str(attempt.pk))
 
 
 def test_a_device_that_is_due_gets_one_health_check_with_the_model(worker):

@@ -97,12 +97,17 @@ def continue_task(attempt: Attempt, *, reason: str, detail: str = "") -> bool:
     return True
 
 
-def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> None:
-    """End the task of an attempt that has ended."""
-    transition_if(
+def reader_of(attempt: Attempt) -> str:
+    """Return the name of the actor that reads what a run left: its profile, or its log."""
+    return "build_profile" if attempt.exit_code == 0 else "diagnose_run"
+
+
+def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") -> bool:
+    """End the task of an attempt that has ended; return whether this call ended it."""
+    return transition_if(
         attempt.task,
         TaskState.FINISHED,
-        {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING},
+        {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLING, TaskState.PROCESSING},
         about=about(attempt),
         outcome=outcome,
         reason=reason,

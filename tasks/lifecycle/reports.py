@@ -4,18 +4,19 @@ The rows are locked before they are examined, so that decisions stay valid until
 attempt that has ended is fenced: later reports change nothing.
 """
 
-import re
+import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
 from tasks.lifecycle import wakeups
-from tasks.lifecycle.attempts import lease_deadline, log_tail
-from tasks.lifecycle.diagnosis import diagnose, diagnose_script
-from tasks.lifecycle.outcomes import about, continue_task, end_task
+from tasks.lifecycle.attempts import lease_deadline
+from tasks.lifecycle.failures import reason_and_detail
+from tasks.lifecycle.outcomes import about, continue_task, end_task, reader_of
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
@@ -92,35 +93,28 @@ def _write(attempt: Attempt, **columns: Any) -> None:
 
 
 def _continue_after_end(attempt: Attempt, report: AttemptFinished) -> None:
-    """Move the task of an attempt that has ended: queue it again, end it, or process its result."""
+    """Move the task of an attempt that has ended: queue it again, end it, or process its result.
+
+    If the run itself ended, an actor reads its profile, or its log if it failed: this transaction
+    holds the rows of the attempt and its task, and logs are long.
+    """
     _store_checksums(attempt, report)
     if continue_task(attempt, reason=report.reason.value, detail=report.detail):
         return
-    if report.reason != EndReason.EXITED or report.exit_code != 0:
-        end_task(attempt, Outcome.FAILED, *_diagnose_end(attempt, report, log_tail(attempt)))
+    if report.reason != EndReason.EXITED:
+        end_task(attempt, Outcome.FAILED, *reason_and_detail(attempt, report))
         return
-    # the deadline counts from the start of the reading (`begin_reading`)
-    columns: dict[str, Any] = {"processing_deadline_at": None, "hinted_at": timezone.now()}
+    now = timezone.now()
+    # the deadline of a profile counts from the start of the reading (`begin_reading`); without its
+    # log, a failed run has at least the reason that its exit code gives
+    patience = datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S)
+    deadline = None if report.exit_code == 0 else now + patience
+    columns: dict[str, Any] = {"processing_deadline_at": deadline, "hinted_at": now}
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(attempt.task, TaskState.PROCESSING, held, about=about(attempt), **columns):
-        enqueue_on_commit("build_profile", str(attempt.pk), queue="profiles")
-
-
-def _diagnose_end(attempt: Attempt, report: AttemptFinished, log: str) -> tuple[str, str]:
-    """Return reason and detail of a failed run, with files called by their uploaded names.
-
-    log: the end of the log that arrived in chunks; `report.log_end` may continue it
-    """
-    task = attempt.task
-    diagnose_run = diagnose_script if task.is_script else diagnose
-    full_log = log if log.endswith(report.log_end) else f"{log}\n{report.log_end}"
-    reason, detail = diagnose_run(report, full_log)
-    around = (r"(?<![\w./-])", r"(?![\w-])") if task.is_script else ('(?<=")', '(?=")')
-    for file in task.files.all():
-        # the user chose the name: escape backslashes, which are special in a replacement
-        name = file.name.replace("\\", r"\\")
-        detail = re.sub(re.escape(file.device_name).join(around), name, detail)
-    return reason, detail
+        if report.exit_code != 0 and report.log_end:
+            _write(attempt, log_end=report.log_end)
+        enqueue_on_commit(reader_of(attempt), str(attempt.pk), queue="profiles")
 
 
 def _store_checksums(attempt: Attempt, report: AttemptFinished) -> None:

@@ -18,7 +18,8 @@ from structlog.contextvars import bound_contextvars
 from agent.protocol import EndReason
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.counters import count_outcomes
-from tasks.lifecycle.outcomes import LEASE_EXPIRED, abandon_task, fail_task
+from tasks.lifecycle.failures import end_failed_run
+from tasks.lifecycle.outcomes import LEASE_EXPIRED, abandon_task, fail_task, reader_of
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import rebind_orphans, workers_with_work
@@ -39,7 +40,7 @@ from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_MOVED
 
 log = structlog.get_logger()
 
-#: the message to build a profile is sent again after this time
+#: the message to read a result is sent again after this time
 RESEND_AFTER = datetime.timedelta(seconds=20)
 #: the agent ends a run at its time limit; this much later the server ends the attempt itself
 OVERRUN = datetime.timedelta(minutes=30)
@@ -99,12 +100,12 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
     if not was_away:
         yield from _tasks_of_absent_workers(tasks.filter(state=TaskState.WAITING), now)
     late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
-    yield "tasks_timed_out", late, _fail(Reason.PROFILE_TIMED_OUT)
+    yield "tasks_timed_out", late, _end_unread
     yield _once("ends_counted", count_outcomes)
     # last: each message to a broker that does not answer takes seconds, which must not delay leases
     # and deadlines
     yield _once("devices_hinted", _resend_dispatch)
-    yield _once("results_hinted", partial(_resend_build_profile, now))
+    yield _once("results_hinted", partial(_resend_results, now))
 
 
 def _once(label: str, process: Callable[[], int]) -> Step:
@@ -113,6 +114,14 @@ def _once(label: str, process: Callable[[], int]) -> Step:
 
 def _fail(reason: Reason) -> Callable[[Task], bool]:
     return lambda task: fail_task(task, reason=reason.code)
+
+
+def _end_unread(task: Task) -> bool:
+    """End a task whose profile or log no actor has read in time."""
+    attempt = last_attempt(task)
+    if attempt is None or attempt.exit_code == 0:
+        return fail_task(task, reason=Reason.PROFILE_TIMED_OUT.code)
+    return end_failed_run(attempt, reads_log=False)
 
 
 def _lose_expired(attempt: Attempt, now: datetime.datetime) -> bool:
@@ -180,8 +189,8 @@ def _resend_dispatch() -> int:
     return len(idle)
 
 
-def _resend_build_profile(now: datetime.datetime) -> int:
-    """Send `build_profile` again for results that no actor has begun to read; return how many.
+def _resend_results(now: datetime.datetime) -> int:
+    """Send the message again for results that no actor has begun to read; return how many.
 
     Stops for this round at the first message that the broker does not accept.
     """
@@ -192,7 +201,7 @@ def _resend_build_profile(now: datetime.datetime) -> int:
         if attempt is None:
             continue
         try:
-            enqueue("build_profile", str(attempt.pk), queue="profiles")
+            enqueue(reader_of(attempt), str(attempt.pk), queue="profiles")
         except Exception:
             log.exception("result_message_not_sent", task=task.pk)
             break

@@ -25,6 +25,7 @@ from agent.protocol import (
     Facts,
     RuntimeInfo,
 )
+from tasks.actors import diagnose_run
 from tasks.lifecycle.attempts import assign_attempt, store_log
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.models import Attempt, Task
@@ -203,6 +204,13 @@ def receive_report(attempt: Attempt, report: Report) -> bool:
         is_ended = apply_report(locked, report)
     attempt.refresh_from_db(from_queryset=Attempt.objects.select_related("task"))
     return is_ended
+
+
+def fail_run(attempt: Attempt, **fields: Any) -> None:
+    """End an attempt whose run failed, and its task with the reason in its log."""
+    receive_report(attempt, finished_report(attempt, **{"exit_code": 1} | fields))
+    diagnose_run.fn(str(attempt.pk))
+    attempt.task.refresh_from_db()
 
 
 def store_log_chunk(attempt: Attempt, chunk: AttemptLog) -> None:

@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 from django.db import connection
 
+from agent.protocol import EndReason
 from tasks.lifecycle import attempts, reports
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
@@ -49,11 +50,13 @@ def cancel_before(module, name: str, end) -> Task:
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "state"), [(0, "processing"), (1, "finished")], ids=["success", "failure"]
+    ("reason", "state"),
+    [(EndReason.EXITED, "processing"), (EndReason.TIMED_OUT, "finished")],
+    ids=["run ended", "run was stopped"],
 )
-def test_cancel_during_the_final_report_does_not_block_it(exit_code, state):
+def test_cancel_during_the_final_report_does_not_block_it(reason, state):
     def end(attempt):
-        assert receive_report(attempt, finished_report(attempt, exit_code=exit_code))
+        assert receive_report(attempt, finished_report(attempt, reason))
 
     assert cancel_before(reports, "_store_checksums", end).state == state
 

@@ -1,11 +1,14 @@
 """Tests of the states of a task, its history, and late or repeated reports."""
 
+from unittest import mock
+
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agent.protocol import AttemptLog, EndReason
+from tasks.actors import diagnose_run
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import complete_task
@@ -19,6 +22,7 @@ from tasks.tests.make import (
     MD5,
     accept_attempt,
     change_worker,
+    fail_run,
     finished_report,
     make_attempt,
     make_task,
@@ -183,16 +187,39 @@ def test_killed_run_is_retried_at_once(reason):
 def test_reason_comes_from_the_log_end_if_chunks_were_lost():
     attempt = make_attempt()
     output = "terminate called after throwing an instance of 'lar::ModelError'\n  what():  no model"
-    report = finished_report(attempt, exit_code=134, detail="SIGABRT", log_end=output)
-    receive_report(attempt, report)
-    attempt.task.refresh_from_db()
+    fail_run(attempt, exit_code=134, detail="SIGABRT", log_end=output)
     assert (attempt.task.reason, attempt.task.detail) == ("model_invalid", "no model")
+    attempt.refresh_from_db()
+    assert attempt.log_end == ""
+
+
+def test_log_of_a_failed_run_is_read_by_an_actor_and_once(client):
+    attempt = make_attempt()
+    report = finished_report(attempt, exit_code=1, log_end="ERROR: --fast: no\n")
+    assert receive_report(attempt, report)
+    task = attempt.task
+    assert (task.state, task.outcome, task.reason) == ("processing", "", "")
+    client.force_login(task.owner)
+    assert "The run failed; its log is being read." in client.get(f"/tasks/{task.pk}/").text
+    for _ in range(2):
+        diagnose_run.fn(str(attempt.pk))
+        task.refresh_from_db()
+        assert (task.status, task.reason) == ("failed", "option_unsupported")
+    kinds = [event.data.get("status") for event in task.events.all()]
+    assert kinds.count("failed") == 1
+
+
+def test_diagnosis_that_breaks_ends_the_task_nevertheless():
+    attempt = make_attempt()
+    with mock.patch("tasks.lifecycle.failures.diagnose", side_effect=RuntimeError):
+        fail_run(attempt, detail="the agent's words")
+    task = attempt.task
+    assert (task.status, task.reason, task.detail) == ("failed", "run_failed", "the agent's words")
 
 
 def test_failure_of_the_model_is_not_retried():
     attempt = make_attempt()
-    receive_report(attempt, finished_report(attempt, exit_code=134, detail="SIGABRT"))
-    attempt.task.refresh_from_db()
+    fail_run(attempt, exit_code=134, detail="SIGABRT")
     assert (attempt.task.outcome, attempt.task.reason) == ("failed", "crashed")
 
 
@@ -201,8 +228,7 @@ def test_detail_names_the_file_as_the_user_did():
     text = "instance of 'lar::InputError'\n  what():  \"input-0.npy\" is cut off\n"
     chunk = AttemptLog(attempt=attempt.pk, seq=1, offset=0, size=len(text), text=text)
     store_log_chunk(attempt, chunk)
-    receive_report(attempt, finished_report(attempt, exit_code=134))
-    attempt.task.refresh_from_db()
+    fail_run(attempt, exit_code=134)
     assert attempt.task.detail == '"data.npy" is cut off'
 
 
@@ -224,7 +250,7 @@ def test_cancelled_run_ends_as_cancelled_despite_a_success_report():
 
 def test_cancel_of_an_ended_task_has_no_effect():
     attempt = make_attempt()
-    receive_report(attempt, finished_report(attempt, exit_code=1))
+    fail_run(attempt)
     task = Task.objects.get(pk=attempt.task_id)
     cancel_task(task)
     assert task.outcome == "failed"

@@ -112,15 +112,16 @@ def test_lost_dispatch_message_is_sent_again():
     assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
 
 
-def make_processing_attempt(task: Task | None = None) -> Attempt:
-    """Create an attempt that has ended; its profile is not built yet."""
+def make_processing_attempt(task: Task | None = None, **fields) -> Attempt:
+    """Create an attempt that has ended; its profile, or its log if it failed, is not read yet."""
     attempt = make_attempt(task)
-    receive_report(attempt, finished_report(attempt))
+    receive_report(attempt, finished_report(attempt, **fields))
     return attempt
 
 
-def test_lost_profile_message_is_sent_again_once():
-    attempt = make_processing_attempt()
+@pytest.mark.parametrize(("exit_code", "actor"), [(0, "build_profile"), (1, "diagnose_run")])
+def test_lost_result_message_is_sent_again_once(exit_code, actor):
+    attempt = make_processing_attempt(exit_code=exit_code)
     broker = dramatiq.get_broker()
     broker.flush_all()
     queue = broker.queues[build_profile.queue_name]
@@ -131,7 +132,7 @@ def test_lost_profile_message_is_sent_again_once():
         sweep()
     assert queue.qsize() == 1
     message = dramatiq.Message.decode(queue.get_nowait())
-    assert (message.actor_name, message.args) == ("build_profile", (str(attempt.pk),))
+    assert (message.actor_name, message.args) == (actor, (str(attempt.pk),))
 
 
 def test_unreachable_broker_is_tried_once_per_queue_and_round(monkeypatch):
@@ -159,6 +160,14 @@ def test_overdue_profile_fails_its_task():
     Task.objects.update(processing_deadline_at=LONG_AGO)
     sweep_and_reload(attempt.task)
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
+
+
+def test_failed_run_whose_log_nobody_reads_ends_by_its_exit_code():
+    attempt = make_processing_attempt(exit_code=139, detail="SIGSEGV", log_end="ERROR: x\n")
+    Task.objects.update(processing_deadline_at=LONG_AGO)
+    sweep_and_reload(attempt.task)
+    task = attempt.task
+    assert (task.status, task.reason, task.detail) == ("failed", "crashed", "SIGSEGV")
 
 
 def test_concurrently_renewed_lease_does_not_expire():

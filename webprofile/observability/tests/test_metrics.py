@@ -15,6 +15,7 @@ from tasks.lifecycle.counters import count_outcomes
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, EndTally, Mark, Task
 from tasks.tests.make import (
+    fail_run,
     finished_report,
     go_offline,
     make_attempt,
@@ -191,7 +192,7 @@ def test_task_transitions_are_counted_and_timed():
     before = [metric_value(name, **labels) for name, labels in metrics]
     attempt = make_attempt()
     receive_report(attempt, started_report(attempt))
-    receive_report(attempt, finished_report(attempt, exit_code=134))
+    fail_run(attempt, exit_code=134)
     after = [metric_value(name, **labels) for name, labels in metrics]
     assert after == [value + 1 for value in before]
 
