@@ -157,6 +157,9 @@ class Webhook(models.Model):
     #: number of consecutive failed deliveries; at `MOST_FAILURES` the webhook is disabled
     failures = models.PositiveSmallIntegerField(default=0)
     disabled_at = models.DateTimeField(_("disabled"), null=True, blank=True)
+    #: consecutive slow calls of its user to its host, and the end of the pause after the last one
+    slow_calls = models.PositiveSmallIntegerField(default=0)
+    rests_until = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = _("webhook")
@@ -168,8 +171,12 @@ class Webhook(models.Model):
 
         The audit log stores this text permanently.
         """
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}"
+        return f"{urlsplit(self.url).scheme}://{self.host}"
+
+    @property
+    def host(self) -> str:
+        """The host name of its URL, with the port."""
+        return urlsplit(self.url).netloc
 
     @property
     def event_names(self) -> list[str]:

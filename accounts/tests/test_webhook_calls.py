@@ -199,15 +199,6 @@ def test_two_actors_call_once_and_a_lost_message_is_repeated_by_the_sweep(receiv
     assert [args for args in messages] == [(delivery.pk,)]
 
 
-def test_the_next_delivery_is_the_one_due_for_the_longest_time(receiver):
-    webhook, _ = make_webhook(receiver)
-    assert deliveries.next_delivery() is None
-    first, second = send_test_delivery(webhook), send_test_delivery(webhook)
-    assert deliveries.next_delivery() == first.pk
-    deliver(first)
-    assert deliveries.next_delivery() == second.pk
-
-
 def test_the_sweep_does_not_repeat_a_message_in_each_round(receiver, monkeypatch):
     messages = []
     monkeypatch.setattr(deliveries, "enqueue", lambda _, pk, queue: messages.append(pk))

@@ -1,12 +1,17 @@
-"""Deliver webhooks: claim a delivery, call the URL, store the result, retry with growing pauses."""
+"""Deliver webhooks: claim a delivery, call the URL, store the result, retry with growing pauses.
+
+`accounts.webhooks.courier` calls these functions; what is due and in which order is decided here.
+"""
 
 import datetime
 import json
 import time
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 from django.utils import timezone
 
 from accounts.audit import record_audit_entry
@@ -28,6 +33,10 @@ MOST_FAILURES = 5
 #: longer than a call may take; if the actor dies, the delivery is due again after this time
 CLAIM = datetime.timedelta(seconds=60)
 KEPT = datetime.timedelta(days=30)
+#: a failed call that took this long is slow: calls of the same user to the same host pause, for
+#: twice as long after each slow call in a row, s
+SLOW_S = 5.0
+FIRST_REST_S, LONGEST_REST_S = 30, 1800
 #: after this time the message for a due delivery is sent again
 PATIENCE = datetime.timedelta(minutes=2)
 #: limit for one round of the sweep
@@ -36,9 +45,14 @@ DUE_LIMIT = 200
 
 def try_delivery(delivery_id: int) -> None:
     """Call a webhook if the delivery is due and not claimed by another actor. Idempotent."""
-    delivery = _claim(delivery_id)
-    if delivery is None:
-        return
+    delivery = claim_delivery(delivery_id)
+    if delivery is not None:
+        call_webhook(delivery)
+
+
+def call_webhook(delivery: WebhookDelivery) -> None:
+    """Call the webhook of a claimed delivery and record the result."""
+    began = time.monotonic()
     at = int(time.time())
     body = json.dumps(
         {
@@ -57,12 +71,27 @@ def try_delivery(delivery_id: int) -> None:
         log.exception("webhook_broke", delivery=delivery.pk)
         status, problem = None, BROKE
     _note(delivery, status, problem)
+    is_good = status is not None and 200 <= status < 300
+    _note_speed(delivery.webhook, is_slow=not is_good and time.monotonic() - began >= SLOW_S)
 
 
-def next_delivery() -> int | None:
-    """Return the id of the delivery that has been due for the longest time."""
-    due = WebhookDelivery.objects.filter(next_at__lte=timezone.now()).order_by("next_at")
-    return due.values_list("pk", flat=True).first()
+def next_delivery(
+    *, without: Collection[int] = (), last: Mapping[int, float] = MappingProxyType({})
+) -> int | None:
+    """Return the id of the oldest due delivery of the user whose turn it is.
+
+    without: users who have no turn now
+    last: when the last turn of each user began; of users without one, the one who waits longest is
+        first
+    """
+    due = WebhookDelivery.objects.filter(next_at__lte=timezone.now())
+    waiting = due.exclude(webhook__user__in=without).order_by()
+    users = dict(waiting.values_list("webhook__user").annotate(since=Min("next_at")))
+    if not users:
+        return None
+    user = min(users, key=lambda pk: (last.get(pk, 0.0), users[pk], pk))
+    of_user = due.filter(webhook__user=user).order_by("next_at", "pk")
+    return of_user.values_list("pk", flat=True).first()
 
 
 def sweep_deliveries() -> None:
@@ -84,7 +113,8 @@ def sweep_deliveries() -> None:
 
 
 @transaction.atomic
-def _claim(delivery_id: int) -> WebhookDelivery | None:
+def claim_delivery(delivery_id: int) -> WebhookDelivery | None:
+    """Claim a delivery if it is due; None also if it must not be made any more, which ends it."""
     now = timezone.now()
     due = WebhookDelivery.objects.filter(pk=delivery_id, next_at__lte=now)
     if not due.update(next_at=now + CLAIM, attempts=F("attempts") + 1):
@@ -132,6 +162,27 @@ def _note(delivery: WebhookDelivery, status: int | None, problem: str) -> None:
     _end(delivery, status, problem)
     if delivery.event != "test" and problem != BROKE:
         _count_failure(delivery.webhook)
+
+
+@transaction.atomic
+def _note_speed(webhook: Webhook, *, is_slow: bool) -> None:
+    """Let the user's webhooks of the same host rest after a slow call, or end their rest."""
+    # ordered by key, as in `events`, so that concurrent transactions do not deadlock
+    of_user = Webhook.objects.filter(user=webhook.user_id).order_by("pk")
+    locked = of_user.select_for_update(of=("self",), no_key=True)
+    own = [row for row in locked if row.host == webhook.host]
+    if not is_slow and not any(row.slow_calls for row in own):
+        return
+    rows = Webhook.objects.filter(pk__in=[row.pk for row in own])
+    if not is_slow:
+        rows.filter(slow_calls__gt=0).update(slow_calls=0, rests_until=None)
+        return
+    slow_calls = max((row.slow_calls for row in own), default=0) + 1
+    rest_s = min(FIRST_REST_S * 2 ** (slow_calls - 1), LONGEST_REST_S)
+    until = timezone.now() + datetime.timedelta(seconds=rest_s)
+    rows.update(slow_calls=min(slow_calls, 100), rests_until=until)
+    pending = WebhookDelivery.objects.filter(webhook__in=own, next_at__lt=until)
+    pending.exclude(event="test").update(next_at=until)
 
 
 def _end(delivery: WebhookDelivery, status: int | None, problem: str) -> None:

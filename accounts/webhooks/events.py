@@ -80,10 +80,12 @@ def add_delivery(
     webhook: Webhook, event: str, *, key: str, data: Mapping[str, Any]
 ) -> WebhookDelivery:
     """Create the delivery of an event to a webhook, or return the existing one with this key."""
+    now = timezone.now()
+    rest = webhook.rests_until if event != "test" else None
     row, new = WebhookDelivery.objects.get_or_create(
         webhook=webhook,
         key=key,
-        defaults={"event": event, "data": dict(data), "next_at": timezone.now()},
+        defaults={"event": event, "data": dict(data), "next_at": max(now, rest or now)},
     )
     if new:
         enqueue_on_commit("deliver_webhook", row.pk, queue="webhooks")

@@ -69,7 +69,7 @@ def end_former_secret(webhook: Webhook) -> None:
 def enable_webhook(webhook: Webhook) -> None:
     """Enable a webhook for future events if it is disabled."""
     row = Webhook.objects.filter(pk=webhook.pk, disabled_at__isnull=False)
-    if row.update(disabled_at=None, failures=0):
+    if row.update(disabled_at=None, failures=0, slow_calls=0, rests_until=None):
         record_audit_entry("webhook.enable", webhook, by=webhook.user)
 
 
