@@ -21,7 +21,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-measure bench-verdicts bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -183,6 +183,10 @@ audit: setup
 
 bench-dispatch: setup
 	$(PY) -m bench.bench_dispatch $(ARGS)
+
+# the CPU time of each process of an idle site; ARGS="--against COMMIT" compares it with a commit
+bench-idle: runtime
+	$(PY) -m bench.bench_idle $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 bench-measure: runtime
 	$(PY) -m bench.bench_measure $(ARGS)

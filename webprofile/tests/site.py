@@ -20,9 +20,12 @@ READY_WITHIN_S = 1200.0  # a fresh machine installs MegEngine first
 
 
 class EmbeddedSite:
-    """A running `python -m webprofile.operations.devserver run`."""
+    """A running `python -m webprofile.operations.devserver run`.
 
-    def __init__(self, home: Path, **environment: str) -> None:
+    root: the checkout whose site is started
+    """
+
+    def __init__(self, home: Path, *, root: Path = ROOT, **environment: str) -> None:
         self.home = home
         self.lines: list[str] = []
         inherited = {
@@ -35,7 +38,7 @@ class EmbeddedSite:
         port = str(free_ports(1)[0])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "webprofile.operations.devserver", "run", "--port", port],
-            cwd=ROOT,
+            cwd=root,
             env=inherited | {"MGW_HOME": str(home)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -43,7 +46,7 @@ class EmbeddedSite:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.address = self._wait_for(r"The site is at (\S+)")
+        self.address = self.wait_for(r"The site is at (\S+)")
 
     def manage(self, *arguments: str) -> str:
         """Run a `manage.py` command with the settings of the site; return its output.
@@ -78,7 +81,7 @@ class EmbeddedSite:
 
     @property
     def admin_password(self) -> str:
-        return self._wait_for(r"Administrator: \S+ password (\S+)")
+        return self.wait_for(r"Administrator: \S+ password (\S+)")
 
     @property
     def text(self) -> str:
@@ -97,7 +100,8 @@ class EmbeddedSite:
         assert self.process.stdout is not None
         self.lines.extend(iter(self.process.stdout.readline, ""))
 
-    def _wait_for(self, pattern: str) -> str:
+    def wait_for(self, pattern: str) -> str:
+        """Wait until the site printed the pattern; return its first group."""
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:
             if match := re.search(pattern, self.text):
@@ -108,8 +112,8 @@ class EmbeddedSite:
 
 
 @contextlib.contextmanager
-def running_site(home: Path, **environment: str) -> Iterator[EmbeddedSite]:
-    site = EmbeddedSite(home, **environment)
+def running_site(home: Path, *, root: Path = ROOT, **environment: str) -> Iterator[EmbeddedSite]:
+    site = EmbeddedSite(home, root=root, **environment)
     try:
         yield site
     finally:
