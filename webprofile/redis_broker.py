@@ -3,12 +3,13 @@
 import contextlib
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import dramatiq
 import redis
-from dramatiq.broker import MessageProxy
-from dramatiq.brokers.redis import RedisBroker, _RedisConsumer
+from dramatiq.broker import Consumer, MessageProxy
+from dramatiq.brokers.redis import RedisBroker
 from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
 
@@ -27,9 +28,17 @@ class WakingBroker(RedisBroker):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"maintenance_chance": MAINTENANCE_CHANCE} | options)
 
-    @property
-    def consumer_class(self) -> type["_WokenConsumer"]:
-        return _WokenConsumer
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> "_WokenConsumer":
+        """Return a consumer that waits at most `timeout` ms. Raises ConnectionClosed."""
+        # does not sleep
+        consumer = super().consume(queue_name, prefetch, timeout=0)
+        wakeups = self.client.pubsub()
+        try:
+            wakeups.subscribe(self.channel(queue_name))
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            wakeups.close()
+            raise ConnectionClosed(error) from None
+        return _WokenConsumer(consumer, wakeups, prefetch, timeout / 1000)
 
     def enqueue(self, message: dramatiq.Message, *, delay: int | None = None) -> dramatiq.Message:
         queue = message.queue_name if delay is None else dq_name(message.queue_name)
@@ -43,35 +52,33 @@ class WakingBroker(RedisBroker):
         return f"{self.namespace}:wakeups:{queue}"
 
 
-class _WokenConsumer(_RedisConsumer):
+class _WokenConsumer(Consumer):
     """After an empty fetch, wait for a wake-up, for the next delayed message or for the timeout.
 
     A subscription keeps the wake-ups that arrive while the consumer does something else, so that
     none is missed between a fetch and the wait.
     """
 
-    def __init__(self, broker: WakingBroker, queue_name: str, prefetch: int, timeout: int) -> None:
-        """Subscribe to wake-ups. Raises ConnectionClosed.
+    def __init__(
+        self, consumer: Any, wakeups: redis.client.PubSub, prefetch: int, longest_s: float
+    ) -> None:
+        """Create a consumer.
 
-        timeout: longest wait in ms
+        consumer: Dramatiq's consumer, which fetches the messages
         """
-        super().__init__(broker, queue_name, prefetch, timeout=0)  # does not sleep
-        self._longest_s = timeout / 1000
+        self._consumer = consumer
+        self._wakeups = wakeups
+        self._prefetch = prefetch
+        self._longest_s = longest_s
         #: when delayed messages are due, s since the epoch
         self._due_at: dict[str, float] = {}
         #: set when a message was processed, so that another one may be fetched
         self._has_room = threading.Event()
-        self._wakeups = broker.client.pubsub()
-        try:
-            self._wakeups.subscribe(broker.channel(queue_name))
-        except (redis.ConnectionError, redis.TimeoutError) as error:
-            self._wakeups.close()
-            raise ConnectionClosed(error) from None
 
     def __next__(self) -> MessageProxy | None:
         self._has_room.clear()
-        is_full = self.outstanding_message_count >= self.prefetch
-        message: MessageProxy | None = super().__next__()
+        is_full = self._consumer.outstanding_message_count >= self._prefetch
+        message: MessageProxy | None = next(self._consumer)
         if message is None:
             self._wait(is_full=is_full)
         elif (eta_ms := message.options.get("eta")) is not None:
@@ -80,15 +87,18 @@ class _WokenConsumer(_RedisConsumer):
 
     def ack(self, message: MessageProxy) -> None:
         try:
-            super().ack(message)
+            self._consumer.ack(message)
         finally:
             self._forget(message)
 
     def nack(self, message: MessageProxy) -> None:
         try:
-            super().nack(message)
+            self._consumer.nack(message)
         finally:
             self._forget(message)
+
+    def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        self._consumer.requeue(messages)
 
     def close(self) -> None:
         self._wakeups.close()

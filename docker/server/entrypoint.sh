@@ -29,14 +29,12 @@ web)
     ;;
 dispatch)
     remember dispatch
-    # polling interval for an empty queue in Redis, ms; it delays tasks
-    export dramatiq_worker_timeout="${dramatiq_worker_timeout:-70}"
     exec python manage.py rundramatiq --processes 1 --threads 2 \
         --worker-shutdown-timeout 5000 --queues dispatch "$@"
     ;;
 actors)
     remember actors
-    # polling costs time for each queue, so only the queues of our actors
+    # each queue has its own consumer, so only the queues of our actors
     queues=$(python -c 'from webprofile.operations.devserver.parts import QUEUES; print(*QUEUES)')
     # shellcheck disable=SC2086
     exec python manage.py rundramatiq --processes "${ACTOR_PROCESSES:-1}" \

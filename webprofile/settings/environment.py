@@ -63,7 +63,7 @@ def broker_of(url: str) -> dict[str, Any]:
         options = {"url": _with_patience(url), "confirm_delivery": True}
         return {"BROKER": "webprofile.rabbitmq.OneConnectionBroker", "OPTIONS": options}
     options = {"url": patient(url), "namespace": "mgw-dramatiq"}
-    return {"BROKER": "dramatiq.brokers.redis.RedisBroker", "OPTIONS": options}
+    return {"BROKER": "webprofile.redis_broker.WakingBroker", "OPTIONS": options}
 
 
 def _with_patience(url: str) -> str:

@@ -17,18 +17,10 @@ from webprofile.operations.devserver.layout import BUCKET, Keys, Layout
 from webprofile.operations.devserver.supervisor import Check, Part
 
 REGION = "us-east-1"
-#: queues of our own actors, without that of django_dramatiq, since each queue is polled
+#: queues of our own actors, without that of django_dramatiq, since each queue has its own consumer
 QUEUES = ("profiles", "webhooks")
 #: queue of the dispatcher, which has a process of its own
 DISPATCH_QUEUE = "dispatch"
-#: Longest interval between two polls of a queue by idle actors. Measured on two cores with one
-#: queue: 25 ms cost 5.7 % of a core, 50 ms 3.3 %, 100 ms 1.4 %. The mean latency is 3/8 of it. A
-#: run counts as disturbed if other processes use 10 % of a core, so that at 25 ms a site would
-#: disturb all runs of a device on the same machine.
-ACTORS_WAKE_MS = 100
-#: Poll interval of the dispatcher, for which devices wait; 100 ms cost 1.2 % of a core, so this
-#: costs 1.7 %.
-DISPATCH_WAKE_MS = 70
 #: Time for which rclone caches a folder; its default is 5 minutes. Files that are stored in a new
 #: folder at the same time may leave a wrong entry (rclone 1.75.2): one request in a hundred gets a
 #: 500, which is retried, and one file in some thousands can be neither read nor listed until the
@@ -131,19 +123,19 @@ def web(site: SiteConfig) -> Part:
 
 
 def actors() -> Part:
-    """Dramatiq's process for actors, which polls Redis."""
-    return _dramatiq("actors", ACTORS_WAKE_MS, *QUEUES)
+    """Dramatiq's process for actors."""
+    return _dramatiq("actors", *QUEUES)
 
 
 def dispatch() -> Part:
     """Dramatiq's process for the dispatcher, separate so that no other work delays it."""
-    return _dramatiq("dispatch", DISPATCH_WAKE_MS, DISPATCH_QUEUE)
+    return _dramatiq("dispatch", DISPATCH_QUEUE)
 
 
-def _dramatiq(name: str, wake_ms: int, *queues: str) -> Part:
+def _dramatiq(name: str, *queues: str) -> Part:
     command = manage("rundramatiq", "--processes", "1", "--threads", "2")
     command += ["--worker-shutdown-timeout", "5000", "--queues", *queues]
-    return Part(name, command, {"dramatiq_worker_timeout": str(wake_ms)}, grace_s=8)
+    return Part(name, command, grace_s=8)
 
 
 def sweep() -> Part:
