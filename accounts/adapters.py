@@ -1,22 +1,33 @@
-"""Adapters of django-allauth: client addresses, identity providers and encrypted second factors."""
+"""Adapters of django-allauth: client addresses, limits of logins, mail, identity providers and
+encrypted second factors.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
+from allauth.usersessions.adapter import DefaultUserSessionsAdapter
+from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from accounts import login_limits
 from accounts.encryption import cipher_for
 from accounts.models import User, canonical_email
+from accounts.selectors import current_user
 from accounts.services import adopt_user, is_email_verified
-from accounts.sessions import NO_ADDRESS
+from accounts.sessions import NO_ADDRESS, end_user_sessions
 
 
 class AccountAdapter(DefaultAccountAdapter):
-    """Canonical e-mail addresses, and logins from clients with an unknown IP address."""
+    """Canonical e-mail addresses, limits of logins, and the host of the site in mails."""
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the client's IP address, or NO_ADDRESS if it is unknown, so that login works.
@@ -37,6 +48,45 @@ class AccountAdapter(DefaultAccountAdapter):
         user.set_password(password)
         # not the whole row, whose other columns may have changed since it was read
         user.save(update_fields=["password"])
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count the attempt in the limits of `login_limits`, not in those of django-allauth."""
+        usage = login_limits.take_attempt(request, credentials.get("email", ""))
+        if usage is None:
+            raise self.validation_error("too_many_login_attempts")
+        # `authenticate` rolls it back if the password is right
+        self._login_failed_rl_usage = usage
+
+    def _delete_login_attempts_cached_email(self, request: HttpRequest, **credentials: Any) -> None:
+        login_limits.forget_attempts(request, credentials.get("email", ""))
+
+    def post_login(self, request: HttpRequest, user: User, **more: Any) -> HttpResponse:
+        response: HttpResponse = super().post_login(request, user, **more)
+        login_limits.remember_browser(request, response, user)
+        return response
+
+    def format_email_subject(self, subject: str) -> str:
+        return f"[{urlsplit(settings.SITE_URL).netloc}] {subject}"
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send a mail with the host of SITE_URL in its text and links.
+
+        django-allauth takes the host from the request, whose sender can choose it.
+        """
+        context = context | {"current_site": {"domain": urlsplit(settings.SITE_URL).netloc}}
+        for name in context:
+            if name.endswith("_url"):
+                path = urlsplit(context[name])._replace(scheme="", netloc="").geturl()
+                context[name] = settings.SITE_URL + path
+        super().send_mail(template_prefix, email, context)
+
+
+class SessionsAdapter(DefaultUserSessionsAdapter):
+    """End all other sessions of a user, with the access of programs."""
+
+    def end_sessions(self, sessions: list[UserSession]) -> None:
+        user, here = current_user(context.request), context.request.session.session_key
+        end_user_sessions(user, by=user, keep=here)
 
 
 class IdentityAdapter(DefaultSocialAccountAdapter):

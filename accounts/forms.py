@@ -7,6 +7,8 @@ from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.fields import EmailField as AllauthEmailField
+from allauth.core.internal.cryptokit import normalize_user_code
+from allauth.mfa import app_settings as mfa_settings
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.base import forms as factor_forms
 from allauth.mfa.totp.forms import ActivateTOTPForm
@@ -14,6 +16,7 @@ from allauth.mfa.webauthn import forms as key_forms
 from allauth.socialaccount.forms import SignupForm as AllauthSocialSignupForm
 from django import forms
 from django.conf import settings
+from django.core.cache import cache
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, canonical_email
@@ -112,10 +115,26 @@ class ReauthenticateForm(allauth_forms.ReauthenticateForm):
 
 
 class _CodeForm(forms.Form):
+    """A form with a code of the second factor, which is accepted once.
+
+    django-allauth remembers a used code for one period only, although MFA_TOTP_TOLERANCE makes a
+    code valid for longer, and it does not remember the code that set up the app.
+    """
+
+    user: User
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["code"].label = _("Code")
         _adapt_fields(self)
+
+    def clean_code(self) -> str:
+        code: str = super().clean_code()  # type: ignore[misc]
+        valid_s = mfa_settings.TOTP_PERIOD * (2 * mfa_settings.TOTP_TOLERANCE + 1)
+        key = f"accounts.used_code:{self.user.pk}:{normalize_user_code(code)}"
+        if not cache.add(key, True, timeout=valid_s):
+            raise get_adapter().validation_error("incorrect_code")
+        return code
 
 
 class ActivateAppForm(_CodeForm, ActivateTOTPForm):

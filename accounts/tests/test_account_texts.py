@@ -161,7 +161,7 @@ def test_mails_about_an_account_name_the_event_address_and_time(language, settin
         "zh-hans": ["已设置身份验证器应用", "已生成新的恢复代码", "已关闭身份验证器应用",
                     "密码已更改"],
     }[language]  # fmt: skip
-    assert [mail.subject.removeprefix("[testserver] ") for mail in mailoutbox] == subjects
+    assert [mail.subject.removeprefix("[127.0.0.1:8000] ") for mail in mailoutbox] == subjects
     for mail in mailoutbox:
         assert "Firefox 140 · Linux" in mail.body
         assert "127.0.0.1" in mail.body

@@ -36,7 +36,7 @@ def register(client, email="new@example.com", password=PASSWORD, again=None):
 
 
 def link_in(message):
-    return re.search(r"https?://testserver(/\S+)", message.body)[1]
+    return re.search(r"http://127.0.0.1:8000(/\S+)", message.body)[1]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,19 @@ def test_a_code_works_once(kind):
         assert is_logged_in(client) is is_accepted
 
 
+def test_the_code_that_set_up_the_app_works_for_nothing_else():
+    make_user()
+    client = reauthenticated_client()
+    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
+    code = totp_code(secret)
+    assert client.post(reverse("mfa_activate_totp"), {"code": code}).status_code == 302
+    other, _ = login()
+    assert other.post(CODE_PAGE, {"code": f" {code[:3]} {code[3:]}"}).status_code == 200
+    assert not is_logged_in(other)
+    other.post(CODE_PAGE, {"code": totp_code(secret, 1)})
+    assert is_logged_in(other)
+
+
 def test_a_clock_may_differ_by_half_a_minute():
     _, secret, _ = make_protected_user()
     for step, enough in ((-1, True), (4, False), (-4, False)):

@@ -60,7 +60,7 @@ def test_the_list_of_sessions_says_that_the_address_is_unknown(metadata):
 
 
 def test_attempts_of_passwords_are_limited_with_an_error_page(metadata, settings):
-    settings.ACCOUNT_RATE_LIMITS = {"login_failed": "2/m/ip"}
+    settings.ACCOUNT_RATE_LIMITS = {"login_failed_address": "2/m/ip"}
     make_user()
     for password in ("guess", "guess", PASSWORD):
         response = log_in(Client(**metadata), password=password)

@@ -15,7 +15,7 @@ API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
     "session": env.str("API_RATE_SESSION", default="1200/min"),
     "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
-    "credentials": env.str("API_RATE_CREDENTIALS", default="20/min"),
+    "credentials": env.str("API_RATE_CREDENTIALS", default="60/min"),
     "refresh": env.str("API_RATE_REFRESH", default="120/min"),
 }
 #: how long the response to an `Idempotency-Key` is stored

@@ -299,6 +299,7 @@ HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
 #: sender of mail; mail servers accept only their own addresses
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
 ACCOUNT_ADAPTER = "accounts.adapters.AccountAdapter"
+USERSESSIONS_ADAPTER = "accounts.adapters.SessionsAdapter"
 ACCOUNT_FORMS = {
     "login": "accounts.forms.LoginForm",
     "signup": "accounts.forms.SignupForm",
@@ -328,6 +329,16 @@ ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3
 #: number of proxies in front of the site; with a wrong number sessions have no known address
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
 ACCOUNT_RATE_LIMITS = {
+    # wrong passwords (accounts/login_limits.py): of a known browser, or of another client from one
+    # address, for one account
+    "login_failed_client": "5/5m/key,20/d/key",
+    # of all other clients from one address, and of all other clients for one account
+    "login_failed_address": "50/5m/ip",
+    "login_failed_account": "300/d/key",
+    # wrong codes of the second factor, which are accepted only with the right password
+    "login_failed": "5/5m/key,50/d/key",
+    # logins with the right password are not limited
+    "login": None,
     # requests that check a password while it is typed
     "password_check": env.str("PASSWORD_CHECK_RATE", default="60/m/ip"),
 }

@@ -7,7 +7,7 @@ os.environ.setdefault("S3_ACCESS_KEY_ID", "test-access-key-id")
 os.environ.setdefault("S3_SECRET_ACCESS_KEY", "test-secret-access-key")
 
 from webprofile.settings.base import *  # noqa: F403
-from webprofile.settings.base import INSTALLED_APPS, STORAGES
+from webprofile.settings.base import ACCOUNT_RATE_LIMITS, INSTALLED_APPS, STORAGES
 
 # tests configure identity providers themselves
 INSTALLED_APPS = [*INSTALLED_APPS, "allauth.socialaccount.providers.openid_connect"]
@@ -28,7 +28,7 @@ DRAMATIQ_BROKER = {
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
-# all tests come from one address; its failures stay limited, as allauth has it
-ACCOUNT_RATE_LIMITS = {"login": None, "signup": None}
+# all tests come from one address; its failed logins stay limited
+ACCOUNT_RATE_LIMITS = ACCOUNT_RATE_LIMITS | {"signup": None}
 HEARTBEAT_BATCH_S = 0.0
 API_RATES = dict[str, str]()
