@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
-from django.db import models
+from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.encoding import punycode
@@ -83,6 +83,8 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
 
     objects: ClassVar[UserManager] = UserManager()
+    #: of AbstractBaseUser: the new password until it is saved
+    _password: str | None
 
     USERNAME_FIELD = "email"
     EMAIL_FIELD = "email"
@@ -96,6 +98,18 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def __str__(self) -> str:
         return self.email
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the user; a new password also revokes the access tokens.
+
+        JWTs and sessions contain a hash of the password, so they need no such step. Django saves a
+        password that it only hashes again without this attribute.
+        """
+        has_new_password = self.pk is not None and self._password is not None
+        with transaction.atomic():
+            super().save(*args, **kwargs)
+            if has_new_password:
+                self.access_tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
 
     @classmethod
     def normalize_username(cls, username: str) -> str:

@@ -1,4 +1,4 @@
-"""Signal receivers that audit what users change about how they log in.
+"""Signal receivers that audit what users change about how they log in, and end tokens at a logout.
 
 allauth sends its signals after the change is saved, so an entry is missing if the process dies in
 between. Changes by the site's own services are audited in the same transaction.
@@ -12,16 +12,25 @@ from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount import signals as social
 from allauth.socialaccount.models import SocialAccount, SocialLogin
+from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
+from accounts.tokens.refresh import revoke_refresh_tokens
 
 _KINDS = {
     Authenticator.Type.TOTP: "authenticator_app",
     Authenticator.Type.WEBAUTHN: "security_key",
     Authenticator.Type.RECOVERY_CODES: "recovery_codes",
 }
+
+
+@receiver(user_logged_out)
+def logged_out(user: User | None, **kwargs: Any) -> None:
+    """End the token pairs of programs that logged in with the password of the user."""
+    if user is not None:
+        revoke_refresh_tokens(user)
 
 
 @receiver(account.user_signed_up)

@@ -27,7 +27,7 @@ from django.utils.translation import gettext
 from accounts.audit import record_audit_entry
 from accounts.models import AccessToken, User, canonical_email
 from accounts.selectors import SYSTEM_DOMAIN, SYSTEM_USER, human_users
-from accounts.sessions import end_sessions
+from accounts.sessions import end_access
 from accounts.tokens.access import usable_tokens
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
@@ -132,7 +132,7 @@ def set_user_password(user: User, *, password: str, by: User | None) -> None:
     _check_password(password, user)
     User.objects.filter(pk=user.pk).update(password=make_password(password))
     user.refresh_from_db()
-    ended = _end_access(user)
+    ended = end_access(user)
     record_audit_entry("user.set_password", user, by=by, before=ended)
 
 
@@ -151,7 +151,7 @@ def remove_second_factor(user: User, *, by: User | None) -> bool:
     removed = _delete_second_factor(user)
     if not removed:
         raise DomainError("second_factor_none", status=409, user=user.email)
-    record_audit_entry("user.remove_second_factor", user, by=by, before=removed | _end_access(user))
+    record_audit_entry("user.remove_second_factor", user, by=by, before=removed | end_access(user))
     # a mail that cannot be sent does not undo the change, which is in the audit log
     if settings.ACCOUNT_EMAIL_NOTIFICATIONS:
         transaction.on_commit(lambda: _mail_second_factor_removed(user), robust=True)
@@ -181,7 +181,7 @@ def adopt_user(user: User, *, email: str, keep: str = "") -> None:
     SocialAccount.objects.filter(user=user).delete()
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)
-    record_audit_entry("user.adopt", user, by=None, before=removed | _end_access(user, keep=keep))
+    record_audit_entry("user.adopt", user, by=None, before=removed | end_access(user, keep=keep))
 
 
 @transaction.atomic
@@ -201,7 +201,7 @@ def deactivate_user(user: User, *, by: User | None) -> bool:
     if not rows.filter(permitted).update(is_active=False):
         raise DomainError("last_administrator", status=409, user=user.email)
     user.refresh_from_db()
-    ended = _end_access(user)
+    ended = end_access(user)
     record_audit_entry(
         "user.deactivate", user, by=by, before={"active": True} | ended, after={"active": False}
     )
@@ -275,18 +275,6 @@ def _check_password(password: str, user: User) -> None:
     except ValidationError as error:
         problems = sentences(error.messages)
         raise DomainError("password_weak", field="password", problems=problems) from error
-
-
-def _end_access(user: User, *, keep: str = "") -> dict[str, int]:
-    """End a user's tokens, and all sessions except the one with the key `keep`.
-
-    Returns the numbers of ended sessions and tokens, without zeros.
-    """
-    ended = {
-        "sessions": end_sessions(user, keep=keep),
-        "access_tokens": usable_tokens(user).update(revoked_at=timezone.now()),
-    }
-    return {kind: count for kind, count in ended.items() if count}
 
 
 def _delete_second_factor(user: User) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""List and revoke a user's login sessions."""
+"""List and end a user's login sessions, and the access of programs."""
 
 from allauth.usersessions.models import UserSession
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
+from accounts.tokens.access import usable_tokens
 from accounts.tokens.refresh import revoke_refresh_tokens
 from webprofile.errors import DomainError
 
@@ -22,8 +24,7 @@ def sessions_of(user: User) -> list[UserSession]:
 def end_sessions(user: User, *, keep: str = "") -> int:
     """End all sessions of a user, except the one with the key `keep`; return how many.
 
-    This includes token pairs of programs that logged in. Access tokens stay valid; they are revoked
-    one by one. The caller writes the audit entry.
+    This includes token pairs of programs that logged in. The caller writes the audit entry.
     """
     # not `sessions_of`, which lacks sessions invalidated by a new password or a deactivation
     ended = 0
@@ -34,12 +35,25 @@ def end_sessions(user: User, *, keep: str = "") -> int:
 
 
 @transaction.atomic
+def end_access(user: User, *, keep: str = "") -> dict[str, int]:
+    """End a user's access tokens, and all sessions except the one with the key `keep`.
+
+    Returns the numbers of ended sessions and tokens, without zeros; the caller audits them.
+    """
+    ended = {
+        "sessions": end_sessions(user, keep=keep),
+        "access_tokens": usable_tokens(user).update(revoked_at=timezone.now()),
+    }
+    return {kind: count for kind, count in ended.items() if count}
+
+
+@transaction.atomic
 def end_user_sessions(user: User, *, by: User | None, keep: str = "") -> int:
-    """End and audit all sessions of a user; return how many there were."""
-    ended = end_sessions(user, keep=keep)
+    """End and audit all sessions and access tokens of a user; return how many there were."""
+    ended = end_access(user, keep=keep)
     if ended:
-        record_audit_entry("user.end_sessions", user, by=by, before={"sessions": ended})
-    return ended
+        record_audit_entry("user.end_sessions", user, by=by, before=ended)
+    return sum(ended.values())
 
 
 @transaction.atomic

@@ -58,7 +58,10 @@ class PairViewSet(ApiViewSet):
         responses={200: PairAnswer} | problems({401: ["token_invalid"]}),
     )
     def token_refresh(self, request: Request) -> Response:
-        """Exchange a refresh token for a new pair. Both tokens of the previous pair are revoked."""
+        """Exchange a refresh token for a new pair. Both tokens of the previous pair are revoked.
+
+        A refresh token that was used before was copied: all pairs of its login are revoked.
+        """
         body = RefreshBody.read(request.data)
         return Response(PairAnswer(renew_token_pair(body["refresh"])).data)
 
@@ -68,7 +71,10 @@ class PairViewSet(ApiViewSet):
         responses={204: None} | problems({401: ["token_invalid"]}),
     )
     def token_revoke(self, request: Request) -> Response:
-        """Revoke a pair: its refresh token and, immediately, its access token."""
+        """Revoke a pair: its refresh token and, immediately, its access token.
+
+        A logout on a page, the end of all sessions and a new password revoke all pairs of the user.
+        """
         body = RefreshBody.read(request.data)
         revoke_refresh_token(body["refresh"])
         return Response(status=204)

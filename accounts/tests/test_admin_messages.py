@@ -47,7 +47,7 @@ def test_each_action_has_a_message_for_no_change(client, root):
     assert messages_after(client, USERS, "demote", bob) == ["bob@example.com was no administrator."]
     assert messages_after(client, USERS, "reactivate", bob) == ["bob@example.com was not shut out."]
     assert messages_after(client, USERS, "end_sessions", bob) == [
-        "There was no session of bob@example.com to end."
+        "There was no session or access token of bob@example.com to end."
     ]
 
 

@@ -6,6 +6,9 @@ import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+from django.contrib.auth.hashers import make_password
+from django.core import mail
+from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -13,13 +16,16 @@ from rest_framework.test import APIClient
 from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AccessToken as ScriptToken
+from accounts.models import AuditEntry, User
+from accounts.services import set_user_password
 from accounts.sessions import end_sessions
-from accounts.tests.make import PASSWORD, totp_code
+from accounts.tests.make import NEW_PASSWORD, PASSWORD, totp_code
 from accounts.tests.make import log_in as post_login_form
 from accounts.tests.threads import at_once
 from accounts.tokens.access import issue_token
 from accounts.tokens.refresh import (
     AccessJWT,
+    RefreshJWT,
     issue_token_pair,
     renew_token_pair,
     revoke_refresh_tokens,
@@ -52,8 +58,6 @@ def test_a_pair_is_issued_for_a_password_renewed_and_revoked():
     assert me(pair["access"]).json()["email"] == user.email
     renewed = post(REFRESH, refresh=pair["refresh"])
     assert renewed.status_code == 200
-    expect_problem(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
-    expect_problem(post(f"{TOKEN}revoke/", refresh=pair["refresh"]), 401, "token_invalid")
     last = renewed.json()
     assert post(f"{TOKEN}revoke/", refresh=last["refresh"]).status_code == 204
     expect_problem(post(REFRESH, refresh=last["refresh"]), 401, "token_invalid")
@@ -68,6 +72,47 @@ def test_an_access_token_is_valid_until_its_own_pair_ends():
         expect_problem(me(ended["access"]), 401, "token_invalid")
     for live in (next_pair, other):
         assert me(live["access"]).status_code == 200
+
+
+@pytest.mark.parametrize("path", [REFRESH, f"{TOKEN}revoke/"])
+def test_a_refresh_token_that_is_used_twice_ends_all_pairs_of_its_login(path):
+    user = make_user()
+    first, other = log_in(user).json(), log_in(user).json()
+    second = post(REFRESH, refresh=first["refresh"]).json()
+    third = post(REFRESH, refresh=second["refresh"]).json()
+    expect_problem(post(path, refresh=first["refresh"]), 401, "token_invalid")
+    for pair in (first, second, third):
+        expect_problem(me(pair["access"]), 401, "token_invalid")
+        expect_problem(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
+    assert me(other["access"]).status_code == 200
+
+
+def test_a_pair_from_before_families_is_ended_with_its_successor():
+    user = make_user()
+    old = RefreshJWT.for_user(user)
+    second = post(REFRESH, refresh=str(old)).json()
+    expect_problem(post(REFRESH, refresh=str(old)), 401, "token_invalid")
+    expect_problem(me(second["access"]), 401, "token_invalid")
+
+
+def test_no_token_is_stored():
+    pair = log_in(make_user()).json()
+    rows = str(list(OutstandingToken.objects.values()))
+    assert pair["refresh"] not in rows
+
+
+def test_a_logout_on_a_page_ends_pairs_but_no_access_tokens():
+    user = make_user()
+    pair = log_in(user).json()
+    other = issue_token_pair(make_user("bob"))
+    secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
+    browser = Client()
+    post_login_form(browser)
+    assert browser.post(reverse("account_logout")).status_code == 302
+    expect_problem(me(pair["access"]), 401, "token_invalid")
+    expect_problem(post(REFRESH, refresh=pair["refresh"]), 401, "token_invalid")
+    assert me(secret).status_code == 200
+    assert me(other.access).status_code == 200
 
 
 def test_an_access_token_without_a_pair_is_rejected():
@@ -120,7 +165,7 @@ def test_a_password_keeps_its_spaces():
 
 
 def test_attempts_are_limited_as_on_the_login_page(settings):
-    settings.ACCOUNT_RATE_LIMITS = {"login_failed": "3/5m/key"}
+    settings.ACCOUNT_RATE_LIMITS = {"login_failed_client": "3/5m/key"}
     user = make_user()
     for _ in range(3):
         expect_problem(log_in(user, password="guess"), 401, "login_failed")
@@ -140,6 +185,17 @@ def test_a_second_factor_is_required_and_a_code_works_once():
     expect_problem(log_in(user, code="000000"), 401, "login_failed")
     code = totp_code(secret)
     assert log_in(user, code=code).status_code == 200
+    expect_problem(log_in(user, code=code), 401, "login_failed")
+
+
+def test_a_code_works_once_while_it_is_valid(settings):
+    user = make_user()
+    secret = generate_totp_secret()
+    TOTP.activate(user, secret)
+    code = totp_code(secret, 1)  # of the next half minute, valid for more than the next one
+    assert log_in(user, code=code).status_code == 200
+    # django-allauth remembers used codes only for one period
+    cache.delete(f"allauth.mfa.totp.used?user={user.pk}&code={code}")
     expect_problem(log_in(user, code=code), 401, "login_failed")
 
 
@@ -300,13 +356,72 @@ def test_only_administrators_have_the_admin_scope(client):
         assert client.get("/api/v1/me/").json()["scopes"] == scopes
 
 
-def test_logout_everywhere_ends_pairs_but_no_access_tokens(client):
+@pytest.mark.parametrize("address", ["accounts:session-end-all", "usersessions_list"])
+def test_the_end_of_all_sessions_ends_pairs_and_access_tokens(address):
     user = make_user()
     pair = issue_token_pair(user)
     secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
-    client.force_login(user)
-    assert client.post(reverse("accounts:session-end-all")).status_code == 302
-    expect_problem(client.get("/api/v1/me/"), 401, "not_authenticated")
+    bobs_secret = issue_token(make_user("bob"), name="ci", scopes=["read"], days=1)[1]
+    browser, other = Client(), Client()
+    for client in (browser, other):
+        post_login_form(client)
+    assert browser.post(reverse(address)).status_code == 302
+    expect_problem(other.get("/api/v1/me/"), 401, "not_authenticated")
     expect_problem(me(pair.access), 401, "token_invalid")
     expect_problem(post(REFRESH, refresh=pair.refresh), 401, "token_invalid")
+    expect_problem(me(secret), 401, "token_invalid")
+    assert me(bobs_secret).status_code == 200
+    entry = AuditEntry.objects.get(action="user.end_sessions")
+    assert (entry.actor, entry.before["access_tokens"]) == (user, 1)
+
+
+def change_on_page(user):
+    client = Client()
+    post_login_form(client)
+    form = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    assert client.post(reverse("account_change_password"), form).status_code == 302
+
+
+def change_by_mail(user):
+    client = Client()
+    client.post(reverse("account_reset_password"), {"email": user.email})
+    path = mail.outbox[-1].body.partition("http://127.0.0.1:8000")[2].split()[0]
+    form = client.get(path).url
+    new = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    assert client.post(form, new).status_code == 302
+
+
+def change_by_administrator(user):
+    set_user_password(user, password=NEW_PASSWORD, by=None)
+
+
+def change_on_server(user):
+    user.set_password(NEW_PASSWORD)
+    user.save()
+
+
+@pytest.mark.parametrize(
+    "change", [change_on_page, change_by_mail, change_by_administrator, change_on_server]
+)
+def test_a_changed_password_ends_access_tokens_and_pairs(change, settings):
+    settings.HAS_MAIL_SERVER = True
+    user = make_user()
+    pair = issue_token_pair(user)
+    secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
+    assert me(secret).status_code == 200
+    change(user)
+    expect_problem(me(secret), 401, "token_invalid")
+    expect_problem(me(pair.access), 401, "token_invalid")
+    assert log_in(user, password=NEW_PASSWORD).status_code == 200
+
+
+def test_a_password_that_is_hashed_again_at_a_login_ends_no_access_token(settings):
+    hashers = "django.contrib.auth.hashers"
+    settings.PASSWORD_HASHERS = [f"{hashers}.MD5PasswordHasher", f"{hashers}.PBKDF2PasswordHasher"]
+    user = make_user()
+    User.objects.update(password=make_password(PASSWORD, hasher="pbkdf2_sha256"))
+    secret = issue_token(user, name="ci", scopes=["read"], days=1)[1]
+    assert log_in(user).status_code == 200
+    user.refresh_from_db()
+    assert user.password.startswith("md5")
     assert me(secret).status_code == 200

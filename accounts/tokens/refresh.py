@@ -1,17 +1,20 @@
 """Pairs of JWTs: a short-lived access token, and a refresh token that can be used once.
 
 A pair is valid until its refresh token is used or revoked, even if its access token has not
-expired.
+expired. The pairs that renewals derive from one login are a family.
 """
 
 import datetime
 import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import (
@@ -29,6 +32,8 @@ from webprofile.errors import DomainError
 
 #: claim of an access token with the `jti` of the refresh token of its pair
 PAIR_CLAIM = "pair"
+#: claim of a refresh token with the `jti` of the first refresh token after the login
+FAMILY_CLAIM = "family"
 ALGORITHM = "HS256"
 
 
@@ -79,6 +84,9 @@ class RefreshJWT(RefreshToken):
     def get_token_backend(self) -> KeyRing:
         return _RING
 
+    def check_blacklist(self) -> None:
+        """Do nothing: `_valid_refresh_token` checks it while the user's row is locked."""
+
 
 @dataclass(frozen=True)
 class TokenPair:
@@ -91,11 +99,17 @@ class TokenPair:
 
 
 @transaction.atomic
-def issue_token_pair(user: User) -> TokenPair:
-    """Create a pair for an active user; the caller has checked password and second factor."""
+def issue_token_pair(user: User, *, family: str = "") -> TokenPair:
+    """Create a pair for an active user; the caller has checked password and second factor.
+
+    family: that of the pair which the new one replaces; empty for a login
+    """
     _lock_user(user.pk)
     OutstandingToken.objects.filter(user=user, expires_at__lte=timezone.now()).delete()
     refresh = RefreshJWT.for_user(user)
+    # the row keeps the family in place of the token, which is good for a login
+    refresh[FAMILY_CLAIM] = family = family or refresh["jti"]
+    OutstandingToken.objects.filter(jti=refresh["jti"]).update(token=family)
     access = refresh.access_token
     access[PAIR_CLAIM] = refresh["jti"]
     return TokenPair(
@@ -103,41 +117,35 @@ def issue_token_pair(user: User) -> TokenPair:
     )
 
 
-@transaction.atomic
 def renew_token_pair(text: str) -> TokenPair:
     """Exchange a refresh token for a new pair; of two concurrent calls one succeeds.
 
     Raises DomainError token_invalid.
     """
-    refresh = _decode_refresh_token(text)
-    user = User.objects.filter(pk=refresh[api_settings.USER_ID_CLAIM]).first()
-    if user is None or not user.is_active:
-        raise _invalid()
-    if refresh.get(api_settings.REVOKE_TOKEN_CLAIM) != get_md5_hash_password(user.password):
-        raise _invalid()
-    refresh.blacklist()
-    return issue_token_pair(user)
+    with _valid_refresh_token(text) as refresh:
+        user = User.objects.filter(pk=refresh[api_settings.USER_ID_CLAIM]).first()
+        if user is None or not user.is_active:
+            raise _invalid()
+        if refresh.get(api_settings.REVOKE_TOKEN_CLAIM) != get_md5_hash_password(user.password):
+            raise _invalid()
+        refresh.blacklist()
+        return issue_token_pair(user, family=_family_of(refresh))
 
 
-@transaction.atomic
 def revoke_refresh_token(text: str) -> None:
     """Revoke the pair of a refresh token.
 
     Raises DomainError token_invalid, also if the token was used or revoked before.
     """
-    _decode_refresh_token(text).blacklist()
+    with _valid_refresh_token(text) as refresh:
+        refresh.blacklist()
 
 
 @transaction.atomic
 def revoke_refresh_tokens(user: User) -> int:
     """Revoke all pairs of a user; return how many."""
     _lock_user(user.pk)
-    live = OutstandingToken.objects.filter(
-        user=user, expires_at__gt=timezone.now(), blacklistedtoken=None
-    )
-    revoked = [BlacklistedToken(token=token) for token in live]
-    BlacklistedToken.objects.bulk_create(revoked, ignore_conflicts=True)
-    return len(revoked)
+    return _revoke(_live_tokens(user.pk))
 
 
 def is_pair_live(access: Token) -> bool:
@@ -155,19 +163,46 @@ def _lock_user(user_id: Any) -> None:
     User.objects.select_for_update().filter(pk=user_id).first()
 
 
-def _decode_refresh_token(text: str) -> RefreshToken:
-    """Return a valid refresh token that was neither used nor revoked, and lock its user's row.
+@contextmanager
+def _valid_refresh_token(text: str) -> Iterator[RefreshJWT]:
+    """Yield a refresh token that was neither used nor revoked; its user's row is locked meanwhile.
 
-    Raises DomainError token_invalid.
+    A token that is used twice was stolen, or its thief was first: all pairs of its family end (RFC
+    9700, section 4.14.2). Raises DomainError token_invalid.
     """
     try:
         refresh = RefreshJWT(text)  # type: ignore[arg-type]
     except TokenError as error:
         raise _invalid() from error
-    _lock_user(refresh[api_settings.USER_ID_CLAIM])
-    if not OutstandingToken.objects.filter(jti=refresh["jti"], blacklistedtoken=None).exists():
-        raise _invalid()
-    return refresh
+    user_id, family = refresh[api_settings.USER_ID_CLAIM], _family_of(refresh)
+    with transaction.atomic():
+        _lock_user(user_id)
+        live = _live_tokens(user_id)
+        if live.filter(jti=refresh["jti"]).exists():
+            yield refresh
+            return
+        _revoke(live.filter(Q(jti=family) | Q(token=family)))
+    # outside the transaction, which must not be rolled back
+    raise _invalid()
+
+
+def _live_tokens(user_id: Any) -> QuerySet[OutstandingToken]:
+    tokens: QuerySet[OutstandingToken] = OutstandingToken.objects.filter(
+        user_id=user_id, expires_at__gt=timezone.now(), blacklistedtoken=None
+    )
+    return tokens
+
+
+def _revoke(tokens: Iterable[OutstandingToken]) -> int:
+    revoked = [BlacklistedToken(token=token) for token in tokens]
+    BlacklistedToken.objects.bulk_create(revoked, ignore_conflicts=True)
+    return len(revoked)
+
+
+def _family_of(refresh: RefreshJWT) -> str:
+    """Return the id of the login that a refresh token descends from."""
+    # a token from before this claim starts a family
+    return str(refresh.get(FAMILY_CLAIM, refresh["jti"]))
 
 
 def _invalid() -> DomainError:

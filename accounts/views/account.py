@@ -26,7 +26,7 @@ from django.views.i18n import set_language
 from accounts.forms import PreferencesForm, TokenForm
 from accounts.models import AccessToken, User, canonical_email
 from accounts.selectors import current_user
-from accounts.sessions import end_sessions
+from accounts.sessions import end_user_sessions
 from accounts.tokens.access import issue_token, revoke_token
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -99,8 +99,9 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def session_end_all(request: HttpRequest) -> HttpResponse:
-    """End all sessions of the user, including the current one."""
-    end_sessions(current_user(request))
+    """End all sessions and access tokens of the user, including the current session."""
+    user = current_user(request)
+    end_user_sessions(user, by=user)
     return _log_out(request, None)
 
 

@@ -52,11 +52,14 @@ USER_ACTIONS = (
         end_user_sessions,
         done=ngettext_lazy("%(names)s is logged out.", "%(names)s are logged out.", "count"),
         unchanged=ngettext_lazy(
-            "There was no session of %(names)s to end.",
-            "There were no sessions of %(names)s to end.",
+            "There was no session or access token of %(names)s to end.",
+            "There were no sessions or access tokens of %(names)s to end.",
             "count",
         ),
-        warning=_("They are logged out everywhere and have to log in again."),
+        warning=_(
+            "They are logged out everywhere and have to log in again, and their access tokens are "
+            "revoked."
+        ),
         of_oneself=_("You are among them: the session that you use now stays."),
         # without it the response to administrators who end their own sessions would be an error
         more=lambda request: {"keep": request.session.session_key},
