@@ -233,6 +233,8 @@ class AttemptMeasurement(models.Model):
     plan = models.JSONField(default=dict)
     passes = models.JSONField(default=list)
     contaminations = models.JSONField(default=list)
+    #: load of other processes, as `agent.protocol.measurement.OtherLoad`; empty if unknown
+    other_load = models.JSONField(default=dict, db_default={})
     notes = models.JSONField(default=list)
     gate = models.JSONField(default=dict)
     #: state of the device before and after the run: {"before": {...}, "after": {...}}

@@ -14,6 +14,7 @@ from profiles.presenters.attempt_messages import (
     artifact_title,
     contamination_word,
     device_rows,
+    disturbance_notes,
     note_words,
     pass_word,
 )
@@ -65,8 +66,15 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
     return {
         "row": measurement,
         "passes": [
-            {**row, "word": pass_word(row["kind"], kept=row["kept"])} for row in measurement.passes
+            {
+                **row,
+                "word": pass_word(row),
+                "waited_percent": share(row.get("waited"), absent=""),
+                "disturbed": bool(row.get("disturbed_by")),
+            }
+            for row in measurement.passes
         ],
+        "disturbance_notes": disturbance_notes(measurement),
         "contaminations": [
             {"word": contamination_word(contamination["code"]), "detail": contamination["detail"]}
             for contamination in measurement.contaminations

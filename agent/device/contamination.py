@@ -1,17 +1,30 @@
-"""Detect disturbances of a run from the observations of the device before, during and after it."""
+"""Detect disturbances of a run: what its processes suffered, and the state of the device.
+
+A pass suffered if its threads waited for a core while they were ready to run, or if the host gave
+the cores to other machines. The load of other processes does not define a disturbance, since it may
+have cost the run nothing; it is recorded as an explanation. Only where the kernel does not count
+waiting, or where the run waits for itself because it has more threads than cores, load on the
+cores of the run is the criterion.
+"""
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from agent.device.state import DeviceSample, OtherProcess, Snapshot
-from agent.protocol.measurement import Contamination
+from agent.device.state import Counters, DeviceSample, OtherProcess, Snapshot, other_cores
+from agent.protocol.measurement import Contamination, OtherLoad
+from agent.protocol.run_log import CoreWaits
 
 #: throttling reasons that are disturbances; idling, fixed clocks and the power limit are not
 _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
 #: the kernel counts CPU time per core in steps of 10 ms, so a short run shows spurious load
 _COUNTING_SLACK_S = 0.05
-#: thresholds for load by other processes and for steal time, in percent of one core
+#: waiting time of all threads of a pass, in percent of its duration; the trials are in
+#: docs/decisions/judged-by-waiting.md
+WAITED_PERCENT = 5.0
+#: load of other processes, in percent of one core: a criterion where waiting is not counted, and
+#: elsewhere the load from which processes are named
 OTHER_PERCENT = 10.0
+#: steal time, in percent of one core
 _STOLEN_PERCENT = 5.0
 #: allowed drop of the highest clock below the maximum of the run
 _CLOCK_DROP_PERCENT = 15.0
@@ -28,6 +41,7 @@ _States = Sequence[Snapshot | DeviceSample]
 class ContaminationCode(StrEnum):
     """Kinds of disturbance."""
 
+    WAITED = "waited"
     OTHER_LOAD = "other_load"
     STOLEN = "stolen"
     THROTTLED = "throttled"
@@ -36,7 +50,17 @@ class ContaminationCode(StrEnum):
     MEMORY_LOW = "memory_low"
     SWAPPED = "swapped"
     GPU_SHARED = "gpu_shared"
-    GATE_GAVE_UP = "gate_gave_up"
+
+
+def pass_contaminations(
+    waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int] = ()
+) -> list[Contamination]:
+    """Return the disturbances of one pass.
+
+    `waits` is None if the waiting of its threads says nothing about other processes. The counters
+    are those just before and after the pass; `cores` are those of the run, empty for all.
+    """
+    return [*_waiting(waits, before, after, cores), *_stealing(before, after, cores)]
 
 
 def contaminations(
@@ -44,10 +68,9 @@ def contaminations(
     during: Sequence[DeviceSample],
     after: Snapshot,
 ) -> list[Contamination]:
-    """Return the disturbances of the run, one per kind."""
+    """Return the disturbances of the whole run, one per kind, beyond those of single passes."""
     states: _States = (before, *during, after)
     return [
-        *_loads(before, during, after),
         *_throttling(states, before, after),
         *_clocks(during),
         *_heat(states),
@@ -57,40 +80,51 @@ def contaminations(
     ]
 
 
-def gate_gave_up(reasons: Sequence[str], waited_s: float) -> Contamination:
-    """Return the contamination of a run that started although the device was not idle."""
-    text = f"not calm after {waited_s:.0f} s: {'; '.join(reasons)}"
-    return _contamination(ContaminationCode.GATE_GAVE_UP, text)
+def other_load(
+    before: Snapshot, during: Sequence[DeviceSample], after: Snapshot
+) -> OtherLoad | None:
+    """Return how much other processes used during the run; None if the clock was set meanwhile."""
+    elapsed_s = after.at - before.at
+    if elapsed_s <= 0:
+        return None
+    others_s = max((after.busy_s - before.busy_s) - (after.own_s - before.own_s), 0.0)
+    percent = 100 * others_s / elapsed_s
+    # only the samples show a short load during a long run
+    most = max([percent, *(100 * sample.other_cores for sample in during)])
+    return OtherLoad(percent=percent, most_percent=most, processes=_names(during, after))
 
 
 def _contamination(code: ContaminationCode, detail: str) -> Contamination:
     return Contamination(code=code.value, detail=detail[:500])
 
 
-def _loads(
-    before: Snapshot,
-    during: Sequence[DeviceSample],
-    after: Snapshot,
+def _waiting(
+    waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
 ) -> Iterator[Contamination]:
-    elapsed_s = after.at - before.at
-    if elapsed_s <= 0:
-        return  # the clock was set meanwhile
-    others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    percent = 100 * (others_s - _COUNTING_SLACK_S) / elapsed_s
-    # only the samples show a short disturbance of a long run
-    peak = max((100 * sample.other_cores for sample in during), default=0.0)
-    if percent > OTHER_PERCENT or peak > OTHER_PERCENT:
-        others_percent = max(100 * others_s / elapsed_s, 0.0)
-        most = max(peak, others_percent)
-        text = f"other processes used {others_percent:.0f} % of a core, at most {most:.0f} %"
-        yield _contamination(ContaminationCode.OTHER_LOAD, text + _names(during, after))
-    stolen = 100 * (after.stolen_s - before.stolen_s) / elapsed_s
-    if stolen > _STOLEN_PERCENT:
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    load_s = other_cores(before, after, cores) * elapsed_s
+    load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
+    others = f"other processes used {load:.0f} % of a core"
+    if waits is None:
+        if load > OTHER_PERCENT:
+            yield _contamination(ContaminationCode.OTHER_LOAD, others)
+        return
+    waited = 100 * waits.waited_ms / waits.elapsed_ms
+    if waited > WAITED_PERCENT:
+        text = f"threads waited for a core for {waited:.0f} % of the time; {others}"
+        yield _contamination(ContaminationCode.WAITED, text)
+
+
+def _stealing(before: Counters, after: Counters, cores: Sequence[int]) -> Iterator[Contamination]:
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    stolen_s = after.stolen_on(cores) - before.stolen_on(cores)
+    stolen = 100 * stolen_s / max(elapsed_s, 1e-6)
+    if stolen > _STOLEN_PERCENT and stolen_s > _COUNTING_SLACK_S:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
         yield _contamination(ContaminationCode.STOLEN, text)
 
 
-def _names(during: Sequence[DeviceSample], after: Snapshot) -> str:
+def _names(during: Sequence[DeviceSample], after: Snapshot) -> tuple[str, ...]:
     """Format the three processes with the highest load, each name once with its maximum."""
     processes: list[OtherProcess] = [*after.processes]
     for sample in during:
@@ -100,8 +134,7 @@ def _names(during: Sequence[DeviceSample], after: Snapshot) -> str:
         most[process.name] = max(most.get(process.name, 0.0), process.cpu_percent)
     # leave out processes that are listed for their memory only
     top = sorted(((percent, name) for name, percent in most.items() if percent >= 1), reverse=True)
-    text = ", ".join(f"{name} ({percent:.0f} %)" for percent, name in top[:3])
-    return f": {text}" if text else ""
+    return tuple(f"{name} ({percent:.0f} %)"[:100] for percent, name in top[:3])
 
 
 def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[Contamination]:

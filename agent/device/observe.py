@@ -2,8 +2,8 @@
 
 During the run, a sample every two seconds reads a few files of /proc and /sys in the agent's own
 process: about 0.3 ms, 0.02 % of a core. Other processes are inspected one by one (1 to 3 ms) only
-after a sample that found them busy, when the measurement is disturbed already. The CPU time of the
-samples is part of the result.
+after a sample that found them busy, which has probably disturbed the measurement already. The CPU
+time of the samples is part of the result.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from agent.device.contamination import (
     OTHER_PERCENT,
     contaminations,
-    gate_gave_up,
+    other_load,
 )
 from agent.device.gate import GateResult
 from agent.device.gpu import GpuReader
@@ -29,7 +29,7 @@ from agent.device.state import (
     take_sample,
     take_snapshot,
 )
-from agent.protocol.measurement import Contamination
+from agent.protocol.measurement import Contamination, OtherLoad
 
 #: most samples of a run; beyond that, every second one is dropped and the interval is doubled
 _MOST_SAMPLES = 600
@@ -44,11 +44,13 @@ class Observation(BaseModel):
     during: tuple[DeviceSample, ...]
     after: Snapshot
     contaminations: tuple[Contamination, ...]
+    other_load: OtherLoad | None = None
     watch_cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data for `Measurement.device`, i.e. without `contaminations`."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"contaminations"})
+        """Return the data for `Measurement.device`, i.e. without what has a field of its own."""
+        own = {"contaminations", "other_load"}
+        return self.model_dump(mode="json", exclude_none=True, exclude=own)
 
 
 class Observer:
@@ -90,14 +92,12 @@ class Observer:
         after = await asyncio.to_thread(
             lambda: take_snapshot(self._begin, read_counters(), self._gpus)
         )
-        findings = contaminations(self._before, self._samples, after)
-        if not self.gate.passed:
-            findings.append(gate_gave_up(self.gate.reasons, self.gate.waited_s))
         self.observation = Observation(
             before=self._before,
             during=tuple(self._samples),
             after=after,
-            contaminations=tuple(findings),
+            contaminations=tuple(contaminations(self._before, self._samples, after)),
+            other_load=other_load(self._before, self._samples, after),
             watch_cpu_s=self._watch_cpu_s,
         )
         return self.observation

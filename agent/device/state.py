@@ -7,6 +7,7 @@ one busy core.
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,20 +103,33 @@ class DeviceSample(_StateModel):
 
 @dataclass(frozen=True)
 class Counters:
-    """The kernel's counters at one point in time. `core_busy_s` has one value per core.
+    """The kernel's counters at one point in time.
 
-    `others` are the other processes by pid, None if they were not read.
+    `core_busy_s` and `core_stolen_s` have one value per core. `others` are the other processes by
+    pid, None if they were not read.
     """
 
     monotonic_s: float
     core_busy_s: tuple[float, ...]
-    stolen_s: float
+    core_stolen_s: tuple[float, ...]
     own_s: float
     others: dict[int, ProcessStat] | None = field(default=None, repr=False)
 
     @property
     def busy_s(self) -> float:
         return sum(self.core_busy_s)
+
+    @property
+    def stolen_s(self) -> float:
+        return sum(self.core_stolen_s)
+
+    def busy_on(self, cores: Sequence[int]) -> float:
+        """Return the busy seconds of these cores, of all if `cores` is empty."""
+        return sum(_of(self.core_busy_s, cores))
+
+    def stolen_on(self, cores: Sequence[int]) -> float:
+        """Return the stolen seconds of these cores, of all if `cores` is empty."""
+        return sum(_of(self.core_stolen_s, cores))
 
 
 def read_counters(*, processes: bool = True) -> Counters:
@@ -129,7 +143,7 @@ def read_counters(*, processes: bool = True) -> Counters:
     return Counters(
         monotonic_s=time.monotonic(),
         core_busy_s=tuple(_busy_s(core) for core in cores),
-        stolen_s=sum(getattr(core, "steal", 0.0) for core in cores),
+        core_stolen_s=tuple(float(getattr(core, "steal", 0.0)) for core in cores),
         own_s=tree_cpu_s(own.values()),
         others=others,
     )
@@ -191,10 +205,14 @@ def take_sample(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> 
     )
 
 
-def other_cores(since: Counters, now: Counters) -> float:
-    """Return the mean load of other processes: the total load minus our own."""
+def other_cores(since: Counters, now: Counters, cores: Sequence[int] = ()) -> float:
+    """Return the mean load of other processes on these cores, on all if `cores` is empty.
+
+    It is the total load minus our own, which is assumed to run on these cores.
+    """
     window_s = max(now.monotonic_s - since.monotonic_s, 1e-6)
-    return max(0.0, (now.busy_s - since.busy_s) - (now.own_s - since.own_s)) / window_s
+    busy_s = now.busy_on(cores) - since.busy_on(cores)
+    return max(0.0, busy_s - (now.own_s - since.own_s)) / window_s
 
 
 def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
@@ -215,6 +233,11 @@ def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
         OtherProcess(name=row.name, cpu_percent=percent, memory_bytes=row.resident_bytes)
         for (percent, row), _ in zip(others, range(_MOST_PROCESSES), strict=False)
     )
+
+
+def _of(values: tuple[float, ...], cores: Sequence[int]) -> tuple[float, ...]:
+    # a container may name cores beyond those that /proc/stat lists
+    return tuple(values[core] for core in cores if core < len(values)) if cores else values
 
 
 def _is_marked(pid: int) -> bool:

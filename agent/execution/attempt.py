@@ -7,8 +7,8 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,6 +17,7 @@ from agent.device.cores import oversubscription
 from agent.device.disk_usage import measure_folder
 from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
+from agent.device.waits import WaitSampler
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
 from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs
@@ -215,8 +216,17 @@ class Attempt:
             pass_runner = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         else:
             report.options = builder.options
-            pass_runner = PassRunner(order, builder, folder, tools.known_inputs, runtime)
-            pass_runner.done.notes += oversubscription(builder.options, limits.cores)
+            notes = oversubscription(builder.options, limits.cores)
+            pass_runner = PassRunner(
+                order,
+                builder,
+                folder,
+                tools.known_inputs,
+                runtime,
+                limits.cores,
+                waits_for_itself=bool(notes),
+            )
+            pass_runner.done.notes += notes
         report.passes = pass_runner.done
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
@@ -258,7 +268,8 @@ class Attempt:
                 before - self._added_bytes,
                 wary=self._order.script is not None,
             )
-            result = await process.wait(left_s, self._grace_s, self._halted, watch)
+            ending = process.wait(left_s, self._grace_s, self._halted, watch)
+            result = await _sampled(ending, process.pid, samples_waits=pass_runner.samples_waits)
             if self._order.script is None:  # a script gets a new folder for each run
                 self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
             if self._stopping and result.reason is EndReason.CANCELLED:
@@ -401,3 +412,16 @@ class Attempt:
             exit_code=exit_code,
             run_s=run_s,
         )
+
+
+async def _sampled(ending: Awaitable[RunResult], pid: int, *, samples_waits: bool) -> RunResult:
+    """Wait for the end of a process, and sample how long its threads wait for a core."""
+    if not samples_waits:
+        return await ending
+    sampler = WaitSampler(pid)
+    sampling = asyncio.create_task(sampler.sample_repeatedly())
+    try:
+        result = await ending
+    finally:
+        sampling.cancel()
+    return replace(result, waits=sampler.waits())

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.device.contamination import pass_contaminations
+from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
 from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder
 from agent.execution.runner import RunResult
@@ -110,7 +112,11 @@ def _key(order: Start) -> tuple[str, int, str, bool]:
 
 
 class PassRunner:
-    """Runs the passes of an attempt. `done` may be read at any time, also after a failure."""
+    """Runs the passes of an attempt. `done` may be read at any time, also after a failure.
+
+    `cores` are those that runs are bound to, empty for all. `waits_for_itself`: the run has more
+    threads than cores, so that their waiting says nothing about other processes.
+    """
 
     def __init__(
         self,
@@ -119,10 +125,16 @@ class PassRunner:
         folder: Folder,
         known_inputs: KnownInputs,
         runtime: LocalRuntime,
+        cores: tuple[int, ...] = (),
+        *,
+        waits_for_itself: bool = False,
     ) -> None:
         self.done = PassResults()
         self._order, self._builder, self._folder = order, builder, folder
         self._known_inputs, self._runtime = known_inputs, runtime
+        self._cores, self._waits_for_itself = cores, waits_for_itself
+        #: our runner for wheels measures in its own process when it waits for a core
+        self.samples_waits = runtime.info.kind == "binary"
 
     async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
         """Run all passes of the plan. Raises PassFailed, and the callbacks' errors."""
@@ -203,8 +215,11 @@ class PassRunner:
         started_at = time.time()
         (self._folder.work / MADE_PROFILE).unlink(missing_ok=True)
         make_folders(self._folder, step.arguments)
+        before = read_counters(processes=False)
         result = await run(command)
+        after = read_counters(processes=False)
         run_log = parse_log(_read(output, offset))
+        waits = run_log.waits or result.waits
         self.done.run_s += result.run_s
         iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
         is_kept = bool(profile) and _succeeded(result)
@@ -226,6 +241,16 @@ class PassRunner:
                 e2e_ms=run_log.e2e_ms,
                 host_ms=run_log.host_ms,
                 profile=profile if is_kept else "",
+                waited_ms=waits.waited_ms if waits else None,
+                watched_ms=waits.elapsed_ms if waits else None,
+                switches=waits.switches if waits else None,
+                contaminations=tuple(
+                    pass_contaminations(
+                        None if self._waits_for_itself else waits, before, after, self._cores
+                    )
+                    if step.kind in ("clean", "profiled")
+                    else ()
+                ),
             )
         )
         if not _succeeded(result):

@@ -135,6 +135,7 @@ class Report:
             gate=observer.gate.to_json() if observer else {},
             device=observation.to_json() if observation else {},
             contaminations=observation.contaminations if observation else (),
+            other_load=observation.other_load if observation else None,
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
         )
 

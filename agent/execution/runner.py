@@ -26,6 +26,7 @@ from agent.execution.processes import (
 )
 from agent.execution.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
 from agent.protocol import EndReason, Facts
+from agent.protocol.run_log import CoreWaits
 
 FILE_LIMIT_BYTES = 2 << 30
 _MEMORY_SHARE = 0.9
@@ -106,6 +107,7 @@ class RunResult:
 
     `exit_code` is the value that a shell shows. `limit` is the limit that ended the process; the
     reason is then exited. `disk_was_full`: a failure may be due to the device, not the model.
+    `waits` is of the whole process, None if it was not sampled.
     """
 
     reason: EndReason
@@ -113,6 +115,7 @@ class RunResult:
     run_s: float
     limit: LimitHit | None = None
     disk_was_full: bool = False
+    waits: CoreWaits | None = None
 
 
 def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:

@@ -45,6 +45,9 @@ _RAISED = re.compile(
 class ScriptRuns:
     """The runs of one attempt. `done` may be read at any time, also after a failure."""
 
+    #: scripts are traced, not measured
+    samples_waits = False
+
     def __init__(
         self, order: Start, folder: Folder, runtime: LocalRuntime, sandbox: ClosedSandbox
     ) -> None:

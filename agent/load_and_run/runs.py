@@ -4,7 +4,7 @@ import math
 import threading
 import time
 
-from load_and_run import dumps, inputs, rules
+from load_and_run import dumps, inputs, rules, waits
 from load_and_run.errors import Failure, log
 from load_and_run.library import ModelMemory, Network
 
@@ -158,6 +158,7 @@ def _time_runs(network, arrays, flags, output_dump):
         log("warm up {}  {:.3f}ms".format(number, whole_ms))
     times = []
     iterations = flags["iter"]
+    meter = waits.Meter()
     for number in range(iterations):
         whole_ms, host_ms = _run(network, flags["copy_to_host"], output_dump)
         times.append(whole_ms)
@@ -167,7 +168,10 @@ def _time_runs(network, arrays, flags, output_dump):
             )
         )
     if times:
+        waited_line = meter.line()
         log(_finished_line(times))
+        if waited_line:
+            log(waited_line)
     log("=== total time: {:.3f}ms\n".format(math.fsum(times)))
 
 

@@ -11,6 +11,24 @@ class _MeasurementModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class Contamination(_MeasurementModel):
+    """A disturbance that may have slowed down a run or a pass; `detail` is what was observed."""
+
+    code: str = Field(max_length=40)
+    detail: str = Field(default="", max_length=500)
+
+
+class OtherLoad(_MeasurementModel):
+    """Load of other processes during the run, mean and highest, in percent of one core.
+
+    It explains disturbances, but is none itself. `processes` are the busiest: `make (70 %)`.
+    """
+
+    percent: float
+    most_percent: float
+    processes: tuple[str, ...] = Field(default=(), max_length=5)
+
+
 class PassRecord(_MeasurementModel):
     """One pass, i.e. one process. Times in milliseconds come from load_and_run's log, in order.
 
@@ -19,6 +37,11 @@ class PassRecord(_MeasurementModel):
     name of the artifact, empty if there is none. `start_s` is the run time outside warm-up and
     iterations (imports, loading, compilation, exit). A `script` pass has no iteration times; its
     `profile` is a trace.
+
+    `waited_ms` is the time for which threads were ready to run and waited for a core, summed over
+    all threads, within `watched_ms`: the timed iterations of a wheel, the whole process of a
+    compiled binary. Both are null if the kernel does not count it. `switches` are involuntary
+    context switches in the same time. `contaminations` are the disturbances of this pass.
     """
 
     number: int = Field(ge=1)
@@ -35,20 +58,17 @@ class PassRecord(_MeasurementModel):
     e2e_ms: tuple[float, ...] = ()
     host_ms: tuple[float | None, ...] = ()
     profile: str = ""
-
-
-class Contamination(_MeasurementModel):
-    """A disturbance that may have slowed down the run; `detail` describes what was observed."""
-
-    code: str = Field(max_length=40)
-    detail: str = Field(default="", max_length=500)
+    waited_ms: float | None = None
+    watched_ms: float | None = None
+    switches: int | None = None
+    contaminations: tuple[Contamination, ...] = Field(default=(), max_length=10)
 
 
 class Measurement(_MeasurementModel):
     """The root object of `measurement.json`.
 
     `device` holds snapshots of the device: `before`, `during` (a list, taken while nothing is
-    timed) and `after`.
+    timed) and `after`. `contaminations` are disturbances of the whole run; each pass has its own.
     """
 
     format: Literal[1] = 1
@@ -57,4 +77,5 @@ class Measurement(_MeasurementModel):
     gate: dict[str, Any] = Field(default_factory=dict)
     device: dict[str, Any] = Field(default_factory=dict)
     contaminations: tuple[Contamination, ...] = Field(default=(), max_length=50)
+    other_load: OtherLoad | None = None
     notes: tuple[str, ...] = Field(default=(), max_length=50)

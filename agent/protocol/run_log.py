@@ -38,6 +38,10 @@ _FINISHED = re.compile(
 #: up to 1.6, for a model without inputs
 _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
 _AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
+#: printed by agent/load_and_run only; groups: waiting time of all threads, duration, switches
+_WAITED = re.compile(
+    rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
+)
 _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
 )
@@ -72,13 +76,27 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
+class CoreWaits:
+    """Time that the threads of a process were ready to run and waited for a core, summed, ms.
+
+    `elapsed_ms` is the duration of the observation, `switches` the number of involuntary context
+    switches of all threads, None if unknown.
+    """
+
+    waited_ms: float
+    elapsed_ms: float
+    switches: int | None = None
+
+
+@dataclass(frozen=True)
 class RunLog:
     """The content of a log. Times are in milliseconds and in log order; None if not in the log.
 
     `e2e_ms` are the iteration times; `host_ms` are the times until the host thread was free, None
     if the version does not print them. With `--thread` the iterations of all threads are
     interleaved. `tests` has one Summary per thread or test case, `finished` combines them. `trials`
-    is the number of sets of flags that `--fitting` measured.
+    is the number of sets of flags that `--fitting` measured. `waits` is of the timed iterations
+    (with `--thread`, of the copy that took longest), None if the log does not contain it.
     """
 
     load_ms: float | None = None
@@ -91,6 +109,7 @@ class RunLog:
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     trials: int = 0
+    waits: CoreWaits | None = None
 
 
 def parse_log(text: str) -> RunLog:
@@ -125,6 +144,7 @@ class _Reader:
     tensors: dict[tuple[str, str], TensorInfo] = field(default_factory=dict)
     trials: int = 0
     is_in_trial: bool = False
+    waits: CoreWaits | None = None
 
     def read(self, line: str) -> None:
         if not line:
@@ -141,7 +161,16 @@ class _Reader:
             _append(self.single_runs, _number(match[1]))
         for match in _FINISHED.finditer(line):
             self._add_test(match)
+        if waited := _WAITED.search(line):
+            self._read_waits(waited)
         self._read_once(line)
+
+    def _read_waits(self, match: re.Match[str]) -> None:
+        waited_ms, elapsed_ms = _number(match[1]), _number(match[2])
+        if waited_ms is None or elapsed_ms is None or waited_ms < 0 or elapsed_ms <= 0:
+            return
+        if self.waits is None or elapsed_ms > self.waits.elapsed_ms:
+            self.waits = CoreWaits(waited_ms, elapsed_ms, int(match[3]))
 
     def _read_once(self, line: str) -> None:
         """Read the lines that occur once in a log; with several threads, take the first one."""
@@ -209,6 +238,7 @@ class _Reader:
             inputs=tuple(row for row in rows if row.direction == "INPUT"),
             outputs=tuple(row for row in rows if row.direction == "OUTPUT"),
             trials=self.trials,
+            waits=self.waits,
         )
 
     def _of_single_runs(self) -> list[Summary]:

@@ -43,8 +43,8 @@ class Spread:
 class LeftOut(NamedTuple):
     """A file of the run that could not be merged into the profile.
 
-    code: an error code of `formats.errors`, `analysis.errors` or `webprofile.errors`, or
-        `other_graph`
+    code: an error code of `formats.errors`, `analysis.errors` or `webprofile.errors`,
+        `other_graph`, or `disturbed`
     detail: the reason as an English sentence
     """
 

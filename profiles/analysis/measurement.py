@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agent.protocol.measurement import Measurement, PassRecord
+from agent.protocol.measurement import Contamination, Measurement, PassRecord
 
 Times = NDArray[np.float64]
 #: longest plausible time (11 days); longer and negative times are left out
@@ -20,6 +20,8 @@ LONGEST_MS = 1e9
 FEWEST_BINS, MOST_BINS = 5, 60
 #: interquartile ranges above the third quartile; values beyond this are outliers by any rule
 REACH = 3.0
+#: fewest undisturbed profiled passes of which figures are computed; they must be over half of all
+LEAST_UNDISTURBED = 3
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,47 @@ class Histogram:
     above: int
 
 
+@dataclass(frozen=True)
+class UsedPasses:
+    """The kept passes of which figures are computed, and what disturbed them.
+
+    used: their numbers. Disturbed profiled passes are not among them if enough others are.
+    left_out: the profiles of kept passes that are not used
+    contaminations: disturbances of the whole run, then of the used passes, one of each kind
+    """
+
+    used: frozenset[int]
+    left_out: frozenset[str]
+    contaminations: tuple[Contamination, ...]
+
+
+def used_passes(measurement: Measurement) -> UsedPasses:
+    """Choose the passes of a measurement of which figures are computed."""
+    kept = [record for record in measurement.passes if record.kept]
+    profiled = [record for record in kept if record.kind == "profiled"]
+    calm = [record for record in profiled if not record.contaminations]
+    dropped: list[PassRecord] = []
+    if len(calm) >= LEAST_UNDISTURBED and 2 * len(calm) > len(profiled):
+        dropped = [record for record in profiled if record.contaminations]
+    used = [record for record in kept if record not in dropped]
+    found = [*measurement.contaminations, *(item for row in used for item in row.contaminations)]
+    return UsedPasses(
+        used=frozenset(record.number for record in used),
+        left_out=frozenset(record.profile for record in dropped if record.profile),
+        contaminations=tuple({item.code: item for item in reversed(found)}.values())[::-1],
+    )
+
+
 def figures(measurement: Measurement) -> dict[str, Any]:
     """Return the statistics of a measurement, by the names of the fields of `AttemptMeasurement`.
 
-    The latency is of the iterations without profiling; its fields are missing if no clean pass was
-    kept. `start_s` and `load_ms` are of the first kept pass that reports them. Rows of passes have
-    the median over their own iterations, and the last iteration, which is the one that a profile
-    holds.
+    They are of the passes that `used_passes` chooses. The latency is of the iterations without
+    profiling; its fields are missing if no clean pass was kept. `start_s` and `load_ms` are of the
+    first of these passes that reports them. Rows of passes have the median over their own
+    iterations, and the last iteration, which is the one that a profile holds.
     """
-    kept = [record for record in measurement.passes if record.kept]
+    used = used_passes(measurement).used
+    kept = [record for record in measurement.passes if record.number in used]
     timed = [record for record in kept if record.kind in ("clean", "profiled")]
     clean, profiled = times_of(kept, "clean"), times_of(kept, "profiled")
     bins = histogram(clean)
@@ -75,7 +109,7 @@ def figures(measurement: Measurement) -> dict[str, Any]:
         "overhead": overhead(clean, profiled),
         "start_s": _first(_possible(record.start_s, LONGEST_MS / 1000) for record in timed),
         "load_ms": _first(_possible(record.load_ms, LONGEST_MS) for record in timed),
-        "passes": [_row(record) for record in measurement.passes],
+        "passes": [_row(record, is_used=record.number in used) for record in measurement.passes],
     }
 
 
@@ -135,7 +169,7 @@ def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:
     return cost if math.isfinite(cost) else None
 
 
-def _row(record: PassRecord) -> dict[str, Any]:
+def _row(record: PassRecord, *, is_used: bool) -> dict[str, Any]:
     times = _plausible(record.e2e_ms)
     return {
         "number": record.number,
@@ -147,7 +181,17 @@ def _row(record: PassRecord) -> dict[str, Any]:
         "exit_code": record.exit_code,
         "run_s": _possible(record.run_s, LONGEST_MS / 1000),
         "profile": record.profile,
+        "used": is_used,
+        "waited": _waited(record),
+        "disturbed_by": [item.code for item in record.contaminations],
     }
+
+
+def _waited(record: PassRecord) -> float | None:
+    """Return the waiting time of all threads as a share of the time that was watched."""
+    waited_ms = _possible(record.waited_ms, LONGEST_MS)
+    watched_ms = _possible(record.watched_ms, LONGEST_MS)
+    return None if waited_ms is None or not watched_ms else waited_ms / watched_ms
 
 
 def _plausible(times_ms: Sequence[float]) -> Times:

@@ -46,6 +46,16 @@ class PassAnswer(serializers.Serializer):
     last_ms = fields.number("Its last iteration, which a profile holds, ms.")
     exit_code = serializers.IntegerField(allow_null=True, help_text="Null: it was ended.")
     run_s = fields.number("How long it ran, s.")
+    used = serializers.BooleanField(
+        default=True, help_text="Whether the figures are computed of it; disturbed ones may not be."
+    )
+    waited = fields.number(
+        "Time that its threads were ready and waited for a core, as a share of the time observed; "
+        "null if the device does not count it.",
+    )
+    disturbed_by = serializers.ListField(
+        child=serializers.CharField(), default=[], help_text="Codes of what disturbed it."
+    )
 
 
 class DisturbanceAnswer(serializers.Serializer):

@@ -68,11 +68,14 @@ def ignore_progress(_step: str, _done: int) -> None:
 
 
 def derive(
-    files: Sequence[tuple[str, str]], on_progress: OnProgress = ignore_progress
+    files: Sequence[tuple[str, str]],
+    on_progress: OnProgress = ignore_progress,
+    left_out: Sequence[LeftOut] = (),
 ) -> DerivedData:
     """Read the files of one run and return the derived data.
 
     files: (name, object key) of each file, in the order of the passes
+    left_out: files of the run that are not read, to be listed with those that are unusable
     Unusable files are left out (`ProfileData.left_out`) as long as one file is usable. If none is,
     raises the error of the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
     time), AnalysisError if nothing was timed, DomainError object_missing or object_too_large.
@@ -83,6 +86,7 @@ def derive(
         folder = Path(name)
         until = time.monotonic() + _ALL_S
         job = _fetch(files, folder, on_progress)
+        job = msgspec.structs.replace(job, left_out=(*left_out, *job.left_out))
         try:
             archive = _run(folder, job, on_progress, until)
         except _TooHeavyError as error:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,16 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.options import artifact_of
 from agent.protocol.run_log import parse_log
 from profiles.analysis.archive import VERSION
+from profiles.analysis.data import LeftOut
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measurement import Latency, figures, latency, times_of, variation
+from profiles.analysis.measurement import (
+    Latency,
+    figures,
+    latency,
+    times_of,
+    used_passes,
+    variation,
+)
 from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
@@ -105,13 +113,18 @@ def read_results(
     """
     # scripts are not measured, so the device state that their agent may report is ignored
     measurement = None if attempt.task.is_script else _measurement(attempt)
-    read = _derive if wants_profile(attempt.task) else _beside
-    derived = read(attempt, on_progress)
+    left_out = used_passes(measurement).left_out if measurement else frozenset[str]()
+    derived = (
+        _derive(attempt, on_progress, left_out)
+        if wants_profile(attempt.task)
+        else _beside(attempt, on_progress)
+    )
     if derived is not None:
         profile = _profile(attempt, derived, profile)
         if measurement is not None:
             # of the profiled passes; the log covers all passes
-            times = times_of([row for row in measurement.passes if row.kept], "profiled")
+            used = used_passes(measurement).used
+            times = times_of((row for row in measurement.passes if row.number in used), "profiled")
             _note_iterations(profile, latency(times))
     row = None
     if measurement is not None:
@@ -192,14 +205,16 @@ def _beside(attempt: Attempt, on_progress: OnProgress) -> DerivedData | None:
     return None
 
 
-def _derive(attempt: Attempt, on_progress: OnProgress) -> DerivedData:
-    passes = profile_files(attempt)
+def _derive(attempt: Attempt, on_progress: OnProgress, disturbed: Collection[str]) -> DerivedData:
+    """Derived data of the attempt's profiles, without those of `disturbed` passes."""
+    passes = [file for file in profile_files(attempt) if file[0] not in disturbed]
+    left_out = [LeftOut(name, "disturbed", "the pass was disturbed") for name in sorted(disturbed)]
     try:
-        derived = derive([*passes, *files_beside(attempt)], on_progress)
+        derived = derive([*passes, *files_beside(attempt)], on_progress, left_out)
         # a model's run without a readable pass is no result: deriving the passes alone raises
         # their error
         is_usable = derived.data.has_operators or attempt.task.is_script
-        return derived if is_usable else derive(passes, on_progress)
+        return derived if is_usable else derive(passes, on_progress, left_out)
     except ProfileFormatError as error:
         heavy = error.code == "too_heavy"
         reason = Reason.PROFILE_TOO_HEAVY if heavy else Reason.PROFILE_UNREADABLE
@@ -272,17 +287,17 @@ def measurement_row(
     host_totals_s: Sequence[float | None] = (),
 ) -> AttemptMeasurement:
     """Build the row of a measurement, not saved yet; totals hold one value per profile, s."""
-    sums = figures(measurement)
+    sums, contaminations = figures(measurement), used_passes(measurement).contaminations
     known = [total for total in device_totals_s if total is not None]
     return AttemptMeasurement(
         attempt=attempt,
         derived_version=VERSION,
-        **sums | {"passes": _plain(sums["passes"], depth=2)},
+        **sums | {"passes": _plain(sums["passes"], depth=3)},
         device_totals_s=list(device_totals_s),
         host_totals_s=list(host_totals_s),
         device_cv=variation(known),
         plan=measurement.plan.model_dump(mode="json"),
-        contaminations=_plain([row.model_dump() for row in measurement.contaminations], depth=2),
+        contaminations=_plain([row.model_dump() for row in contaminations], depth=2),
         notes=_plain(list(measurement.notes), depth=1),
         gate=_plain(measurement.gate, depth=3),
         device={
@@ -290,6 +305,9 @@ def measurement_row(
             for when in ("before", "after")
             if isinstance(state := measurement.device.get(when), dict)
         },
+        other_load=_plain(measurement.other_load.model_dump(), depth=2)
+        if measurement.other_load
+        else {},
     )
 
 

@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
 from profiles.analysis.durations import ABSENT
-from profiles.presenters.formatting import bytesize
+from profiles.models import AttemptMeasurement
+from profiles.presenters.formatting import bytesize, listed
 from tasks.models import Task
 
 #: largest number of a device's state that is shown
@@ -53,7 +54,8 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
 }
 
 CONTAMINATIONS: dict[str, Any] = {
-    "other_load": _("other programs used the processor"),
+    "waited": _("the run had to wait for a processor core"),
+    "other_load": _("other programs used the processor cores of the run"),
     "stolen": _("other machines on the same host took processor time"),
     "throttled": _("the device throttled itself"),
     "clock_dropped": _("the clock dropped during the run"),
@@ -61,7 +63,6 @@ CONTAMINATIONS: dict[str, Any] = {
     "memory_low": _("memory was nearly used up"),
     "swapped": _("memory was swapped to disk"),
     "gpu_shared": _("other programs used the GPU"),
-    "gate_gave_up": _("the device did not calm down before the run, and the wait was given up"),
 }
 
 _PASSES: dict[str, Any] = {
@@ -136,13 +137,55 @@ def contamination_word(code: str) -> str:
     return str(CONTAMINATIONS.get(code, code))
 
 
-def pass_word(kind: str, *, kept: bool) -> str:
-    """Return the message for the kind of a pass."""
-    if kind == "inspect":
+def pass_word(row: Mapping[str, Any]) -> str:
+    """Return the message for the kind of a pass, a row of `AttemptMeasurement.passes`."""
+    if row["kind"] == "inspect":
         return gettext("look at the model's inputs")
-    if not kept:
+    if not row["kept"]:
         return gettext("trial, to find the number of iterations")
-    return str(_PASSES.get(kind, kind))
+    return str(_PASSES.get(row["kind"], row["kind"]))
+
+
+def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
+    """Return sentences about passes that were left out, the load of other processes and the gate.
+
+    The load explains a disturbance, so it is only mentioned with one.
+    """
+    rows = [row for row in measurement.passes if row["kept"] and row["kind"] == "profiled"]
+    used = sum(row.get("used", True) for row in rows)
+    notes = []
+    if used < len(rows):
+        counts = {"used": used, "all": len(rows)}
+        text = gettext(
+            "The figures are of %(used)s of %(all)s profiled passes. The others were disturbed."
+        )
+        notes.append(text % counts)
+    load = _mapping(measurement.other_load)
+    is_disturbed = bool(measurement.contaminations) or used < len(rows)
+    if is_disturbed and _is_number(load.get("percent")) and _is_number(load.get("most_percent")):
+        shares = {key: f"{load[key]:.0f}" for key in ("percent", "most_percent")}
+        text = gettext(
+            "Other processes used %(percent)s %% of a core on average, at most %(most_percent)s %%."
+        )
+        names = [str(name) for name in load.get("processes") or ()]
+        notes.append(" ".join([text % shares, *_named(names)]))
+    timed = [row for row in measurement.passes if row["kind"] in ("clean", "profiled")]
+    if timed and all("waited" in row and row["waited"] is None for row in timed):
+        notes.append(
+            gettext(
+                "The device does not count how long a run waits for a core. So other load on the "
+                "cores of the run counts as a disturbance, even if it cost the run nothing."
+            )
+        )
+    if measurement.gate.get("passed") is False:
+        waited = f"{measurement.gate.get('waited_s') or 0:.0f}"
+        text = gettext("The run began after %(waited)s s although the device was not idle.")
+        notes.append(text % {"waited": waited})
+    return notes
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    return [gettext("The busiest were: %(names)s.") % {"names": listed(names)}] if names else []
 
 
 _KINDS: dict[str, Any] = {

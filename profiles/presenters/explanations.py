@@ -174,6 +174,16 @@ _ALL = (
         _TIME,
     ),
     Explanation(
+        "waited_for_core",
+        _("Waited for a core"),
+        _(
+            "How long the threads of the run were ready and had to wait for a processor core, "
+            "summed over all threads. A pass above 5 per cent counts as disturbed."
+        ),
+        _("percent of the time"),
+        _("waiting time ÷ duration of the timed iterations (of a compiled binary: of the process)"),
+    ),
+    Explanation(
         "unstable",
         _("Unstable operators"),
         _(

@@ -251,6 +251,7 @@ def _left_out(
         "second_of_kind": _second_of_kind(file, names, data, profile),
         "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
         % {"name": isolated(names.get(lead, lead))},
+        "disturbed": _("Its pass was disturbed, and enough other passes were not."),
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
         # data that an earlier version wrote
         "trace_without_operators": _("No operator of it was sent to a device."),
@@ -266,7 +267,7 @@ def _left_out(
         "name": names.get(file.name, file.name),
         "word": words.get(file.code, _("It cannot be read.")),
         # the message is complete without a detail
-        "detail": "" if file.code == "second_of_kind" else file.detail,
+        "detail": "" if file.code in ("second_of_kind", "disturbed") else file.detail,
     }
 
 

@@ -8,7 +8,8 @@ from django.utils import translation
 
 from agent.device.cores import oversubscription
 from agent.protocol import Plan
-from agent.protocol.measurement import Contamination
+from agent.protocol.artifacts import profile_name
+from agent.protocol.measurement import Contamination, OtherLoad
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (
@@ -122,8 +123,8 @@ def test_task_and_result_page_show_passes_latency_disturbances_and_device(
         "median 11.00 ms",
         "p90 11.80 ms",
         "10.0 %",
-        "This attempt was contaminated",
-        "other programs used the processor",
+        "This run was disturbed",
+        "other programs used the processor cores of the run",
         "&lt;b&gt;cc1plus&lt;/b&gt;",
         "moon_phase",
         "2400–3100 MHz",
@@ -145,8 +146,8 @@ def test_task_and_result_page_show_passes_latency_disturbances_and_device(
 def test_contamination_messages_are_translated_to_chinese(client, standard_attempt):
     task = process_attempt(standard_attempt)
     text = get_page(client, task, "", "zh-hans")
-    assert "other programs used the processor" not in text
-    assert "其他程序占用了处理器" in text
+    assert "other programs used the processor cores" not in text
+    assert "其他程序占用了运行所用的处理器核心" in text
 
 
 def test_a_plan_without_profiled_passes_succeeds_without_a_profile(client, storage):
@@ -263,3 +264,65 @@ def test_known_notes_are_translated_and_unknown_notes_are_not():
     assert note_words("<b>of another agent</b>") == "<b>of another agent</b>"
     with translation.override("zh-hans"):
         assert note_words(note).startswith("选项要求 4 个线程，而运行只有 2 个核心")
+
+
+def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attempt:
+    """An attempt with a clean pass (number 1) and a profiled pass for each of `times_s`."""
+    waited = Contamination(code="waited", detail="threads waited for a core for 22 % of the time")
+    plan = Plan(preset="custom", clean=True, profiled=len(times_s))
+    names = [profile_name(number + 1) for number in range(len(times_s))]
+    passes = [CLEAN, *(profiled_pass(2 + n, 12.0, profile=name) for n, name in enumerate(names))]
+    passes = [
+        record.model_copy(
+            update={
+                "waited_ms": 90.0 if record.number in disturbed else 1.0,
+                "watched_ms": 400.0,
+                "contaminations": (waited,) if record.number in disturbed else (),
+            }
+        )
+        for record in passes
+    ]
+    load = OtherLoad(percent=31.0, most_percent=95.0, processes=("make (90 %)",))
+    files = {name: profile_json(time_s) for name, time_s in zip(names, times_s, strict=True)}
+    files["measurement.json"] = measurement_json(*passes, plan=plan, other_load=load)
+    return ended_attempt(files, plan=plan)
+
+
+def test_a_disturbed_pass_is_left_out_and_the_run_is_not_disturbed(client, storage):
+    attempt = attempt_of_passes({3}, (0.010, 0.030, 0.012, 0.011))
+    task = process_attempt(attempt)
+    profile = Profile.objects.get(attempt=attempt)
+    assert profile.device_total_s == pytest.approx(0.011)
+    row = AttemptMeasurement.objects.get(attempt=attempt)
+    assert row.contaminations == []
+    assert row.device_totals_s == [
+        pytest.approx(total_s) if total_s else None for total_s in (0.010, None, 0.012, 0.011)
+    ]
+    text = get_page(client, task, "result/")
+    assert "The figures are of 3 of 4 profiled passes." in text
+    assert "Other processes used 31 % of a core on average, at most 95 %." in text
+    assert "make (90 %)" in text
+    assert "(disturbed, left out)" in text
+
+
+def test_a_run_with_too_few_undisturbed_passes_is_disturbed_and_uses_all(client, storage):
+    attempt = attempt_of_passes({3, 4}, (0.010, 0.030, 0.031, 0.011))
+    task = process_attempt(attempt)
+    row = AttemptMeasurement.objects.get(attempt=attempt)
+    assert [item["code"] for item in row.contaminations] == ["waited"]
+    assert None not in row.device_totals_s
+    assert "the run had to wait for a processor core" in get_page(client, task, "result/")
+
+
+def test_a_disturbed_clean_pass_disturbs_the_run(storage):
+    attempt = attempt_of_passes({1}, (0.010, 0.010, 0.010))
+    process_attempt(attempt)
+    row = AttemptMeasurement.objects.get(attempt=attempt)
+    assert [item["code"] for item in row.contaminations] == ["waited"]
+
+
+def test_a_device_that_does_not_count_waiting_is_told(client, standard_attempt):
+    task = process_attempt(standard_attempt)
+    assert "The device does not count how long a run waits for a core." in get_page(
+        client, task, "result/"
+    )

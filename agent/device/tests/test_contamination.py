@@ -2,10 +2,16 @@
 
 import pytest
 
-from agent.device.contamination import ContaminationCode, contaminations, gate_gave_up
+from agent.device.contamination import (
+    ContaminationCode,
+    contaminations,
+    other_load,
+    pass_contaminations,
+)
 from agent.device.gpu import GpuState
-from agent.device.state import OtherProcess
+from agent.device.state import Counters, OtherProcess
 from agent.device.tests.make import sample, snapshot
+from agent.protocol.run_log import CoreWaits
 
 
 def find_contaminations(before=None, during=(), after=None):
@@ -21,42 +27,72 @@ def single(items):
     "after",
     [
         snapshot(10.0),
-        snapshot(0.3, busy_s=100.34),
         snapshot(
             10.0,
             gpus=(GpuState(throttle_reasons=("sw_power_cap", "gpu_idle"), other_processes=0),),
         ),
     ],
-    ids=["idle device", "rounding of CPU time by the kernel", "GPU at its power limit or idle"],
+    ids=["idle device", "GPU at its power limit or idle"],
 )
 def test_an_undisturbed_run_has_no_contaminations(after):
     assert find_contaminations(after=after) == []
 
 
-def test_load_of_other_processes_is_reported_with_their_names():
+def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
+    return Counters(at_s, busy, stolen, own_s)
+
+
+def in_pass(waited_ms, *, after=None, cores=()):
+    """Return the disturbances of a pass of one second, of which 400 ms were timed."""
+    waits = None if waited_ms is None else CoreWaits(waited_ms, 400.0)
+    return pass_contaminations(waits, counters(), after or counters(1.0), cores)
+
+
+def test_a_pass_whose_threads_waited_for_a_core_is_disturbed():
+    load = counters(1.0, busy=(1.0, 0.4), own_s=1.0)
+    code, detail = single(in_pass(60.0, after=load))
+    assert code == ContaminationCode.WAITED
+    assert "15 % of the time" in detail
+    assert "other processes used 35 % of a core" in detail
+
+
+def test_load_that_cost_the_run_nothing_is_no_disturbance():
+    assert in_pass(2.0, after=counters(1.0, busy=(1.0, 0.9), own_s=1.0)) == []
+
+
+def test_load_counts_where_the_kernel_does_not_count_waiting():
+    code, detail = single(in_pass(None, after=counters(1.0, busy=(1.0, 0.4), own_s=1.0)))
+    assert (code, detail) == (ContaminationCode.OTHER_LOAD, "other processes used 35 % of a core")
+    assert in_pass(None, after=counters(1.0, busy=(1.0, 0.1), own_s=1.0)) == []
+
+
+def test_only_load_on_the_cores_of_the_run_counts():
+    load = counters(1.0, busy=(0.9, 0.9), own_s=0.9)
+    assert in_pass(None, after=load, cores=(0,)) == []
+    assert in_pass(None, after=load)
+
+
+def test_time_that_the_host_gave_to_other_machines_disturbs_a_pass():
+    code, detail = single(in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0))))
+    assert (code, "20 % of a core" in detail) == (ContaminationCode.STOLEN, True)
+    assert in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0)), cores=(1,)) == []
+
+
+def test_the_load_of_other_processes_is_described_with_their_names():
     busy = OtherProcess(name="make", cpu_percent=70.0, memory_bytes=1)
     idle = OtherProcess(name="browser", cpu_percent=0.1, memory_bytes=1)
     after = snapshot(10.0, busy_s=117.0, processes=(busy, idle))
-    code, detail = single(find_contaminations(after=after))
-    assert code == ContaminationCode.OTHER_LOAD
-    assert "70 % of a core" in detail
-    assert "make (70 %)" in detail
-    assert "browser" not in detail
+    load = other_load(snapshot(), [sample()], after)
+    assert (load.percent, load.processes) == (pytest.approx(70), ("make (70 %)",))
+    # CPU time of the run is not load of others
+    assert other_load(snapshot(), [sample()], snapshot(10.0, busy_s=117.0, own_s=67.0)).percent == 0
 
 
-def test_cpu_time_of_the_run_is_not_load_of_others():
-    after = snapshot(10.0, busy_s=117.0)
-    assert single(find_contaminations(after=after))[0] == ContaminationCode.OTHER_LOAD
-    assert find_contaminations(after=snapshot(10.0, busy_s=117.0, own_s=67.0)) == []
-
-
-def test_a_short_disturbance_of_a_long_run_is_reported():
+def test_a_short_load_during_a_long_run_is_described():
     thief = OtherProcess(name="updatedb", cpu_percent=90.0, memory_bytes=1)
     during = [*[sample()] * 20, sample(other_cores=0.9, processes=(thief,))]
-    code, detail = single(find_contaminations(during=during, after=snapshot(600.0, busy_s=702.0)))
-    assert code == ContaminationCode.OTHER_LOAD
-    assert "at most 90 %" in detail
-    assert "updatedb" in detail
+    load = other_load(snapshot(), during, snapshot(600.0, busy_s=702.0))
+    assert (load.most_percent, load.processes) == (90, ("updatedb (90 %)",))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +110,6 @@ def test_a_short_disturbance_of_a_long_run_is_reported():
         ({"temperature_c": 91.0}, {}, "hot", "91 degrees"),
         ({}, {"memory_available_bytes": 9 << 20}, "memory_low", "9 MiB"),
         ({"swapped_bytes": 30 << 20}, {}, "swapped", "30 MiB"),
-        ({"stolen_s": 2.0}, {}, "stolen", "20 % of a core"),
         ({"gpus": (GpuState(other_processes=2),)}, {}, "gpu_shared", "2 other processes"),
     ],
 )
@@ -105,9 +140,3 @@ def test_missing_readings_are_no_contamination():
     bare = {"max_clock_mhz": None, "temperature_c": None, "memory_available_bytes": None}
     result = find_contaminations(snapshot(**nothing), [sample(**bare)], snapshot(10.0, **nothing))
     assert result == []
-
-
-def test_a_gate_that_gave_up_reports_its_reasons():
-    one = gate_gave_up(("other processes use 1.9 cores (make)",), 30.2)
-    assert one.code == ContaminationCode.GATE_GAVE_UP
-    assert one.detail == "not calm after 30 s: other processes use 1.9 cores (make)"

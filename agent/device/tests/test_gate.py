@@ -64,7 +64,7 @@ async def test_recent_counters_avoid_the_wait(pauses):
 
 
 async def test_old_counters_are_not_used():
-    old = Counters(time.monotonic() - 60, (), 0.0, 0.0)
+    old = Counters(time.monotonic() - 60, (), (), 0.0)
     result = await wait_until_idle(CALM, asyncio.Event(), old)
     assert result.before.window_s < 5
 
