@@ -138,6 +138,8 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
             continue
         if isinstance(row, Profile) and entry.key == row.spans_key:
             continue  # the span index can be rebuilt, and only traces have one
+        if isinstance(row, TaskFile | OpenedFile) and entry.key != row.object_key:
+            continue  # uploaded after the confirmation; the sweep removes it
         seen[type(row)].add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
             continue
@@ -207,10 +209,14 @@ def _rows_of(page: Iterable[Listed]) -> dict[str, _Row]:
     for profile in Profile.objects.filter(Q(attempt__in=attempts) | Q(upload__in=uploads)):
         rows[profile.derived_key] = rows[profile.spans_key] = profile
     for file in TaskFile.objects.filter(task__in=tasks, purged_at=None):
+        if file.upload_removal_at is not None:
+            rows[file.upload_key] = file
         rows[file.object_key] = file
     for artifact in Artifact.objects.filter(attempt__in=attempts, removed_at=None):
         rows[artifact.object_key] = artifact
     for opened in OpenedFile.objects.filter(upload__in=uploads).select_related("upload"):
+        if opened.upload_removal_at is not None:
+            rows[opened.upload_key] = opened
         rows[opened.object_key] = opened
     return rows
 

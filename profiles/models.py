@@ -2,11 +2,12 @@
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import profile_name
-from tasks.models import artifact_key
+from tasks.models import UploadedFile, artifact_key
 
 
 class ProfileUpload(models.Model):
@@ -59,7 +60,7 @@ class ProfileUpload(models.Model):
         return self.name
 
 
-class OpenedFile(models.Model):
+class OpenedFile(UploadedFile):
     """A file of an import, kept as uploaded; derived data can be rebuilt from it."""
 
     class Kind(models.TextChoices):
@@ -80,11 +81,6 @@ class OpenedFile(models.Model):
     )
     #: name of the uploaded file
     name = models.CharField(_("file name"), max_length=255)
-    size_bytes = models.PositiveBigIntegerField(_("size"))
-    #: the following three fields are as in `tasks.models.TaskFile`
-    md5 = models.CharField("MD5", max_length=40, blank=True)
-    part_bytes = models.PositiveBigIntegerField(default=0)
-    etag = models.CharField(max_length=100, blank=True, default="")
 
     class Meta:
         verbose_name = _("file")
@@ -92,14 +88,16 @@ class OpenedFile(models.Model):
         constraints = [
             models.UniqueConstraint(name="opened_file_number", fields=["upload", "number"])
         ]
+        indexes = [
+            models.Index(
+                fields=["upload_removal_at"],
+                name="opened_upload_removal",
+                condition=Q(upload_removal_at__isnull=False),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def stored_md5(self) -> str:
-        """The checksum that storage reports for the complete file."""
-        return self.etag or self.md5
 
     @property
     def stored_name(self) -> str:
@@ -107,7 +105,7 @@ class OpenedFile(models.Model):
         return profile_name(self.number)
 
     @property
-    def object_key(self) -> str:
+    def upload_key(self) -> str:
         return upload_key(self.upload_id, self.stored_name)
 
 

@@ -45,7 +45,7 @@ def upload_target_of(file: File) -> dict[str, Any] | None:
     """
     if not file.part_bytes:
         url, headers = storage.presign_put(
-            file.object_key, size_bytes=file.size_bytes, md5=file.md5, is_browser=True
+            file.upload_key, size_bytes=file.size_bytes, md5=file.md5, is_browser=True
         )
         return {"name": file.name, "url": url, "headers": headers, "parts": None}
     parts = _parts_of(file)
@@ -55,7 +55,8 @@ def upload_target_of(file: File) -> dict[str, Any] | None:
 def _parts_of(file: File) -> dict[str, Any] | None:
     """The state of a file's multipart upload as JSON; None if the file is complete.
 
-    Starts an upload if there is none or storage has lost it.
+    Starts an upload if there is none or storage has lost it. Raises DomainError parts_unwanted if
+    the parts were joined meanwhile.
     upload: number of the upload attempt; parts sent in an earlier attempt are lost
     done: MD5s of the stored parts, by part number
     addresses: targets of the first missing parts, as `part_targets` returns them
@@ -240,6 +241,11 @@ def _begun(file: File) -> PartedUpload:
     )
     if not is_new:  # a concurrent request has started the upload
         storage.abort_parts(file.object_key, upload_id)
+    file.refresh_from_db(fields=["etag"])
+    if file.etag:  # joined meanwhile: a second upload could replace the object
+        storage.abort_parts(file.object_key, row.upload_id)
+        row.delete()
+        raise _unwanted_error(file)
     return row
 
 

@@ -1,4 +1,4 @@
-"""Services that build the profiles of attempts and purge abandoned uploads."""
+"""Services that build the profiles of attempts and remove uploads that are not needed."""
 
 import time
 
@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from profiles.ingest.build import store_derived
 from profiles.ingest.results import Results, UnusableError, read_results
+from profiles.models import OpenedFile
 from tasks.lifecycle.outcomes import begin_reading, complete_task, fail_task, mark_being_read
-from tasks.models import Attempt, Task, TaskFile
+from tasks.models import Attempt, Task, TaskFile, UploadedFile
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage
 
@@ -80,7 +81,22 @@ def purge_abandoned_uploads(limit: int = 200) -> int:
     # random order: the first storage error ends the round, and one bad object must not block the
     # others every time
     for file in files.order_by("?")[:limit]:
-        storage.delete(file.object_key)
+        storage.delete_copies(file.upload_key)
         TaskFile.objects.filter(pk=file.pk).update(purged_at=timezone.now())
         count += 1
     return count
+
+
+def remove_uploads(limit: int = 50) -> None:
+    """Run one round of the sweep: remove what was uploaded to the keys of confirmed files.
+
+    This includes copies by confirmations that did not complete; the confirmed objects stay. Raises
+    DomainError storage_unreachable.
+    """
+    model: type[UploadedFile]
+    for model in (TaskFile, OpenedFile):
+        # random order: see `purge_abandoned_uploads`
+        due = model._default_manager.filter(upload_removal_at__lt=timezone.now()).order_by("?")
+        for file in due[:limit]:
+            storage.delete_copies(file.upload_key, keep=file.object_key)
+            model._default_manager.filter(pk=file.pk).update(upload_removal_at=None)

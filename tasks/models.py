@@ -183,7 +183,47 @@ class Task(models.Model):
         return self.state != TaskState.FINISHED
 
 
-class TaskFile(models.Model):
+class UploadedFile(models.Model):
+    """A file that is uploaded to object storage by a presigned URL.
+
+    The URL can be used until it expires, also after the file was confirmed. The confirmation
+    therefore copies the object to a key that no URL for uploading names.
+    """
+
+    size_bytes = models.PositiveBigIntegerField(_("size"))
+    #: of a file uploaded in parts as `agent.protocol.multipart` computes it; empty until then
+    md5 = models.CharField("MD5", max_length=40, blank=True)
+    #: size of the parts of the upload; 0 for a file that is uploaded as a whole
+    part_bytes = models.PositiveBigIntegerField(default=0)
+    #: ETag of an object that was uploaded in parts; empty for others, whose ETag is the MD5
+    etag = models.CharField(max_length=100, blank=True, default="")
+    #: random end of the confirmed object's key; empty before the confirmation, for files in parts,
+    #: and for files confirmed by earlier versions
+    copy = models.CharField(max_length=16, blank=True, default="", db_default="", editable=False)
+    #: when no presigned URL can write to `upload_key` any more, so that the sweep removes what was
+    #: uploaded there after the confirmation
+    upload_removal_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def upload_key(self) -> str:
+        """Key to which the file is uploaded; contains no text chosen by the user."""
+        raise NotImplementedError
+
+    @property
+    def object_key(self) -> str:
+        """Key of the object in the bucket."""
+        return f"{self.upload_key}-{self.copy}" if self.copy else self.upload_key
+
+    @property
+    def stored_md5(self) -> str:
+        """The checksum that `ObjectStorage.head` returns for the intact object."""
+        return self.etag or self.md5
+
+
+class TaskFile(UploadedFile):
     """A file that the user uploaded: the model, data for input variables, or the file of an option.
 
     The program of a script has the kind `model`, and its data files are placed beside it.
@@ -203,13 +243,6 @@ class TaskFile(models.Model):
     #: the option whose file it is; empty for model and data
     option = models.CharField(_("option"), max_length=60, blank=True, default="")
     name = models.CharField(_("file name"), max_length=300)
-    size_bytes = models.PositiveBigIntegerField(_("size"))
-    #: of a file uploaded in parts as `agent.protocol.multipart` computes it; empty until then
-    md5 = models.CharField("MD5", max_length=40, blank=True)
-    #: size of the parts of the upload; 0 for a file that is uploaded as a whole
-    part_bytes = models.PositiveBigIntegerField(default=0)
-    #: ETag of an object that was uploaded in parts; empty for others, whose ETag is the MD5
-    etag = models.CharField(max_length=100, blank=True, default="")
     #: reported by the first device that downloaded the file; empty until then
     sha256 = models.CharField("SHA-256", max_length=64, blank=True, default="")
     #: arrays from the file's header: [{"name", "dtype", "shape"}], several for JSON
@@ -225,7 +258,12 @@ class TaskFile(models.Model):
             # files whose SHA-256 is known
             models.Index(
                 fields=["md5", "size_bytes"], name="file_by_content", condition=~Q(sha256="")
-            )
+            ),
+            models.Index(
+                fields=["upload_removal_at"],
+                name="file_upload_removal",
+                condition=Q(upload_removal_at__isnull=False),
+            ),
         ]
         ordering = [
             Case(When(kind="model", then=Value(0)), When(kind="data", then=Value(1)), default=2),
@@ -252,14 +290,8 @@ class TaskFile(models.Model):
         return self.name
 
     @property
-    def object_key(self) -> str:
-        """Key of the object in the bucket; contains no text chosen by the user."""
+    def upload_key(self) -> str:
         return f"tasks/{self.task_id}/{self.pk}"
-
-    @property
-    def stored_md5(self) -> str:
-        """The checksum that `ObjectStorage.head` returns for the intact object."""
-        return self.etag or self.md5
 
     @property
     def device_name(self) -> str:

@@ -19,7 +19,7 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Attempt, Task
-from tasks.submission.uploads import StoredObject, find_stored_object
+from tasks.submission.uploads import confirm_object, copy_object, discarding
 from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
 from webprofile.storage import storage
@@ -39,23 +39,30 @@ def upload_targets(upload: ProfileUpload) -> list[dict[str, Any]]:
     ]
 
 
-def submit_import(upload: ProfileUpload) -> None:
-    """Queue the import for reading if storage holds all files as announced.
+def submit_import(upload: ProfileUpload, files: Sequence[OpenedFile] | None = None) -> None:
+    """Queue the import for reading if storage holds all files as announced. Idempotent.
 
+    files: its files, with the keys of objects that were copied already
     Raises the errors of `confirm_import`, and DomainError storage_unreachable.
     """
-    confirm_import(upload, {row.number: find_stored_object(row) for row in upload.files.all()})
+    files = list(upload.files.all()) if files is None else files
+    with discarding(files) as is_saved:
+        is_open = upload.state == ProfileUpload.State.INITIATED
+        stored = {row.number: confirm_object(row) for row in files} if is_open else {}
+        is_saved[0] = confirm_import(upload, stored, files)
 
 
 def _store_and_submit(
     upload: ProfileUpload,
     sources: Iterable[Source],
-    put: Callable[[OpenedFile, Source], StoredObject | None],
+    put: Callable[[OpenedFile, Source], object],
 ) -> ProfileUpload:
     """Store the files of an upload and queue it for reading; on failure, delete the upload."""
     try:
-        pairs = zip(upload.files.all(), sources, strict=True)
-        confirm_import(upload, {row.number: put(row, source) for row, source in pairs})
+        files = list(upload.files.all())
+        for row, source in zip(files, sources, strict=True):
+            put(row, source)
+        submit_import(upload, files)
     except BaseException:  # including Ctrl-C and a server shutdown
         delete_import(upload)
         raise
@@ -159,10 +166,9 @@ def _stored(
     return _store_and_submit(create_import(owner=owner, files=described), files, _put)
 
 
-def _put(row: OpenedFile, path: Path) -> StoredObject | None:
+def _put(row: OpenedFile, path: Path) -> None:
     with path.open("rb") as file:
-        storage.write_from(row.object_key, file)
-    return find_stored_object(row)
+        storage.write_from(row.upload_key, file)
 
 
 def is_recorded(name: str) -> bool:
@@ -236,5 +242,5 @@ def _name_of(attempt: Attempt) -> str:
     return f"{task.title or task.model_name} #{task.pk}-{attempt.number}"
 
 
-def _copy(row: OpenedFile, source: Artifact) -> StoredObject:
-    return storage.copy(source.object_key, row.object_key)
+def _copy(row: OpenedFile, source: Artifact) -> None:
+    copy_object(source.object_key, row)

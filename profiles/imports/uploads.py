@@ -29,7 +29,7 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.size_limits import announced_limit
 from tasks.submission.files import MIB, check_file
 from tasks.submission.request import FileRequest
-from tasks.submission.uploads import StoredObject, check_uploads
+from tasks.submission.uploads import StoredObject, check_uploads, save_confirmed
 from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
 
@@ -153,19 +153,37 @@ def _check_room(owner: User, size_bytes: int) -> None:
 
 
 @transaction.atomic
-def confirm_import(upload: ProfileUpload, stored: Mapping[int, StoredObject | None]) -> None:
+def confirm_import(
+    upload: ProfileUpload,
+    stored: Mapping[int, StoredObject | None],
+    files: Sequence[OpenedFile] | None = None,
+) -> bool:
     """Queue the import for reading if its files are stored as announced. Idempotent.
 
     stored: the stored object of each file number, None if there is none
+    files: its files with the keys of their confirmed objects, as `confirm_object` sets them
+    Returns whether this call queued it.
     Raises DomainError upload_missing or upload_damaged with the names of the files, opened_gone if
     the import was deleted.
     """
     if upload.state == State.DELETED:
         raise DomainError("opened_gone", status=409)
-    files = list(upload.files.all())
-    check_uploads([(file, stored.get(file.number)) for file in files])
+    if upload.state != State.INITIATED:
+        return False
+    files = list(upload.files.all()) if files is None else files
+    try:
+        check_uploads([(file, stored.get(file.number)) for file in files])
+    except DomainError:
+        # as in `tasks.submission.uploads.submit_task`
+        upload.refresh_from_db()
+        if upload.state not in (State.INITIATED, State.DELETED):
+            return False
+        raise
     _check_different([(file.name, file.md5) for file in files])
-    _queue(upload, State.INITIATED)
+    is_moved = _queue(upload, State.INITIATED)
+    if is_moved:
+        save_confirmed(files)
+    return is_moved
 
 
 @transaction.atomic
@@ -175,7 +193,7 @@ def retry_import(upload: ProfileUpload) -> None:
         _queue(upload, State.FAILED)
 
 
-def _queue(upload: ProfileUpload, source: State) -> None:
+def _queue(upload: ProfileUpload, source: State) -> bool:
     moved = _move(
         upload,
         State.PROCESSING,
@@ -188,6 +206,7 @@ def _queue(upload: ProfileUpload, source: State) -> None:
     )
     if moved:
         enqueue_on_commit("build_opened", upload.pk, queue="profiles")
+    return moved
 
 
 @transaction.atomic

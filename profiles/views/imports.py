@@ -72,7 +72,7 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
     try:
         for row, file in zip(upload.files.all(), files, strict=True):
             file.seek(0)
-            storage.write_from(row.object_key, file)
+            storage.write_from(row.upload_key, file)
         submit_import(upload)
     except DomainError as error:
         uploads.delete_import(upload)

@@ -300,7 +300,7 @@ class TaskViewSet(OneTask):
         | problems(
             {
                 400: ["query_invalid"],
-                409: ["upload_missing", "upload_damaged", "not_initiated"],
+                409: ["upload_missing", "upload_damaged"],
                 422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
             }
         ),
@@ -308,8 +308,8 @@ class TaskViewSet(OneTask):
     def submit(self, request: Request, task_id: int) -> Response:
         """Verify size and checksum of all files and put the task into the queue.
 
-        Repeating the request changes nothing. A task fails if the content of a file does not match
-        its kind.
+        A task that was submitted before, or has ended, is returned unchanged. A task fails if the
+        content of a file does not match its kind.
         """
         query = SubmitQuery.read(request.query_params)
         task = self.get_object()

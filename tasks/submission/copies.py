@@ -19,10 +19,9 @@ from tasks.selectors import visible_tasks
 from tasks.states import TaskState
 from tasks.submission.creation import fail_copy, mark_file_stored, rerun_task
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
-from tasks.submission.uploads import check_sources, confirm_task
+from tasks.submission.uploads import check_sources, confirm_task, copy_object
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
-from webprofile.storage import storage
 
 #: option -> the artifact of an earlier task that may be its file
 CACHES = {
@@ -52,7 +51,7 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
             row = rows[file.kind, positions[file.kind]]
             positions[file.kind] += 1
             if file.source:
-                _, etag = storage.copy(file.source, row.object_key)
+                _, etag = copy_object(file.source, row)
                 # the ETag of a copy may differ from that of a source that was uploaded in parts
                 mark_file_stored(row, etag=etag if file.part_bytes else "")
 

@@ -118,7 +118,7 @@ def mark_file_stored(file: TaskFile, *, md5: str = "", etag: str = "") -> None:
     file.stored_at = timezone.now()
     file.md5, file.etag = md5 or file.md5, etag
     file.purged_at = None  # a file that arrived after its task ended is to be removed again
-    file.save(update_fields=["stored_at", "purged_at", "md5", "etag"])
+    file.save(update_fields=["stored_at", "purged_at", "md5", "etag", "copy"])
 
 
 @transaction.atomic

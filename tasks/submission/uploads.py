@@ -1,24 +1,30 @@
 """Store the files of tasks in object storage, verify uploads, and put tasks into the queue."""
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from tasks.lifecycle.transitions import transition_if
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Task, TaskFile
+from tasks.models import Task, TaskFile, UploadedFile
 from tasks.scheduling.targets import candidates, target_of
 from tasks.states import TaskState
 from tasks.submission.contents import head_bytes_of, inspect_files
+from tasks.submission.creation import mark_file_stored
 from tasks.submission.request import FileRequest, request_of
 from tasks.submission.validation import first_that_fits
 from webprofile.errors import DomainError
 from webprofile.storage import storage
+
+log = structlog.get_logger()
 
 #: size in bytes and checksum of an object, as storage reports them
 StoredObject = tuple[int, str]
@@ -34,38 +40,80 @@ class FileStore:
         """Store a file. Raises OSError; DomainError storage_unreachable, object_missing."""
         content = (row.md5, row.size_bytes)
         if content in self._known:
-            storage.copy(self._known[content], row.object_key)
-            return
-        with path.open("rb") as file:
-            storage.write_from(row.object_key, file)
-        self._known[content] = row.object_key
+            copy_object(self._known[content], row)
+        else:
+            row.copy = secrets.token_hex(8)
+            with path.open("rb") as file:
+                storage.write_from(row.object_key, file)
+            self._known[content] = row.object_key
+        mark_file_stored(row)
 
 
-class UploadedFile(Protocol):
-    """A row of a file that is uploaded to object storage."""
+def confirm_object(file: UploadedFile) -> StoredObject | None:
+    """Copy an uploaded file to a key that no presigned URL names; return the copy's size, checksum.
 
-    name: str
-    size_bytes: int
-    part_bytes: int
-    etag: str
+    Sets `file.copy`, which the caller saves. The copy is checked, not the upload, so that what was
+    checked cannot change any more. Returns None if nothing was uploaded.
 
-    @property
-    def object_key(self) -> str: ...
+    A file that was confirmed before is not copied again. Nor is one in parts: joining them ended
+    the multipart upload, so that its URLs are invalid, and storage reported the checksum. Some
+    storage reads all of such an object to compute it.
 
-    @property
-    def stored_md5(self) -> str: ...
-
-
-def find_stored_object(file: UploadedFile) -> StoredObject | None:
-    """Return size and checksum of a file's object in storage; None if it is missing.
-
-    For a file that was uploaded in parts this is what storage reported when they were joined: no
-    presigned URL for the whole object exists, and some storage reads all of it to compute the
-    checksum. Raises DomainError storage_unreachable.
+    Raises DomainError storage_unreachable.
     """
     if file.part_bytes and file.etag:
         return file.size_bytes, file.etag
-    return storage.head(file.object_key)
+    if file.copy:
+        return storage.head(file.object_key)
+    try:
+        return copy_object(file.upload_key, file)
+    except DomainError as error:
+        if error.code != "object_missing":
+            raise
+        file.copy = ""
+        return None
+
+
+def copy_object(source: str, file: UploadedFile) -> StoredObject:
+    """Copy the object with the key `source` to a new key of `file`, and set `file.copy`.
+
+    The key is random: of two concurrent confirmations each has its own copy, and only the one that
+    moves the task saves its key. Returns size and checksum. Raises DomainError object_missing,
+    storage_unreachable.
+    """
+    file.copy = secrets.token_hex(8)
+    return storage.copy(source, file.object_key)
+
+
+def save_confirmed(files: Sequence[UploadedFile], *fields: str) -> None:
+    """Save the keys of confirmed files, and schedule the removal of later uploads.
+
+    fields: further columns to save
+    """
+    # a PUT may start just before its URL expires and take long
+    until = timezone.now() + datetime.timedelta(seconds=2 * settings.PRESIGN_EXPIRY_S)
+    for file in files:
+        file.upload_removal_at = until if file.copy else None
+    type(files[0]).objects.bulk_update(files, ["copy", "upload_removal_at", *fields])
+
+
+@contextmanager
+def discarding(files: Sequence[UploadedFile]) -> Iterator[list[bool]]:
+    """Remove the uploads of files that the block confirms, or the copies if it does not.
+
+    The block sets the first element of the list to whether it saved the copies. An error of storage
+    is only logged, since the sweep removes the same objects (`profiles.services.remove_uploads`).
+    """
+    before, is_saved = {file.pk for file in files if file.copy}, [False]
+    try:
+        yield is_saved
+    finally:
+        copied = [file for file in files if file.copy and file.pk not in before]
+        try:
+            for file in copied:
+                storage.delete(file.upload_key if is_saved[0] else file.object_key)
+        except DomainError:
+            log.warning("upload_not_removed", key=file.upload_key)
 
 
 def check_uploads(files: Sequence[tuple[UploadedFile, StoredObject | None]]) -> None:
@@ -99,20 +147,21 @@ def check_sources(files: Iterable[FileRequest]) -> None:
 
 
 def confirm_task(task: Task) -> None:
-    """Ask storage for the task's files, and put the task into the queue if they match. Idempotent.
+    """Confirm the task's files, and put the task into the queue if they match. Idempotent.
 
     Raises DomainError as `submit_task`, and storage_unreachable.
     """
+    if task.state != TaskState.INITIATED:
+        return
     rows = list(task.files.all())
-    stored = {row.pk: find_stored_object(row) for row in rows}
-    heads = {
-        row.pk: storage.read_start(row.object_key, size_bytes=size)
-        for row in rows
-        if task.state == TaskState.INITIATED
-        and stored[row.pk] == (row.size_bytes, row.stored_md5)
-        and (size := head_bytes_of(row))
-    }
-    submit_task(task, stored, heads)
+    with discarding(rows) as is_saved:
+        stored = {row.pk: confirm_object(row) for row in rows}
+        heads = {
+            row.pk: storage.read_start(row.object_key, size_bytes=size)
+            for row in rows
+            if stored[row.pk] == (row.size_bytes, row.stored_md5) and (size := head_bytes_of(row))
+        }
+        is_saved[0] = submit_task(task, stored, heads, rows)
 
 
 @transaction.atomic
@@ -120,20 +169,32 @@ def submit_task(
     task: Task,
     stored: Mapping[int, StoredObject | None],
     heads: Mapping[int, bytes] | None = None,
-) -> None:
-    """Put a task into the queue if storage holds its files as the request describes. Idempotent.
+    files: list[TaskFile] | None = None,
+) -> bool:
+    """Put a task into the queue if storage holds its files as the request describes.
+
+    Idempotent: a task that was submitted before, or has ended, does not change. Returns whether
+    this call moved the task.
 
     stored: the stored object of each file by its id; None if it is missing
     heads: the first bytes of the files to inspect (`tasks.submission.contents`)
+    files: the task's files with the keys of their confirmed objects, as `confirm_object` sets them
 
     Raises DomainError upload_missing or upload_damaged, naming the files; input_* for data that no
-    runtime accepts; script_* and model_* for an invalid program or model; not_initiated if the task
-    ended.
+    runtime accepts; script_* and model_* for an invalid program or model.
     """
-    if task.state == TaskState.FINISHED:
-        raise DomainError("not_initiated", status=409)
-    files = list(task.files.all())
-    check_uploads([(file, stored.get(file.pk)) for file in files])
+    if task.state != TaskState.INITIATED:
+        return False
+    files = list(task.files.all()) if files is None else files
+    try:
+        check_uploads([(file, stored.get(file.pk)) for file in files])
+    except DomainError:
+        # a concurrent confirmation removes what was uploaded after it has moved the task
+        with suppress(Task.DoesNotExist):  # deleted meanwhile
+            task.refresh_from_db()
+            if task.state != TaskState.INITIATED:
+                return False
+        raise
     inspect_files(task, files, heads or {})
     placement = _choose_worker(task, files)
     # registered first, so that on commit the device is woken before the browsers
@@ -150,9 +211,8 @@ def submit_task(
     if is_moved:
         for file in files:
             file.stored_at = now
-        TaskFile.objects.bulk_update(files, ["stored_at", "arrays"])
-    elif task.state == TaskState.FINISHED:
-        raise DomainError("not_initiated", status=409)
+        save_confirmed(files, "stored_at", "arrays")
+    return is_moved
 
 
 def _choose_worker(task: Task, files: list[TaskFile]) -> dict[str, Any]:
@@ -162,7 +222,7 @@ def _choose_worker(task: Task, files: list[TaskFile]) -> dict[str, Any]:
     no columns if no worker matches any more: the task keeps its worker. Raises DomainError if none
     of the matching workers can use its data.
     """
-    if task.target is None or task.state != TaskState.INITIATED:
+    if task.target is None:
         return {}
     request = request_of(task)
     arrays = [array for file in files for array in file.arrays]

@@ -70,7 +70,7 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
 
     from accounts.models import User
     from profiles.retention.deletion import sweep_removed_files
-    from profiles.services import purge_abandoned_uploads
+    from profiles.services import purge_abandoned_uploads, remove_uploads
     from tasks.dispatch import gateway
     from tasks.lifecycle.counters import count_outcomes
     from tasks.lifecycle.sweep import sweep
@@ -109,7 +109,10 @@ def operations() -> dict[str, tuple[Callable[[], Any], set[str]]]:
         "a free device": (lambda: assign_waiting([waiting.worker_id]), HISTORY | FLEET),
         "a freed device": (lambda: assign_waiting([live.worker_id]), HISTORY | FLEET),
         "the sweep": (sweep, HISTORY),
-        "the sweep's files": (lambda: (sweep_removed_files(), purge_abandoned_uploads()), HISTORY),
+        "the sweep's files": (
+            lambda: (sweep_removed_files(), purge_abandoned_uploads(), remove_uploads()),
+            HISTORY,
+        ),
         "heartbeats": (
             lambda: (list(valid_tokens(digests)), gateway.on_heartbeats(attempts_by_worker)),
             HISTORY | FLEET,

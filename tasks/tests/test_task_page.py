@@ -52,12 +52,13 @@ def test_download_keeps_the_uploaded_file_name(client, alice, storage):
     assert quote('模型 "quo" 😀.mge') in answer.headers["content-disposition"]
 
 
-def test_cancelled_upload_cannot_be_submitted(client, alice, storage):
+def test_cancelled_upload_stays_cancelled(client, alice, storage):
     task = post_json(client, TASKS, task_request()).json()
     address = f"{TASKS}{task['id']}/"
     assert post_json(client, f"{address}cancel/").json()["status"] == "cancelled"
-    for action in ("submit", "uploads"):
-        assert post_json(client, f"{address}{action}/").json()["code"] == "not_initiated"
+    submitted = post_json(client, f"{address}submit/")
+    assert (submitted.status_code, submitted.json()["status"]) == (200, "cancelled")
+    assert post_json(client, f"{address}uploads/").json()["code"] == "not_initiated"
 
 
 def test_sweep_deletes_the_files_of_a_cancelled_upload(client, alice, storage):

@@ -364,6 +364,19 @@ class ObjectStorage(S3Storage):
         except (ClientError, BotoCoreError) as error:
             raise DomainError("storage_unreachable", status=503) from error
 
+    def delete_copies(self, key: str, *, keep: str = "") -> None:
+        """Delete the object `key` and all objects "<key>-...", except `keep`.
+
+        Raises DomainError storage_unreachable.
+        """
+        with answering():
+            pages = self.client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self.bucket_name, Prefix=key):
+                for row in page.get("Contents", []):
+                    found = row["Key"]
+                    if (found == key or found.startswith(f"{key}-")) and found != keep:
+                        self.client.delete_object(Bucket=self.bucket_name, Key=found)
+
     def write_from(self, key: str, file: IO[bytes]) -> None:
         """Store a whole file in one PUT, so that `head` returns its MD5.
 

@@ -20,7 +20,7 @@ from profiles.parts import sweep_parts
 from profiles.readings import sweep_readings
 from profiles.retention.deletion import sweep_removed_files
 from profiles.retention.policy import retention_sweep
-from profiles.services import purge_abandoned_uploads
+from profiles.services import purge_abandoned_uploads, remove_uploads
 from tasks.lifecycle.sweep import AWAY, is_coming_back, sweep
 from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_LAST, SWEEP_SECONDS
 from webprofile.observability.exposition import serve
@@ -64,6 +64,7 @@ class Rounds:
     def steps(self) -> Iterator[Callable[[], object]]:
         yield partial(sweep, self.began_at)
         yield purge_abandoned_uploads
+        yield remove_uploads
         yield sweep_imports
         yield sweep_readings
         yield run_health_checks
