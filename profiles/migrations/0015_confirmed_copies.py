@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("profiles", "0013_reading_turns"),
+        ("profiles", "0014_other_load"),
     ]
 
     operations = [

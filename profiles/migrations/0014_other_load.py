@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('profiles', '0012_owner_name'),
+        ('profiles', '0013_reading_turns'),
     ]
 
     operations = [
