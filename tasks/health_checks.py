@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.utils import translation
 from django.utils.translation import gettext
 
@@ -53,6 +53,11 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
 
     Considers devices that are online and in service, and that have no pending check.
     """
+    every = datetime.timedelta(seconds=settings.HEALTH_CHECK_EVERY_S)
+    suspects = _suspects(now)
+    # with a query that is small, since the sweep asks for due checks every few seconds
+    if not Worker.objects.filter(_may_be_due(now, every, suspects)).exists():
+        return
     last = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
@@ -62,8 +67,6 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
         checked_at=Subquery(last.values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),
     )
-    every = datetime.timedelta(seconds=settings.HEALTH_CHECK_EVERY_S)
-    suspects = _suspects(now)
     for worker in workers:
         if worker.held_at is not None:
             if now >= recheck_at(worker):
@@ -74,6 +77,15 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
             every and not worker.is_busy and now - (worker.checked_at or worker.created_at) > every
         ):
             yield worker, HealthCheck.Cause.SCHEDULE
+
+
+def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set[int]) -> Q:
+    """Workers that are held back, failed or have had no check for the interval of checks."""
+    may_be_due = Q(held_at__isnull=False) | Q(pk__in=suspects)
+    if every:
+        checked = HealthCheck.objects.filter(worker=OuterRef("pk"), created_at__gte=now - every)
+        may_be_due |= Q(~Exists(checked), created_at__lt=now - every)
+    return Q(may_be_due, retired_at=None)
 
 
 def _suspects(now: datetime.datetime) -> set[int]:

@@ -34,7 +34,7 @@ from tasks.scheduling.eligibility import (
     meets,
 )
 from tasks.selectors import last_attempt
-from tasks.states import TaskState
+from tasks.states import LIVE, TaskState
 from webprofile.background import enqueue
 from webprofile.observability.counters import SWEEP_FAILURES, SWEEP_MOVED
 
@@ -82,30 +82,42 @@ def is_coming_back(began_at: datetime.datetime | None, now: datetime.datetime) -
 
 
 def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterator[Step]:
-    """Yield the steps in order; a step's query runs when `sweep` iterates over its rows."""
+    """Yield the steps in order; a step's query runs when `sweep` iterates over its rows.
+
+    Steps whose rows must be in a state that no task has are left out: most of the time of the sweep
+    is that of building queries, and an idle site must not disturb the runs of its devices.
+    """
     live = Attempt.objects.filter(ended_at=None).select_related("task", "worker")
     tasks = Task.objects.select_related("worker")
     was_away = is_coming_back(began_at, now)
     expired = live.filter(lease_expires_at__lt=now)
     if began_at is not None and was_away:
         expired = expired.filter(lease_expires_at__gte=began_at - AWAY)
-    yield "attempts_lost", expired, partial(_lose_expired, now=now)
-    yield "attempts_overdue", live, partial(_lose_overdue, now=now)
-    late = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
-    yield "uploads_abandoned", late, abandon_task
-    late = tasks.filter(state=TaskState.WAITING, queue_deadline_at__lt=now)
-    yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
-    # before tasks of absent devices end: those that another device can take are moved
-    yield _once("tasks_rebound", rebind_orphans)
-    if not was_away:
-        yield from _tasks_of_absent_workers(tasks.filter(state=TaskState.WAITING), now)
-    late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
-    yield "tasks_timed_out", late, _end_unread
+    if attempts := list(live):
+        yield "attempts_lost", expired, partial(_lose_expired, now=now)
+        yield "attempts_overdue", attempts, partial(_lose_overdue, now=now)
+    states = set(Task.objects.filter(state__in=LIVE).values_list("state", flat=True).distinct())
+    if TaskState.INITIATED in states:
+        late = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
+        yield "uploads_abandoned", late, abandon_task
+    if TaskState.WAITING in states:
+        waiting = tasks.filter(state=TaskState.WAITING)
+        late = waiting.filter(queue_deadline_at__lt=now)
+        yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
+        # before tasks of absent devices end: those that another device can take are moved
+        yield _once("tasks_rebound", rebind_orphans)
+        if not was_away:
+            yield from _tasks_of_absent_workers(waiting, now)
+    if TaskState.PROCESSING in states:
+        late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
+        yield "tasks_timed_out", late, _end_unread
     yield _once("ends_counted", count_outcomes)
     # last: each message to a broker that does not answer takes seconds, which must not delay leases
     # and deadlines
-    yield _once("devices_hinted", _resend_dispatch)
-    yield _once("results_hinted", partial(_resend_results, now))
+    if TaskState.WAITING in states:
+        yield _once("devices_hinted", _resend_dispatch)
+    if TaskState.PROCESSING in states:
+        yield _once("results_hinted", partial(_resend_results, now))
 
 
 def _once(label: str, process: Callable[[], int]) -> Step:
