@@ -105,6 +105,8 @@ async def test_page_sockets_require_the_own_origin_and_agent_sockets_none(server
         assert await refusal(address, "/ws/agent/", agent, origin) == 403
     assert await refusal(address, "/ws/tasks/", browser, None) == 403
     assert await refusal(address, "/ws/tasks/", browser, f"http://{address}") is None
+    for origin in ("http://127.0.0.1", f"http://{address}", ""):  # the first is SITE_URL
+        assert await refusal(address, "/ws/agent/", agent, origin) == 403
     assert await refusal(address, "/ws/agent/", agent, None) is None
 
 
