@@ -346,6 +346,54 @@ def test_local_and_private_addresses_are_not_called(host, settings):
     assert caught.value.code in {"webhook_refused", "webhook_unknown_name"}
 
 
+#: all blocks of IANA's special-purpose registries, and those of multicast and former uses
+SPECIAL = [
+    "0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+    "172.16.0.0/12", "192.0.0.0/24", "192.0.0.0/29", "192.0.0.8/32", "192.0.0.9/32",
+    "192.0.0.10/32", "192.0.0.170/32", "192.0.0.171/32", "192.0.2.0/24", "192.31.196.0/24",
+    "192.52.193.0/24", "192.88.99.0/24", "192.88.99.2/32", "192.168.0.0/16", "192.175.48.0/24",
+    "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
+    "224.0.0.0/4", "::1/128", "::/128", "64:ff9b::/96", "64:ff9b:1::/48",
+    "100::/64", "100:0:0:1::/64", "2001::/23", "2001::/32", "2001:1::1/128", "2001:1::2/128",
+    "2001:1::3/128", "2001:2::/48", "2001:3::/32", "2001:4:112::/48", "2001:10::/28",
+    "2001:20::/28", "2001:30::/28", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+    "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "::/96",
+]  # fmt: skip
+PUBLIC = [
+    "1.0.0.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.255.255",
+    "172.32.0.0", "192.0.1.0", "192.88.98.255", "192.88.100.0", "193.0.0.1", "198.20.0.0",
+    "223.255.255.255", "2001:200::1", "2001:4860:4860::8888", "2003::1", "2606:4700::1111",
+    "2a00:1450::1", "::ffff:8.8.8.8",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block", SPECIAL)
+def test_addresses_of_special_purpose_are_not_called(block, settings):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    network = ipaddress.ip_network(block)
+    middle = network[network.num_addresses // 2]
+    for address in (network[0], middle, network[-1]):
+        assert not addresses.may_be_called(str(address), 443)
+        if address.version == 4:
+            assert not addresses.may_be_called(f"::ffff:{address}", 443)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_called(address, settings):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    assert addresses.may_be_called(address, 443)
+
+
+@pytest.mark.parametrize("prefix", ["64:ff9b::", "2002:{:x}:{:x}::", "2001:0:{:x}:{:x}::", "::"])
+def test_an_address_that_embeds_a_private_one_is_not_called(prefix, settings):
+    settings.WEBHOOK_ALLOWED_NETWORKS = []
+    for private in ("10.0.0.1", "127.0.0.1", "192.168.1.1"):
+        number = int(ipaddress.IPv4Address(private))
+        high, low = number >> 16, number & 0xFFFF
+        text = prefix.format(high, low) if "{" in prefix else f"{prefix}{high:x}:{low:x}"
+        assert not addresses.may_be_called(text, 443)
+
+
 def test_a_host_with_a_public_and_a_private_address_is_not_called(settings, names):
     settings.WEBHOOK_ALLOWED_NETWORKS = []
     names["mixed.test"] = ["93.184.215.14", "127.0.0.1"]

@@ -18,14 +18,48 @@ LONGEST_URL = 500
 PORTS = frozenset({443, 8443})
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-#: networks that `is_global` does not exclude: prefixes that embed an IPv4 address (NAT64 of
-#: RFC 6052 and 8215, 6to4, Teredo, compatible), and site-local addresses
-_NOT_PUBLIC = tuple(
+#: Addresses that are not public: IANA's special-purpose registries (RFC 6890, RFC 8190) as of
+#: 2025-10-09, and multicast. All their blocks are refused, also those that are globally reachable,
+#: such as anycast relays: no receiver of webhooks is there. The blocks inside 192.0.0.0/24 and
+#: 2001::/23 are not listed. Python's `is_global` depends on its version and omits some blocks.
+#: https://www.iana.org/assignments/iana-ipv4-special-registry/
+#: https://www.iana.org/assignments/iana-ipv6-special-registry/
+_SPECIAL_V4 = tuple(
+    ipaddress.IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this host on this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared address space
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link local
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # IETF protocol assignments
+        "192.0.2.0/24",  # documentation (TEST-NET-1)
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relay anycast (deprecated), 6a44 relay
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # direct delegation AS112 service
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation (TEST-NET-2)
+        "203.0.113.0/24",  # documentation (TEST-NET-3)
+        "224.0.0.0/4",  # multicast (RFC 5771)
+        "240.0.0.0/4",  # reserved, limited broadcast
+    )
+)
+#: the global unicast addresses that IANA assigns; loopback, NAT64 (64:ff9b::/96, 64:ff9b:1::/48),
+#: unique local, link-local, site-local, multicast and all other blocks are outside
+_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
+_SPECIAL_V6 = tuple(
     ipaddress.IPv6Network(network)
     for network in (
-        "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10",
+        "2001::/23",  # IETF protocol assignments, such as Teredo (2001::/32) and ORCHID
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4
+        "2620:4f:8000::/48",  # direct delegation AS112 service
+        "3fff::/20",  # documentation
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -95,13 +129,6 @@ def may_be_called(text: str, port: int) -> bool:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _NOT_PUBLIC):
-        return False
-    return address.is_global and not (
-        address.is_multicast
-        or address.is_private
-        or address.is_reserved
-        or address.is_link_local
-        or address.is_loopback
-        or address.is_unspecified
-    )
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _SPECIAL_V4)
+    return address in _GLOBAL_V6 and not any(address in network for network in _SPECIAL_V6)
