@@ -1,6 +1,6 @@
 """Data for the viewers: the executed graph, the uploaded model, and the file of a trace."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -16,35 +16,18 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters.charts import picture_side
 from tasks.models import Task, TaskFile
+from tasks.submission.model_heads import (
+    FORM_BYTES,
+    ModelForm,
+    graph_end,
+    graph_offset,
+    model_form,
+)
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
 #: largest trace for the viewer: a browser holds several copies while it reads it
 TRACE_LIMIT_BYTES = 200 * 1024**2
-#: number of bytes at the start of a file that determine its format
-START_BYTES = 32
-#: v2: what MegEngine dumps by default (`dump_format='FBS_V2'`); v1: `FBS`; old: before
-#: FlatBuffers; other: packed, encrypted or no model
-ModelForm = Literal["v2", "v1", "old", "other"]
-
-_INPUT_DATA = b"mgbtest0"
-_OLD = (b"mgb0001", b"mgb0000a", b"MGBS")
-
-
-def model_form(start: bytes) -> ModelForm:
-    """Return the format of the model whose first `START_BYTES` are `start`.
-
-    Source: MegEngine `src/serialization/impl/serializer_oss*.cpp`. A file with input data begins
-        with `mgbtest0` and their number, 12 bytes in total. The identifier of a FlatBuffers file
-        follows the offset of its root, optionally preceded by the size.
-    """
-    if start.startswith(_INPUT_DATA):
-        start = start[12:]
-    if b"mgv2" in (start[4:8], start[8:12]):
-        return "v2"
-    if start.startswith(b"MGBC"):
-        return "v1"
-    return "old" if start.startswith(_OLD) else "other"
 
 
 def graph_document(
@@ -76,7 +59,11 @@ def drawn_place(data: ProfileData, scope: str, row: int | None) -> str:
 
 
 def task_model_view(task: Task) -> dict[str, Any]:
-    """Return {"address", "name", "size_bytes"} of the uploaded model, or {"reason"} without one."""
+    """Return {"address", "name", "size_bytes", "begin", "end"} of the model, or {"reason"}.
+
+    begin, end: the part of the file with the graph, in bytes: unlike MegEngine, the viewer fails
+        on a header of test data and on bytes after the graph
+    """
     if task.is_script:
         return _refusal(gettext("This task ran a script, so there is no model file to draw."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
@@ -91,11 +78,17 @@ def task_model_view(task: Task) -> dict[str, Any]:
             gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
             % {"limit": mib}
         )
-    form = model_form(storage.read_start(file.object_key, size_bytes=START_BYTES))
+    head = storage.read_start(file.object_key, size_bytes=FORM_BYTES)
+    form = model_form(head)
     if form != "v2":
         return _refusal(_why_not(form))
-    address = storage.presign_get(file.object_key)
-    return {"address": address, "name": file.name, "size_bytes": file.size_bytes}
+    return {
+        "address": storage.presign_get(file.object_key),
+        "name": file.name,
+        "size_bytes": file.size_bytes,
+        "begin": graph_offset(head),
+        "end": graph_end(head),
+    }
 
 
 def _why_not(form: ModelForm) -> str:

@@ -7,11 +7,11 @@ import pytest
 from django.urls import reverse
 
 from profiles.formats.load_and_run.reader import parse
-from profiles.presenters.viewers import model_form
 from profiles.tests.imports import make_import
 from profiles.tests.make import to_json
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
+from tasks.submission.model_heads import model_form
 from testdata import DATA, good_profile
 from testdata.making import SMALL
 from webprofile.storage import storage as object_store
@@ -82,7 +82,17 @@ def test_the_viewer_gets_a_storage_url_of_the_uploaded_model(client, alice):
     store_model(profile, (MODELS / "tiny.mge").read_bytes())
     model = model_of(client, profile)
     assert model["address"].startswith(object_store.presign_get("x").split("?")[0][:-1])
-    assert model["size_bytes"] == (MODELS / "tiny.mge").stat().st_size
+    assert (model["begin"], model["end"]) == (0, (MODELS / "tiny.mge").stat().st_size)
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"", b"\n"), (b"mgbtest0\x01\0\0\0", b"test data")])
+def test_the_viewer_gets_the_graph_alone_of_a_file_with_more(client, alice, before, after):
+    content = (MODELS / "tiny.mge").read_bytes()
+    profile = make_result(good_profile("tiny"), owner=alice)
+    store_model(profile, before + content + after)
+    model = model_of(client, profile)
+    assert (before + content + after)[model["begin"] : model["end"]] == content
+    assert model["size_bytes"] == len(before + content + after)
 
 
 @pytest.mark.parametrize(

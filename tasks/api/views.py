@@ -50,7 +50,7 @@ REFUSALS = [
     "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
     "inputs_too_long", "option_*", "plan_*", "shape_*", "dtype_*", "literal_*",
     "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing", "agent_old*",
-    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_is_script",
+    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_*",
 ]  # fmt: skip
 
 
@@ -301,7 +301,7 @@ class TaskViewSet(OneTask):
             {
                 400: ["query_invalid"],
                 409: ["upload_missing", "upload_damaged"],
-                422: ["input_*", "dtype_not_here", "script_*", "model_is_script", "scripts_*"],
+                422: ["input_*", "dtype_not_here", "script_*", "model_*", "scripts_*"],
             }
         ),
     )

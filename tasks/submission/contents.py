@@ -5,16 +5,12 @@ trusted. Data files are parsed by the agent's own readers (`agent.protocol.input
 that the device would refuse are refused before the task enters the queue.
 """
 
-import codecs
 import io
-import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
-
-import re2
 
 from agent.protocol.inputs import InputError, RuntimeKind
 from agent.protocol.inputs.json_inputs import LONGEST_JSON, check_json_size, parse_json
@@ -22,10 +18,9 @@ from agent.protocol.inputs.npy import HEAD_BYTES as ARRAY_HEAD_BYTES
 from agent.protocol.inputs.npy import parse_header
 from agent.protocol.inputs.pictures import parse_picture
 from tasks.models import Task, TaskFile
+from tasks.submission.model_heads import HEAD_BYTES, check_model, is_text, model_form
 from webprofile.errors import DomainError
 
-#: how much of a program or a model is read
-HEAD_BYTES = 64 * 1024
 #: a zip up to this size is read as a whole, since its central directory is at its end
 ZIP_READ_BYTES = 8 * 1024**2
 #: limit on the central directory of a zip; some 10,000 entries
@@ -34,12 +29,6 @@ LONGEST_LIST_BYTES = 1024**2
 NAMED = 8
 
 _ZIP, _EMPTY_ZIP, _ZIP64 = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x07"
-_MODELS = (b"mgbtest0", b"mgb0001", b"mgb0000a", b"MGBS", b"MGBC", b"packed_model")
-#: identifier of MegEngine's FlatBuffers; follows an offset, or a size and an offset, 4 bytes each
-_TAG = b"mgv2"
-_PYTHON = re2.compile(r"(?m)^\s*(?:import|from)\s+[A-Za-z_]|^#!.*python")
-#: PEP 263
-_CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+")
 _UNREADABLE = (
     zipfile.BadZipFile,
     NotImplementedError,
@@ -51,14 +40,11 @@ _UNREADABLE = (
 
 
 def head_bytes_of(file: TaskFile) -> int:
-    """Return how many bytes of the start of a file to inspect; 0 for a file that is not inspected.
-
-    Models named .mge or .mgb are not inspected, since the device reads them anyway.
-    """
+    """Return how many bytes of the start of a file to inspect; 0 for no inspection."""
     is_script, name = file.task.is_script, file.name.lower()
     if file.kind == TaskFile.Kind.DATA and not is_script:
         return inspected_bytes_of(file.name, file.size_bytes)
-    if file.kind != TaskFile.Kind.MODEL or (not is_script and name.endswith((".mge", ".mgb"))):
+    if file.kind != TaskFile.Kind.MODEL:
         return 0
     if is_script and _is_zip(name) and file.size_bytes <= ZIP_READ_BYTES:
         return file.size_bytes
@@ -71,14 +57,14 @@ def inspect_files(task: Task, files: Sequence[TaskFile], heads: Mapping[int, byt
     heads: the first `head_bytes_of` bytes of files, by their keys
 
     Raises DomainError input_* for data that no runtime accepts, script_* for an invalid program,
-    model_is_script, and input_given_twice if several files, JSON entries or inputs of the request
-    feed one variable.
+    model_* for what is no model, and input_given_twice if several files, JSON entries or inputs of
+    the request feed one variable.
     """
     for file in files:
         if file.kind == TaskFile.Kind.MODEL and file.pk in heads:
             head = heads[file.pk]
             if task.script is None:
-                check_model(file.name, head)
+                check_model(file.name, head, file.size_bytes)
             else:
                 check_program(file.name, head, file.size_bytes, entry=task.script["entry"])
     if task.is_script:
@@ -169,49 +155,19 @@ def check_program(name: str, head: bytes, size_bytes: int, *, entry: str | None)
     head: the first `head_bytes_of` bytes of the file
     size_bytes: size of the whole file
     """
-    if looks_like_model(head):
+    if model_form(head) != "other":
         raise DomainError("script_is_model", field="model", name=name)
     if _is_zip(name):
         _check_zip(name, head, size_bytes, entry or "")
         return
     if head.startswith((_ZIP, _EMPTY_ZIP)):
         raise DomainError("script_is_zip", field="model", name=name)
-    if not _is_text(head):
+    if not is_text(head):
         raise DomainError("script_not_text", field="model", name=name)
-
-
-def check_model(name: str, head: bytes) -> None:
-    """Raise DomainError model_is_script if the file is certainly a program."""
-    if looks_like_model(head):
-        return
-    is_program = head.startswith(_ZIP)
-    if not is_program and b"\0" not in head and _is_text(head):
-        is_program = bool(_PYTHON.search(head.decode(errors="replace")))
-    if is_program:
-        raise DomainError("model_is_script", field="model", name=name)
-
-
-def looks_like_model(head: bytes) -> bool:
-    """Whether a file starts like one of MegEngine's model formats."""
-    return head.startswith(_MODELS) or _TAG in (head[4:8], head[8:12])
 
 
 def _is_zip(name: str) -> bool:
     return name.lower().endswith(".zip")
-
-
-def _is_text(head: bytes) -> bool:
-    if b"\0" in head:
-        return False
-    first_lines = head.split(b"\n", 2)[:2]
-    if any(_CODING.match(line) for line in first_lines):
-        return True
-    try:
-        # incremental, since `head` may end within a character
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _check_zip(name: str, head: bytes, size_bytes: int, entry: str) -> None:

@@ -37,7 +37,11 @@ from tasks.submission.request import FileRequest, TaskRequest, request_of
 from workers.models import LastHeartbeat, Runtime, Worker
 
 _numbers = itertools.count(1)
+#: of `hello world`
 MD5 = "5eb63bbbe01eeed093cb22bb8f5acdc3"
+#: 16 bytes, which begin as a model does
+MODEL = b"\x0c\0\0\0\x1c\0\0\0mgv2\0\0\0\0"
+MODEL_MD5 = hashlib.md5(MODEL).hexdigest()
 
 
 def make_user(name: str = "alice", **extra: Any) -> User:
@@ -55,9 +59,8 @@ def make_worker(
 
 
 def model_file(**changes: Any) -> FileRequest:
-    return FileRequest(
-        **{"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5} | changes
-    )
+    fields = {"kind": "model", "name": "net.mge", "size_bytes": len(MODEL), "md5": MODEL_MD5}
+    return FileRequest(**fields | changes)
 
 
 def data_file(**changes: Any) -> FileRequest:
@@ -71,6 +74,11 @@ def run_submit(*arguments: str, **options: Any) -> str:
     options = {"stdout": out, "wait": False} | options
     call_command("submit", *arguments, "--as", "alice@example.com", **options)
     return out.getvalue()
+
+
+def model_bytes(content: bytes) -> bytes:
+    """Return a file that begins as a model does and ends in `content`."""
+    return (12 + len(content)).to_bytes(4, "little") + MODEL[4:] + content
 
 
 def npy_bytes(shape: tuple[int, ...] = (1, 3), dtype: str = "float32") -> bytes:
@@ -224,7 +232,7 @@ def accept_attempt(attempt: Attempt) -> None:
 
 TASKS = "/api/v1/tasks/"
 
-FILES = {"net.mge": b"a model", "data.npy": npy_bytes()}
+FILES = {"net.mge": MODEL, "data.npy": npy_bytes()}
 
 
 def post_json(client, url, body=None):

@@ -14,6 +14,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
 from tasks.tests.make import (
     FILES,
+    MODEL,
     TASKS,
     make_attempt,
     make_task,
@@ -54,7 +55,7 @@ def test_task_is_created_uploaded_and_submitted(client, storage):
     assert answer.json() == client.get(address).json()
     assert client.post(f"{address}submit/").json()["status"] == "waiting"
     link = client.get(f"{address}files/{task['files'][0]['id']}/")
-    assert (link.status_code, httpx2.get(link["Location"]).content) == (302, b"a model")
+    assert (link.status_code, httpx2.get(link["Location"]).content) == (302, MODEL)
 
 
 def test_time_limit_is_at_most_that_of_the_site_and_kept_by_retry(client, storage):
@@ -78,7 +79,7 @@ def test_damaged_upload_is_rejected_and_can_be_repeated(client, storage):
     task = client.post(TASKS, task_request()).json()
     address = f"{TASKS}{task['id']}/"
     model, data = task["uploads"]
-    httpx2.put(model["url"], content=b"b model", headers=model["headers"])
+    httpx2.put(model["url"], content=MODEL[:-1] + b"b", headers=model["headers"])
     httpx2.put(data["url"], content=FILES["data.npy"], headers=data["headers"])
     problem = expect_problem(client.post(f"{address}submit/"), 409, "upload_damaged")
     assert "net.mge" in problem["detail"]

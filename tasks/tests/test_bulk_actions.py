@@ -9,6 +9,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.submission import uploads
 from tasks.tests.make import (
+    MODEL,
     make_task,
     make_tasks,
     make_user,
@@ -103,7 +104,7 @@ def test_action_never_redirects_to_another_site(client, alice, query):
 
 def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
     task = make_task(alice, files=[model_file()])
-    object_store.write(task.files.get().object_key, b"hello world")
+    object_store.write(task.files.get().object_key, MODEL)
     uploads.submit_task(task, stored_objects(task))
     cancel_task(task)
     assert "1 task asked for once more." in act(client, "retry", task).text

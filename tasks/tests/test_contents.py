@@ -14,7 +14,16 @@ from tasks.models import Task
 from tasks.submission import uploads
 from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.request import InputRequest
-from tasks.tests.make import data_file, make_task, make_user, model_file, npy_bytes, stored_objects
+from tasks.tests.make import (
+    MODEL,
+    data_file,
+    make_task,
+    make_user,
+    model_bytes,
+    model_file,
+    npy_bytes,
+    stored_objects,
+)
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.storage import storage as object_store
@@ -198,11 +207,38 @@ def test_json_over_the_limit_is_rejected_and_parsing_uses_little_memory():
 def make_task_with_data(content: bytes, name: str = "data.npy"):
     digest = hashlib.md5(content).hexdigest()
     data = data_file(name=name, size_bytes=len(content), md5=digest)
-    model = model_file(size_bytes=7, md5=hashlib.md5(b"a model").hexdigest())
+    model = model_file()
     task = make_task(make_user(), files=[model, data])
-    for file, body in zip(task.files.all(), (b"a model", content), strict=True):
+    for file, body in zip(task.files.all(), (MODEL, content), strict=True):
         object_store.write(file.object_key, body)
     return task
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("content", "code", "advice"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "model_is_lfs_pointer", "git lfs pull"),
+        (b"\x80\x04\x95" + bytes(20), "model_is_pickle", "trace.dump"),
+        (npy_bytes(), "model_is_npy", "data of an input"),
+        (model_bytes(b"graph\n" * 9).replace(b"\n", b"\r\n"), "model_changed", "binary"),
+        (b"\x01\x02", "model_cut_short", "2 bytes of at least 16"),
+    ],
+)
+def test_file_that_is_no_model_is_refused_when_it_is_submitted(
+    client, storage, content, code, advice
+):
+    model = model_file(size_bytes=len(content), md5=hashlib.md5(content).hexdigest())
+    task = make_task(make_user(), files=[model])
+    object_store.write(task.files.get().object_key, content)
+    client.force_login(task.owner)
+    answer = client.post(f"/api/v1/tasks/{task.pk}/submit/")
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert "net.mge" in answer.json()["detail"]
+    assert advice in answer.json()["detail"]
+    task.refresh_from_db()
+    assert not task.attempts.exists()
+    assert (task.status, task.detail) == ("failed", answer.json()["detail"])
 
 
 @pytest.mark.django_db

@@ -15,6 +15,7 @@ from tasks.submission.creation import DOUBLE_CLICK_S, rerun_task
 from tasks.submission.plans import PRESETS
 from tasks.submission.request import InputRequest, request_of
 from tasks.tests.make import (
+    MODEL,
     data_file,
     make_changed_copy,
     make_task,
@@ -29,7 +30,7 @@ from webprofile.storage.s3 import ObjectStorage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
-MODEL, DATA = b"a model", npy_bytes()
+DATA = npy_bytes()
 
 
 def md5(content: bytes) -> str:

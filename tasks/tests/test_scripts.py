@@ -12,11 +12,13 @@ from agent.link.log_tail import END_BYTES
 from agent.protocol import Script
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task, program_name
-from tasks.submission.contents import check_model, check_program
+from tasks.submission.contents import check_program
 from tasks.submission.creation import rerun_task
+from tasks.submission.model_heads import check_model
 from tasks.submission.request import TaskRequest
 from tasks.submission.scripts import read_script, split_arguments
 from tasks.tests.make import (
+    MODEL,
     data_file,
     make_changed_copy,
     make_task,
@@ -40,8 +42,6 @@ from webprofile.messages.errors import word
 from workers.models import Runtime
 
 pytestmark = pytest.mark.django_db
-
-MODEL = b"\x1c\0\0\0mgv2" + bytes(40)
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_device_keeps_plain_program_names(name, on_device):
     ("name", "content", "code"),
     [
         ("train.py", MODEL, "script_is_model"),
-        ("train.zip", b"mgbtest0" + bytes(40), "script_is_model"),
+        ("train.zip", b"mgbtest0\x01\0\0\0" + MODEL, "script_is_model"),
         ("train.py", zip_of(main="1"), "script_is_zip"),
         ("train.py", b"import \x00", "script_not_text"),
         ("train.py", b"caf\xe9 = 1\n", "script_not_text"),
@@ -219,12 +219,11 @@ def test_zip_too_large_to_read_is_not_checked():
 
 
 def test_model_with_the_content_of_a_program_is_rejected():
-    for content in (b"#!/usr/bin/env python3\n", PROGRAM, zip_of(main="1")):
-        with pytest.raises(DomainError) as caught:
-            check_model("net", content)
-        assert caught.value.code == "model_is_script"
-    for content in (MODEL, b"hello world", b"packed_model import x", bytes(range(256))):
-        check_model("net", content)
+    for content in (b"#!/usr/bin/env python3\n", PROGRAM):
+        with pytest.raises(DomainError, match="model_is_text") as caught:
+            check_model("net", content, len(content))
+        assert "“Script”" in word(caught.value)
+    check_model("net", MODEL, len(MODEL))
 
 
 # -- requests of the form -------------------------------------------------------------------------
@@ -259,7 +258,7 @@ def test_form_submits_a_script_with_data(client, alice, storage):
     [
         (MODEL, "train.py", {}, "script_is_model"),
         (zip_of(other="1"), "a.zip", {"entry": "main.py"}, "script_entry_not_there"),
-        (PROGRAM, "net.model", None, "model_is_script"),
+        (PROGRAM, "net.mge", None, "model_is_text"),
     ],
 )
 def test_submit_with_discard_deletes_a_task_with_the_wrong_kind_of_file(

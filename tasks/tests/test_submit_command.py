@@ -12,7 +12,7 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.management.commands import submit as submit_command
 from tasks.models import Task, TaskFile
 from tasks.states import Status, TaskState
-from tasks.tests.make import make_user, make_worker, npy_bytes, run_submit
+from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes, run_submit
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.usefixtures("storage")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.mge").write_bytes(b"a model")
-    (tmp_path / "twin.mge").write_bytes(b"a model")
-    (tmp_path / "other.mge").write_bytes(b"another model")
+    (tmp_path / "net.mge").write_bytes(MODEL)
+    (tmp_path / "twin.mge").write_bytes(MODEL)
+    (tmp_path / "other.mge").write_bytes(model_bytes(b"other"))
     (tmp_path / "cat.npy").write_bytes(npy_bytes())
     return tmp_path
 
@@ -57,7 +57,7 @@ def test_batch_file_creates_a_task_for_each_combination(alice, folder, capsys):
     assert tasks[0].plan["preset"] == "standard"
     assert (tasks[-1].title, tasks[-1].priority) == ("night other", 3)
     model, data = tasks[-1].files.all()
-    assert object_store.read(model.object_key, limit_bytes=99) == b"another model"
+    assert object_store.read(model.object_key, limit_bytes=99) == model_bytes(b"other")
     assert object_store.read(data.object_key, limit_bytes=9999) == npy_bytes()
     assert data.arrays == [{"name": "", "dtype": "float32", "shape": [1, 3]}]
     # without a terminal there is one line for each task
@@ -77,7 +77,7 @@ def test_same_content_is_uploaded_once(alice, folder, monkeypatch):
     assert Task.objects.count() == 6
     assert len(keys) == 1
     for row in TaskFile.objects.all():
-        assert object_store.read(row.object_key, limit_bytes=99) == b"a model"
+        assert object_store.read(row.object_key, limit_bytes=99) == MODEL
 
 
 def test_dry_run_prints_the_matrix_and_creates_no_task(alice, folder):

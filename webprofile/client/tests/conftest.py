@@ -17,7 +17,7 @@ import pytest
 from accounts.models import User
 from accounts.tokens.access import issue_token
 from agent.tests.http_sites import serving
-from tasks.tests.make import make_user, make_worker, npy_bytes
+from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60
@@ -144,8 +144,8 @@ def proxy(live_server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "net.mge").write_bytes(b"a model")
-    (tmp_path / "other.mge").write_bytes(b"another model")
+    (tmp_path / "net.mge").write_bytes(MODEL)
+    (tmp_path / "other.mge").write_bytes(model_bytes(b"other"))
     (tmp_path / "cat.npy").write_bytes(npy_bytes())
     return tmp_path
 

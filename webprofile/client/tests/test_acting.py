@@ -5,7 +5,7 @@ import pytest
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
-from tasks.tests.make import make_user, make_waiting_task, model_file
+from tasks.tests.make import MODEL, make_user, make_waiting_task, model_file
 from webprofile.storage import storage as object_store
 
 
@@ -15,7 +15,7 @@ def make_ended(alice):
 
     def make(**more):
         task = make_waiting_task(alice, files=[model_file()], **more)
-        object_store.write(task.files.get().object_key, b"hello world")
+        object_store.write(task.files.get().object_key, MODEL)
         transition_if(task, TaskState.FINISHED, set(TaskState), outcome="failed", reason="x")
         task.attempts.update(ended_at=task.created_at)
         return task

@@ -12,6 +12,7 @@ from agent.protocol.multipart import PART_BYTES, Checksum
 from agent.tests.cutting import cutting_proxy
 from profiles.models import PartedUpload
 from tasks.models import Task, TaskFile
+from tasks.tests.make import MODEL, model_bytes
 from webprofile.client import parts
 from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError
@@ -25,7 +26,7 @@ SUBMIT = ("submit", "-m", "big.mge", "-w", "x86-1", "--no-wait")
 
 @pytest.fixture
 def content(home):
-    data = os.urandom(SIZE)
+    data = model_bytes(os.urandom(SIZE - len(MODEL)))
     (home / "big.mge").write_bytes(data)
     return data
 

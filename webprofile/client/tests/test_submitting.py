@@ -16,7 +16,7 @@ from accounts.tokens.access import issue_token
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
-from tasks.tests.make import make_user, make_waiting_task, make_worker
+from tasks.tests.make import make_user, make_waiting_task, make_worker, model_bytes
 from tasks.tests.scripts import make_script_worker, zip_of
 from webprofile.storage import storage as object_store
 
@@ -75,7 +75,7 @@ def test_matrix_is_submitted_with_its_files(client, alice, matrix):
         "night net plain", "night net fast", "night other plain", "night other fast"
     ]  # fmt: skip
     model, data = tasks[-1].files.all()
-    assert object_store.read(model.object_key, limit_bytes=99) == b"another model"
+    assert object_store.read(model.object_key, limit_bytes=99) == model_bytes(b"other")
     assert data.arrays[0]["shape"] == [1, 3]
     assert "other.mge x86-1 1.13.0 fast 2/2" in result.stderr
 
@@ -267,7 +267,7 @@ def test_invalid_names_are_reported_without_control_characters(client, home):
 def test_changed_task_is_refused_under_the_same_key(client, home):
     submit = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait", "--key", "k")
     client.run(*submit)
-    (home / "net.mge").write_bytes(b"changed")
+    (home / "net.mge").write_bytes(model_bytes(b"changed"))
     stderr = client.run(*submit, code=1).stderr
     assert "With this --key another task was submitted" in stderr
     assert Task.objects.count() == 1

@@ -11,6 +11,7 @@ from agent.protocol.plan import PRESETS
 from tasks.models import Task
 from tasks.submission.request import InputRequest
 from tasks.tests.make import (
+    MODEL,
     data_file,
     make_task,
     make_worker,
@@ -240,7 +241,7 @@ def test_large_number_keeps_all_digits(form, model, storage):
 
 
 def test_copied_task_is_submitted_without_an_upload(form, alice, storage):
-    contents = {"net.mge": b"hello world", "data.npy": npy_bytes()}
+    contents = {"net.mge": MODEL, "data.npy": npy_bytes()}
     data = data_file(
         size_bytes=len(contents["data.npy"]), md5=hashlib.md5(contents["data.npy"]).hexdigest()
     )

@@ -9,7 +9,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
 from tasks.submission.request import TaskRequest
-from tasks.tests.make import make_waiting_task, make_worker, model_file
+from tasks.tests.make import MODEL, make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
 
@@ -52,7 +52,7 @@ def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, stora
         ),
     )
     for file in old.files.all():
-        object_store.write(file.object_key, b"hello world")
+        object_store.write(file.object_key, MODEL)
     old.files.update(stored_at=old.created_at)
     form.open(f"?from={old.pk}")
     form.until(lambda: "matching with MegEngine 1.13.0" in outlook(form), "the best match")

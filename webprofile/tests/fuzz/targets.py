@@ -38,9 +38,9 @@ from profiles.formats.npz import DAMAGE, unpack_columns
 from profiles.formats.static_memory.plan_file import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
 from profiles.ingest.results import measurement_row, parse_run_log, parse_warnings
-from profiles.presenters.viewers import model_form
 from tasks.models import Attempt
 from tasks.submission import contents
+from tasks.submission.model_heads import HEAD_BYTES, check_model
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.matrix import blocks_of, read_batch
 from webprofile.client.batchfile.yaml_text import read_yaml
@@ -158,7 +158,8 @@ def feed_tensor(data: bytes) -> None:
 
 def feed_detection(data: bytes) -> None:
     detection.other_kind(data[: detection.HEAD_BYTES])
-    model_form(data)
+    with contextlib.suppress(DomainError):
+        check_model("x.mge", data[:HEAD_BYTES], len(data))
 
 
 def feed_npy(data: bytes) -> None:

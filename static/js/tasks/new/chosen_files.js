@@ -7,7 +7,7 @@ import { runtimeKind } from "./where.js";
 
 const form = document.getElementById("new-task");
 const limits = document.getElementById("files").dataset;
-const { texts, looks: typeNames } = JSON.parse(document.getElementById("file-words").textContent);
+const texts = JSON.parse(document.getElementById("file-words").textContent);
 
 const INSPECTORS = { model: inspectModel, data: inspectData, program: inspectProgram };
 /** Inspections by File: a Map from purpose and kind of runtime to the promised result. */
@@ -60,7 +60,7 @@ async function describe(file, purpose) {
   if (problem) return { problem, note: "" };
   const result = await inspectOnce(file, purpose);
   if (!result.code) return { problem: "", note: noteOf(file, purpose, result) };
-  const values = { ...result, name: file.name, what: typeNames[result.what] ?? "", count: result.count ?? "" };
+  const values = { ...result, name: file.name, count: result.count ?? "" };
   return { problem: fill(texts[result.code], values), note: "" };
 }
 
@@ -77,8 +77,8 @@ function sizeOrNameProblem(file, purpose) {
 
 /** Inspect a file, or return the cached result. */
 async function inspectOnce(file, purpose) {
-  // the inspection of a script's program does not depend on the runtime
-  const kind = purpose === "program" ? "" : runtimeKind();
+  // what the runtime is matters for data alone
+  const kind = purpose === "data" ? runtimeKind() : "";
   const key = `${purpose} ${kind}`;
   if (!inspections.has(file)) inspections.set(file, new Map());
   const results = inspections.get(file);

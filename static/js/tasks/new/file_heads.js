@@ -18,21 +18,31 @@ const JSON_DTYPES = { float32: "float32", float: "float32", int32: "int32", int:
 const KINDS = { b: "bool", i: "int", u: "uint", f: "float", c: "complex" };
 const TEXT_KINDS = { S: "bytes", a: "bytes", U: "str", M: "datetime64", m: "timedelta64", V: "void" };
 
-const MODEL_STARTS = ["mgb0001", "mgb0000a", "MGBS", "MGBC", "packed_model"];
+const MODEL_STARTS = ["MGBC", "packed_model", "mgb0001", "mgb0000a", "MGBS"];
+/** Precedes a graph with test data, with the number of test cases. */
 const TEST_CASE = "mgbtest0";
-/** Other file types that users choose by mistake, by their first bytes. */
-const OTHER_STARTS = [
-  ["\x89PNG", "picture"],
-  ["\xff\xd8\xff", "picture"],
+const TEST_CASE_BYTES = 12;
+/** Identifier of FlatBuffers at byte 8, after the size of what follows and the offset of the root. */
+const TAG = "mgv2";
+/** load_and_run reads no shorter file. */
+const SHORTEST_MODEL = 16;
+/** With so many line ends, that all are CRLF is no coincidence. */
+const MANY_LINE_ENDS = 4;
+/** Files that are mistaken for models, by their first bytes; the error is `model_is_<kind>`. */
+const OTHERS = [
+  ["version https://git-lfs", "lfs_pointer"],
   ["PK\x03\x04", "zip"],
-  ["\x1f\x8b", "gzip"],
   ["\x80\x02", "pickle"],
   ["\x80\x03", "pickle"],
   ["\x80\x04", "pickle"],
   ["\x80\x05", "pickle"],
   ["\x93NUMPY", "npy"],
   ["\x89HDF", "hdf5"],
-  ["\x7fELF", "program"],
+  ["\x1f\x8b", "gzip"],
+  ["\x89PNG", "picture"],
+  ["\xff\xd8\xff", "picture"],
+  ["GIF8", "picture"],
+  ["\x7fELF", "executable"],
   ["{", "json"],
 ];
 
@@ -48,9 +58,9 @@ export async function inspectData(file, kind) {
   return readNpy(head, file.size, kind);
 }
 
-/** Inspect a model. Returns {} if it is one. kind: "wheel", "binary", or "" if either may run it. */
-export async function inspectModel(file, kind) {
-  return readModel(await bytesOf(file), file.size, kind);
+/** Inspect a model. Returns {} if it is one. */
+export async function inspectModel(file) {
+  return readModel(await bytesOf(file), file.size);
 }
 
 /** Inspect a script's program, a .py file or a .zip. Returns {} if it is one. */
@@ -230,23 +240,51 @@ const isObject = (value) => typeof value === "object" && value !== null && !Arra
 
 // -- models and programs ----------------------------------------------------------------------------
 
-/** Returns {} if the first bytes are those of a MegEngine model. */
-export function readModel(head, size, kind) {
+/** Returns {} if the first bytes are those of a MegEngine model (tasks/submission/model_heads.py). */
+export function readModel(head, size) {
+  const offset = graphOffset(head);
+  const code = isModel(head) ? "" : otherCode(head, size);
+  if (code) return { code };
+  const hasSize = latin(head.subarray(offset + 8, offset + 12)) === TAG;
+  const end = hasSize ? offset + 4 + new DataView(head.buffer, head.byteOffset + offset).getUint32(0, true) : 0;
+  if (isChanged(head, hasSize ? size - end : null)) return { code: "model_changed" };
+  const wanted = Math.max(end, SHORTEST_MODEL);
+  return size < wanted ? { code: "model_cut_short", size, wanted } : {};
+}
+
+const graphOffset = (head) => (latin(head.subarray(0, 8)) === TEST_CASE ? TEST_CASE_BYTES : 0);
+
+function isModel(head) {
+  const start = latin(head.subarray(graphOffset(head)).subarray(0, 12));
+  return start.slice(8) === TAG || MODEL_STARTS.some((magic) => start.startsWith(magic));
+}
+
+/** The error of what is no model; empty if too little is left to tell. */
+function otherCode(head, size) {
   const start = latin(head.subarray(0, 32));
-  // a model with input data, which only a compiled load_and_run accepts
-  if (start.startsWith(TEST_CASE)) return kind === "wheel" ? { code: "model_test_case" } : {};
-  if (isV2(start)) {
-    const expected = start.slice(8, 12) === "mgv2" ? new DataView(head.buffer, head.byteOffset).getUint32(0, true) + 4 : 0;
-    return expected > size ? { code: "model_cut_short", size, wanted: expected } : {};
-  }
-  if (MODEL_STARTS.some((magic) => start.startsWith(magic))) return {};
-  const [, what] = OTHER_STARTS.find(([magic]) => start.startsWith(magic)) ?? [];
-  return what ? { code: "model_other", what } : { code: isText(head) ? "model_text" : "model_unknown" };
+  if (start.includes(TAG)) return "model_changed";
+  const [, kind] = OTHERS.find(([magic]) => start.startsWith(magic)) ?? [];
+  if (kind) return `model_is_${kind}`;
+  if (/^[ \t\r\n]*<(?:!doctype html|html)/i.test(latin(head))) return "model_is_web_page";
+  if (size < SHORTEST_MODEL) return "";
+  return isText(head) ? "model_is_text" : "model_unknown";
+}
+
+/**
+ * Whether a program took the model for text, and changed its line ends or its encoding.
+ * extra: how many bytes the file is longer than its header says; null if the header does not tell its size.
+ */
+function isChanged(head, extra) {
+  if (extra === 0) return false;
+  const text = latin(head);
+  const lineEnds = text.split("\r\n").length - 1;
+  if (lineEnds === text.split("\n").length - 1 && (lineEnds >= MANY_LINE_ENDS || lineEnds === extra)) return true;
+  return text.includes("\xef\xbf\xbd") && isUtf8(head);
 }
 
 export function readProgram(name, head) {
   const start = latin(head.subarray(0, 32));
-  if (isV2(start) || [TEST_CASE, ...MODEL_STARTS].some((magic) => start.startsWith(magic))) return { code: "script_is_model" };
+  if (isModel(head)) return { code: "script_is_model" };
   if (/\.zip$/i.test(name)) {
     if (start.startsWith("PK\x05\x06")) return { code: "script_zip_empty" };
     return start.startsWith("PK\x03\x04") ? {} : { code: "script_not_zip" };
@@ -255,14 +293,16 @@ export function readProgram(name, head) {
   return isText(head) ? {} : { code: "script_not_text" };
 }
 
-const isV2 = (start) => start.slice(4, 8) === "mgv2" || start.slice(8, 12) === "mgv2";
-
 /** Whether the bytes can be Python source: UTF-8, or the encoding declared in the first two lines. */
 function isText(head) {
   if (head.includes(0)) return false;
   if (latin(head).split("\n", 2).some((line) => /^[ \t\f]*#.*?coding[:=][ \t]*[-_.a-zA-Z0-9]+/.test(line))) return true;
+  return isUtf8(head);
+}
+
+/** Whether the bytes are UTF-8; they may end within a character. */
+function isUtf8(head) {
   try {
-    // the last character may be incomplete
     new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true });
     return true;
   } catch {
