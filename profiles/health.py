@@ -1,10 +1,13 @@
 """Run health checks of devices: store the model's file and read the latency of the measurement."""
 
+from collections.abc import Sequence
+
 import structlog
 from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
+from profiles.comparison.history import FIGURES, samples_of
 from profiles.models import AttemptMeasurement
 from tasks import health_checks
 from tasks.lifecycle.cancel import cancel_task
@@ -27,13 +30,15 @@ def run_health_checks() -> None:
     """
     now = timezone.now()
     for check, task, (result, reason, detail) in health_checks.checks_ended(now):
+        measurement = _measurement(task)
         close_check(
             check,
             result,
             reason=reason,
             detail=detail,
             held_reason=health_checks.held_reason_of(check, reason),
-            median_s=_median_s(task),
+            median_s=_median_s(measurement),
+            samples=_samples(measurement) if check.cause == HealthCheck.Cause.SCATTER else None,
         )
         if task is not None and task.is_live:
             cancel_task(task)
@@ -68,17 +73,20 @@ def request_health_checks(worker: Worker, *, by: User | None) -> HealthCheck:
 
 def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
     """Start a check on a device; None if it has no version to check, or a check is in progress."""
-    runtime = health_checks.runtime_to_check(worker)
+    is_scatter = cause == HealthCheck.Cause.SCATTER
+    choose = health_checks.newest_runtime if is_scatter else health_checks.runtime_to_check
+    runtime = choose(worker)
     if runtime is None:
         return None
-    check = open_check(worker, version=runtime.version, cause=cause)
+    environment = health_checks.environment_of(worker, runtime) if is_scatter else ""
+    check = open_check(worker, version=runtime.version, cause=cause, environment=environment)
     if check is None:
         return None
     task = None
     try:
         task = health_checks.create_health_task(check)
         (row,) = task.files.all()
-        uploads.FileStore().store(row, health_checks.MODEL)
+        uploads.FileStore().store(row, health_checks.model_and_plan(check)[0])
         uploads.confirm_task(task)
     except (DomainError, OSError) as problem:
         # the device went offline or storage is unreachable, which is no result of the check
@@ -90,8 +98,19 @@ def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCh
     return check
 
 
-def _median_s(task: Task | None) -> float | None:
+def _measurement(task: Task | None) -> AttemptMeasurement | None:
     if task is None:
         return None
-    row = AttemptMeasurement.objects.filter(attempt__task=task).order_by("-attempt__number").first()
+    rows = AttemptMeasurement.objects.filter(attempt__task=task)
+    return rows.order_by("-attempt__number").first()
+
+
+def _median_s(row: AttemptMeasurement | None) -> float | None:
     return None if row is None or row.median_ms is None else row.median_ms / 1000
+
+
+def _samples(row: AttemptMeasurement | None) -> dict[str, Sequence[float | None]] | None:
+    """Return the samples of a run that measures scatter; None if it was disturbed."""
+    if row is None or row.contaminations:
+        return None
+    return {figure: samples_of(row, figure) for figure in FIGURES}

@@ -2,7 +2,8 @@
 
 import datetime
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -12,11 +13,13 @@ from django.utils import translation
 from django.utils.translation import gettext
 
 from accounts.services import system_user
-from agent.protocol.plan import Plan
+from agent.protocol.plan import PRESETS, Plan
+from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Blame, Reason, wording_of
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.scheduling.eligibility import takes_tasks
+from tasks.scheduling.targets import newest_first
 from tasks.states import LIVE, Outcome, TaskState
 from tasks.submission.creation import create_task
 from tasks.submission.request import FileRequest, TaskRequest
@@ -25,8 +28,15 @@ from workers.models import HealthCheck, Runtime, Worker
 
 #: made by examples/make_health.py
 MODEL = Path(__file__).with_name("health.mge")
+#: model of runs that measure scatter, made by examples/make_sample.py
+SAMPLE = Path(__file__).with_name("sample.mge")
 #: a clean and a profiled pass, which exercise everything that a user's task needs
 PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=5, profiled=1)
+SAMPLE_PLAN = PRESETS["standard"]
+#: at most this many runs measure scatter, as a multiple of the undisturbed ones that are needed
+_MOST_TRIES = 3
+#: a device is measured if no user's task ran on it for this long
+_RESTED = datetime.timedelta(seconds=10)
 #: end reasons for which the device may be at fault
 SPOILED = {str(reason) for reason, end in ENDS.items() if end.is_device_at_fault}
 #: older failures are ignored
@@ -61,11 +71,15 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
     last = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
+    lately = Attempt.objects.filter(
+        worker=OuterRef("pk"), task__purpose=Purpose.USER, ended_at__gt=now - _RESTED
+    )
     workers = Worker.objects.filter(
         takes_tasks(checks=True), ~Exists(last.filter(result=""))
     ).annotate(
         checked_at=Subquery(last.values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),
+        was_used=Exists(lately),
     )
     for worker in workers:
         if worker.held_at is not None:
@@ -77,11 +91,61 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
             every and not worker.is_busy and now - (worker.checked_at or worker.created_at) > every
         ):
             yield worker, HealthCheck.Cause.SCHEDULE
+        elif settings.SCATTER_RUNS and worker.may_lack_scatter and not worker.is_busy:
+            if _is_measured(worker):
+                Worker.objects.filter(pk=worker.pk).update(may_lack_scatter=False)
+            elif not worker.was_used:
+                yield worker, HealthCheck.Cause.SCATTER
+
+
+def _is_measured(worker: Worker) -> bool:
+    """Whether the scatter of equal runs is known for the worker's environment, or never will be."""
+    runtime = newest_runtime(worker)
+    if runtime is None:
+        return True
+    checks = HealthCheck.objects.filter(
+        worker=worker,
+        cause=HealthCheck.Cause.SCATTER,
+        environment=environment_of(worker, runtime),
+    ).exclude(result=HealthCheck.Result.ABANDONED)
+    counts = checks.aggregate(tries=Count("pk"), undisturbed=Count("pk", filter=~Q(samples={})))
+    needed = settings.SCATTER_RUNS
+    return bool(counts["undisturbed"] >= needed or counts["tries"] >= _MOST_TRIES * needed)
+
+
+def newest_runtime(worker: Worker) -> Runtime | None:
+    """Return the usable runtime of a device with the highest version; None without any."""
+    usable = [runtime for runtime in worker.runtimes.all() if not runtime.problem]
+    return max(usable, key=lambda runtime: newest_first(runtime.version), default=None)
+
+
+def environment_of(worker: Worker, runtime: Runtime) -> str:
+    """Return a fingerprint of what the times of equal runs on a device depend on."""
+    facts = [worker.facts.get(name) for name in ("platform", "cpu_model", "cores", "gpus")]
+    parts = [worker.agent_version, runtime.version, facts]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
+
+
+def yield_to_tasks(worker_ids: Collection[int]) -> None:
+    """Cancel runs that measure scatter on devices for which a user's task is waiting."""
+    pending = HealthCheck.objects.filter(
+        result="", cause=HealthCheck.Cause.SCATTER, worker__in=worker_ids
+    )
+    waiting = Task.objects.filter(
+        worker=OuterRef("worker"), state=TaskState.WAITING, purpose=Purpose.USER
+    )
+    ids = pending.filter(Exists(waiting)).values_list("task_id", flat=True)
+    for task in Task.objects.filter(pk__in=[pk for pk in ids if pk], state__in=LIVE):
+        cancel_task(task)
 
 
 def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set[int]) -> Q:
-    """Workers that are held back, failed or have had no check for the interval of checks."""
+    """Workers that are held back, failed, have had no check for the interval of checks, or may lack
+    runs that measure scatter.
+    """
     may_be_due = Q(held_at__isnull=False) | Q(pk__in=suspects)
+    if settings.SCATTER_RUNS:
+        may_be_due |= Q(may_lack_scatter=True)
     if every:
         checked = HealthCheck.objects.filter(worker=OuterRef("pk"), created_at__gte=now - every)
         may_be_due |= Q(~Exists(checked), created_at__lt=now - every)
@@ -117,19 +181,26 @@ def runtime_to_check(worker: Worker) -> Runtime | None:
     return min(usable, key=lambda runtime: runtime.checked or 0, default=None)
 
 
+def model_and_plan(check: HealthCheck) -> tuple[Path, Plan]:
+    """Return the model that a check runs, and its plan."""
+    is_scatter = check.cause == HealthCheck.Cause.SCATTER
+    return (SAMPLE, SAMPLE_PLAN) if is_scatter else (MODEL, PLAN)
+
+
 @transaction.atomic
 def create_health_task(check: HealthCheck) -> Task:
     """Create the task of a check; the caller stores its model. Raises DomainError."""
-    content = MODEL.read_bytes()
+    path, plan = model_and_plan(check)
+    content = path.read_bytes()
     model = FileRequest(
         kind=TaskFile.Kind.MODEL,
-        name=MODEL.name,
+        name=path.name,
         size_bytes=len(content),
         md5=hashlib.md5(content).hexdigest(),
     )
     request = TaskRequest(
         runtime_version=check.runtime_version,
-        plan=PLAN,
+        plan=plan,
         files=(model,),
         purpose=Purpose.HEALTH,
     )

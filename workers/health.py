@@ -4,6 +4,7 @@
 """
 
 import datetime
+from collections.abc import Mapping, Sequence
 
 import structlog
 from django.conf import settings
@@ -23,11 +24,15 @@ KEPT = 200
 LONGEST_PAUSE = datetime.timedelta(hours=6)
 
 
-def open_check(worker: Worker, *, version: str, cause: HealthCheck.Cause) -> HealthCheck | None:
+def open_check(
+    worker: Worker, *, version: str, cause: HealthCheck.Cause, environment: str = ""
+) -> HealthCheck | None:
     """Create a check of one MegEngine version; None if the worker has a pending one."""
     try:
         with transaction.atomic():
-            return HealthCheck.objects.create(worker=worker, runtime_version=version, cause=cause)
+            return HealthCheck.objects.create(
+                worker=worker, runtime_version=version, cause=cause, environment=environment
+            )
     except IntegrityError:
         return None
 
@@ -41,12 +46,14 @@ def close_check(
     detail: str = "",
     held_reason: str = "",
     median_s: float | None = None,
+    samples: Mapping[str, Sequence[float | None]] | None = None,
 ) -> bool:
     """End a pending check, and hold the worker back or release it; return whether it was pending.
 
     reason, detail: those of the task
     held_reason: user-facing text why the worker is held back
     median_s: median time of an iteration, s
+    samples: as in `HealthCheck.samples`
     """
     now = timezone.now()
     ended = HealthCheck.objects.filter(pk=check.pk, result="").update(
@@ -54,6 +61,7 @@ def close_check(
         reason=reason,
         detail=detail[:1000],
         median_s=median_s,
+        samples=dict(samples or {}),
         ended_at=now,
     )
     if not ended:

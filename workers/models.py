@@ -68,6 +68,9 @@ class Worker(models.Model):
     retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    #: set when the agent reports something new, since its times may be others then; cleared once
+    #: the scatter of equal runs is known (`tasks.health_checks`)
+    may_lack_scatter = models.BooleanField(default=True, db_default=True, editable=False)
     created_at = models.DateTimeField(_("registered"), auto_now_add=True)
     granted = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Grant", related_name="granted_workers", blank=True
@@ -254,6 +257,8 @@ class HealthCheck(models.Model):
         SCHEDULE = "schedule", _("on schedule")
         FAILURE = "failure", _("after failures")
         ASKED = "asked", _("asked for")
+        #: one of several equal runs that show how far runs on this device differ
+        SCATTER = "scatter", _("to measure scatter")
 
     class Result(models.TextChoices):
         PENDING = "", _("under way")
@@ -274,6 +279,11 @@ class HealthCheck(models.Model):
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
     #: median time of an iteration, s
     median_s = models.FloatField(_("median"), null=True, blank=True)
+    #: for the cause `scatter`: fingerprint of what the times depend on (kernel, agent, runtime)
+    environment = models.CharField(max_length=40, blank=True, default="", editable=False)
+    #: for the cause `scatter`: {"device": [s], "host": [s], "latency": [s]}, one value for each
+    #: pass; empty if the run was disturbed
+    samples = models.JSONField(default=dict, editable=False)
 
     class Meta:
         verbose_name = _("health check")

@@ -54,18 +54,24 @@ def introduce_worker(
         "agent_version": agent_version,
         "offers_scripts": FEATURE_SCRIPTS in stored_facts["features"],
     }
-    if any(getattr(worker, name) != value for name, value in columns.items()):
-        for name, value in columns.items():
-            setattr(worker, name, value)
-        worker.save(update_fields=list(columns))
+    has_changed = any(getattr(worker, name) != value for name, value in columns.items())
+    for name, value in columns.items():
+        setattr(worker, name, value)
     known = {runtime.version: runtime for runtime in worker.runtimes.all()}
     for info in runtimes:
-        columns = _columns_of(info)
+        described = _columns_of(info)
         runtime = known.pop(info.version, None)
-        if runtime is None or any(getattr(runtime, name) != columns[name] for name in columns):
-            Runtime.objects.update_or_create(worker=worker, version=info.version, defaults=columns)
+        if runtime is None or any(getattr(runtime, name) != described[name] for name in described):
+            Runtime.objects.update_or_create(
+                worker=worker, version=info.version, defaults=described
+            )
+            has_changed = True
     if known:
         worker.runtimes.filter(version__in=known).delete()
+        has_changed = True
+    if has_changed:
+        worker.may_lack_scatter = True
+        worker.save(update_fields=[*columns, "may_lack_scatter"])
 
 
 def _columns_of(info: RuntimeInfo) -> dict[str, Any]:

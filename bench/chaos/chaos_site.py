@@ -32,6 +32,7 @@ SETTINGS = {
     # devices fail often here, and must not be held back for it
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",
+    "SCATTER_RUNS": "0",
 }
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, get_args
 
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -17,7 +17,7 @@ from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQue
 from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
-from profiles.comparison.confidence import VERDICTS
+from profiles.comparison.confidence import VERDICTS, ScatterSource
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
@@ -75,6 +75,12 @@ class TotalAnswer(TestAnswer):
     equal_runs_differ_by = number(
         "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets no "
         "verdict. Null: not known."
+    )
+    equal_runs_are = serializers.ChoiceField(
+        get_args(ScatterSource),
+        allow_null=True,
+        help_text="Runs that show this: equal: of the same task; device: all equal runs of the "
+        "device; sample: runs of the sample model on the device while it was idle.",
     )
 
 
@@ -289,6 +295,7 @@ def _totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
                     "change_low": float(test.low[0]),
                     "change_high": float(test.high[0]),
                     "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
+                    "equal_runs_are": compared.basis(number, key).source,
                 }
                 for number, (value, test) in enumerate(
                     zip(values[1:], judged, strict=True), start=1

@@ -62,6 +62,11 @@ _QUANTILE = 0.99
 _ZERO_S = 5e-7
 
 
+#: runs that show how far equal runs differ: those of the same task, of any tasks of the device, or
+#: of the sample model that a new device runs
+ScatterSource = Literal["equal", "device", "sample"]
+
+
 @dataclass(frozen=True)
 class Scatter:
     """Scatter of equal runs, in logarithms of their times.
@@ -69,11 +74,18 @@ class Scatter:
     sd: standard deviation of one run
     dof: degrees of freedom behind it
     largest: the 99 % quantile of the differences of two equal runs
+    source: which runs these are
     """
 
     sd: float
     dof: int
     largest: float
+    source: ScatterSource = "equal"
+
+    def allowance(self) -> float:
+        """Return the log ratio up to which two equal runs may differ."""
+        bound = student_quantile(RUN_LEVEL, self.dof) * math.sqrt(2) * self.sd
+        return max(bound, self.largest)
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,13 @@ class Basis:
     def is_known(self) -> bool:
         """Whether the scatter of equal runs is known for both runs."""
         return self.base is not None and self.other is not None
+
+    @property
+    def source(self) -> ScatterSource | None:
+        """The runs that the wider scatter of both is known from; None if one is unknown."""
+        if self.base is None or self.other is None:
+            return None
+        return max(self.base, self.other, key=Scatter.allowance).source
 
     @property
     def spread(self) -> float:
@@ -168,7 +187,7 @@ def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
     for group in groups:
         if len(group) < 2:
             continue
-        pairs = _differences(group)
+        pairs = differences(group)
         # the mean square of differences is twice the variance of a run
         squares += (len(group) - 1) * float(np.mean(pairs**2)) / 2
         dof += len(group) - 1
@@ -179,7 +198,7 @@ def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
     return Scatter(sd=math.sqrt(squares / dof), dof=dof, largest=sorted(largest)[place])
 
 
-def _differences(group: Sequence[Floats]) -> Floats:
+def differences(group: Sequence[Floats]) -> Floats:
     """Return (g * (g - 1) / 2,) Hodges-Lehmann differences of all pairs of g equal runs."""
     return np.array(
         [np.median(one[:, None] - other[None]) for one, other in combinations(group, 2)]

@@ -140,9 +140,9 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
         text = _(
-            "How far equal runs differ on %(devices)s is not known yet, so no difference gets a "
-            "verdict. Run the same task there %(number)s times without disturbance, with the plan "
-            "“standard”."
+            "It is not known yet how far equal runs differ on %(devices)s, so no difference gets a "
+            "verdict. The device measures it while it is idle. You can also run the same task "
+            "there %(number)s times without disturbance, with the plan “standard”."
         )
         warnings.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
     return warnings

@@ -1,23 +1,32 @@
 """Scatter of equal runs on a device, from the runs in the database.
 
 Runs are equal if the same files ran with the same options, inputs, plan and seed on the same
-runtime of the same device without disturbance. They determine the scatter of the task's runs; if
-they are too few (`scatter_of`), all groups of equal runs on the device are used together.
+runtime of the same device without disturbance. They determine the scatter of the task's runs. If
+they are too few (`scatter_of`), it is the widest of what is known: of all groups of equal runs on
+the device together, of the sample model that the device has run for this purpose
+(`tasks.health_checks`), and of the few equal runs that there are.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.comparison.confidence import Scatter, logarithms, scatter_of
+from profiles.comparison.confidence import (
+    Scatter,
+    ScatterSource,
+    differences,
+    logarithms,
+    scatter_of,
+)
 from profiles.models import AttemptMeasurement, Profile
-from tasks.models import Attempt, Task, TaskFile
+from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome
+from workers.models import HealthCheck
 
 Figure = Literal["device", "host", "latency"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
@@ -84,7 +93,9 @@ class _History:
     def __init__(self, device: int) -> None:
         runs = list(
             AttemptMeasurement.objects.filter(
-                attempt__worker=device, attempt__task__outcome=Outcome.SUCCEEDED
+                attempt__worker=device,
+                attempt__task__outcome=Outcome.SUCCEEDED,
+                attempt__task__purpose=Purpose.USER,
             )
             .select_related("attempt__task")
             .only(*_NEEDED)
@@ -100,37 +111,63 @@ class _History:
             if not run.contaminations and len(group) < _MOST_EQUAL:
                 group.append(run)
         self.of_device: dict[Figure, Scatter | None] = {}
+        checks = HealthCheck.objects.filter(worker=device, cause=HealthCheck.Cause.SCATTER).exclude(
+            samples={}
+        )
+        self.sample_runs = list(checks.values_list("environment", "samples")[:_MOST_EQUAL])
 
     def evidence(self, attempt: Attempt) -> Evidence:
         equal = self.groups.get(_key(attempt.task, list(attempt.task.files.all())), [])
         measurement = getattr(attempt, "measurement", None)
         return Evidence(
             disturbed=measurement is not None and bool(measurement.contaminations),
-            scatter={
-                figure: scatter_of([_logs(equal, figure)]) or self._of_device(figure)
-                for figure in FIGURES
-            },
+            scatter={figure: self._scatter(equal, figure) for figure in FIGURES},
         )
+
+    def _scatter(self, equal: Sequence[AttemptMeasurement], figure: Figure) -> Scatter | None:
+        own = _logs(equal, figure)
+        if (scatter := scatter_of([own])) is not None:
+            return scatter
+        widest = self._of_device(figure)
+        if widest is None:
+            return None
+        return replace(widest, largest=max([widest.largest, *np.abs(differences(own))]))
 
     def _of_device(self, figure: Figure) -> Scatter | None:
         if figure not in self.of_device:
             groups = [_logs(group, figure) for group in self.groups.values()]
-            self.of_device[figure] = scatter_of(groups)
+            # those of the newest environment: kernel, agent and runtime
+            newest = self.sample_runs[0][0] if self.sample_runs else ""
+            runs = [samples for environment, samples in self.sample_runs if environment == newest]
+            sample = [_enough(run.get(figure, [])) for run in runs]
+            known = (
+                _from("device", scatter_of(groups)),
+                _from("sample", scatter_of([[logs for logs in sample if logs is not None]])),
+            )
+            scatters = [scatter for scatter in known if scatter is not None]
+            self.of_device[figure] = max(scatters, key=Scatter.allowance, default=None)
         return self.of_device[figure]
+
+
+def _from(source: ScatterSource, scatter: Scatter | None) -> Scatter | None:
+    return None if scatter is None else replace(scatter, source=source)
 
 
 def _logs(runs: Iterable[AttemptMeasurement], figure: Figure) -> list[Floats]:
     """Return the logarithms of the passes of each run that has enough of them."""
-    samples = []
-    for run in runs:
-        logs = logarithms(np.array(_samples(run, figure), dtype=np.float64))
-        logs = logs[~np.isnan(logs)]
-        if len(logs) >= _LEAST_PASSES:
-            samples.append(logs)
-    return samples
+    samples = (_enough(samples_of(run, figure)) for run in runs)
+    return [logs for logs in samples if logs is not None]
 
 
-def _samples(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None]:
+def _enough(samples_s: Sequence[float | None]) -> Floats | None:
+    """Return the logarithms of the known samples of a run; None if they are too few."""
+    logs = logarithms(np.array(samples_s, dtype=np.float64))
+    logs = logs[~np.isnan(logs)]
+    return logs if len(logs) >= _LEAST_PASSES else None
+
+
+def samples_of(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None]:
+    """Return one sample of a figure for each pass of a run, s; None for an unreadable pass."""
     if figure == "latency":
         return clean_medians_s(run)
     samples: list[float | None] = run.device_totals_s if figure == "device" else run.host_totals_s

@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 from django.core.paginator import Page, Paginator
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.comparison import messages
 from profiles.comparison.comparison import Comparison
+from profiles.comparison.confidence import ScatterSource
 from profiles.comparison.facts import steps_of_all
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.nodes import Nodes
@@ -122,19 +124,32 @@ def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
     return rows + _step_rows(compared)
 
 
+#: texts on the smallest significant difference, by the runs that show it
+_EQUAL_RUNS: dict[ScatterSource, Any] = {
+    "equal": gettext_lazy(
+        "Equal runs of this task may differ by %(percent)s in device total. A smaller difference "
+        "of %(letter)s gets no verdict."
+    ),
+    "device": gettext_lazy(
+        "Equal runs on this device may differ by %(percent)s in device total. A smaller difference "
+        "of %(letter)s gets no verdict."
+    ),
+    "sample": gettext_lazy(
+        "Equal runs of the sample model on this device differ by up to %(percent)s in device "
+        "total. A smaller difference of %(letter)s gets no verdict."
+    ),
+}
+
+
 def total_notes(compared: ComparisonResult) -> list[str]:
     """Return sentences on the smallest significant difference and on missing verdicts."""
     notes = []
     for other, judgement in enumerate(compared.comparison.device.totals, start=1):
         if judgement.code(0) in ("none", "faster", "slower"):
-            allowance = math.expm1(compared.basis(other, "device").allowance)
-            notes.append(
-                _(
-                    "Equal runs on this device may differ by %(percent)s in device total. A "
-                    "smaller difference of %(letter)s gets no verdict."
-                )
-                % {"percent": messages.plain_percent(allowance), "letter": messages.letter(other)}
-            )
+            basis = compared.basis(other, "device")
+            percent = messages.plain_percent(math.expm1(basis.allowance))
+            values = {"percent": percent, "letter": messages.letter(other)}
+            notes.append(_EQUAL_RUNS[basis.source or "device"] % values)
     if any(judgement.code(0) == "single" for judgement in compared.latency):
         notes.append(
             _(

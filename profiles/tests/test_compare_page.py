@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 
 import pytest
 from cachetools import LRUCache
@@ -11,12 +12,15 @@ from django.core.management.base import CommandError
 
 from profiles.comparison import loading
 from profiles.comparison.messages import signed, signed_percent
+from profiles.models import Profile
 from profiles.tests.graph_edits import with_end_times
 from profiles.tests.imports import make_import
 from profiles.tests.pages import add_measurement, make_equal_runs, make_result
 from profiles.tests.passes import another_pass
+from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from testdata import DATA, compiled_profile, good_profile
+from workers.models import HealthCheck
 
 pytestmark = pytest.mark.django_db
 
@@ -80,7 +84,7 @@ def test_the_page_gives_verdicts_with_passes_and_equal_runs(client, slower_pair,
     assert "slower" in tones(page)
     total = page.context["totals"][0]["cells"][1]["verdict"]
     assert (total["code"], total["tone"]) == ("slower", "slower")
-    assert "Equal runs on this device may differ by 2.6 %" in page.context["totals_notes"][0]
+    assert "Equal runs of this task may differ by 2.6 %" in page.context["totals_notes"][0]
     assert [s["tone"] for s in page.context["waterfall"]["steps"]].count("slower") >= 1
 
 
@@ -89,8 +93,44 @@ def test_without_equal_runs_the_page_gives_advice_instead_of_verdicts(client, sl
     assert tones(page) == {""}
     total = page.context["totals"][0]["cells"][1]["verdict"]
     assert total["word"] == "not enough evidence: scatter of equal runs unknown"
-    (advice,) = [warning for warning in page.context["warnings"] if "is not known yet" in warning]
-    assert "Run the same task there 5 times without disturbance" in advice
+    (advice,) = [warning for warning in page.context["warnings"] if "not known yet" in warning]
+    assert "run the same task there 5 times without disturbance" in advice
+
+
+def make_sample_runs(profile: Profile, *runs: Sequence[float], environment: str = "now") -> None:
+    """Create runs of the sample model by which the device measured its scatter."""
+    for totals_s in runs:
+        HealthCheck.objects.create(
+            worker=Task.objects.get(pk=profile.attempt.task_id).worker,
+            runtime_version="1.13.0",
+            cause=HealthCheck.Cause.SCATTER,
+            result=HealthCheck.Result.PASSED,
+            environment=environment,
+            samples={"device": totals_s, "host": totals_s, "latency": [0.01]},
+        )
+
+
+def test_the_sample_model_of_the_device_gives_verdicts_from_the_second_task_on(client, slower_pair):
+    make_sample_runs(slower_pair[0], *EQUAL_RUNS)
+    page = client.get(address(*slower_pair))
+    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "slower"
+    assert "Equal runs of the sample model on this device" in page.context["totals_notes"][0]
+
+
+def test_runs_of_the_sample_model_before_an_update_do_not_count(client, slower_pair):
+    make_sample_runs(slower_pair[0], *EQUAL_RUNS, environment="before")
+    make_sample_runs(slower_pair[0], EQUAL_RUNS[0])
+    page = client.get(address(*slower_pair))
+    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "unknown"
+
+
+def test_the_widest_scatter_that_is_known_decides(client, slower_pair):
+    make_sample_runs(slower_pair[0], *EQUAL_RUNS)
+    wide = [[total_s * factor for total_s in EQUAL_RUNS[0]] for factor in (0.5, 2)]
+    # too few to determine the scatter alone
+    make_equal_runs(slower_pair[0], *wide)
+    page = client.get(address(*slower_pair))
+    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "none"
 
 
 def test_verdicts_are_recomputed_only_after_new_runs_on_the_device(

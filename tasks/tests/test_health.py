@@ -6,7 +6,16 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEntry
-from tasks.health_checks import checks_due, create_health_task, runtime_to_check, verdict_of
+from agent.protocol import Facts, RuntimeInfo
+from tasks.health_checks import (
+    checks_due,
+    create_health_task,
+    environment_of,
+    newest_runtime,
+    runtime_to_check,
+    verdict_of,
+    yield_to_tasks,
+)
 from tasks.models import Attempt, Purpose, Task
 from tasks.selectors import listed_tasks
 from tasks.states import Outcome, TaskState
@@ -19,7 +28,7 @@ from tasks.tests.make import (
 )
 from workers.health import close_check, open_check, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
-from workers.services import resume_worker
+from workers.services import introduce_worker, resume_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -243,3 +252,93 @@ def test_health_task_belongs_to_a_system_user_and_is_not_listed():
     assert not listed_tasks(admin).filter(pk=task.pk).exists()
     another = create_health_task(open_check(make_worker(), version="1.13.0", cause=Cause.SCHEDULE))
     assert another.owner == task.owner
+
+
+def make_scatter_check(worker: Worker, *, is_disturbed: bool = False) -> HealthCheck:
+    runtime = newest_runtime(worker)
+    assert runtime is not None
+    check = open_check(
+        worker,
+        version=runtime.version,
+        cause=Cause.SCATTER,
+        environment=environment_of(worker, runtime),
+    )
+    assert check is not None
+    close_check(check, Result.PASSED, samples={} if is_disturbed else {"device": [0.01]})
+    return check
+
+
+@pytest.fixture
+def scatter_runs(settings) -> int:
+    settings.SCATTER_RUNS = 5
+    return 5
+
+
+def test_a_new_idle_device_measures_the_scatter_of_equal_runs_once(scatter_runs):
+    worker = make_worker("new")
+    for _ in range(scatter_runs):
+        assert due() == {"new": "scatter"}
+        make_scatter_check(worker)
+    assert due() == {}
+    worker.refresh_from_db()
+    assert not worker.may_lack_scatter
+
+
+def test_disturbed_runs_are_repeated_but_not_forever(scatter_runs):
+    worker = make_worker("new")
+    for _ in range(3 * scatter_runs):
+        assert due() == {"new": "scatter"}
+        make_scatter_check(worker, is_disturbed=True)
+    assert due() == {}
+
+
+def test_scatter_is_measured_again_after_a_change_of_kernel_or_agent(scatter_runs):
+    worker = make_worker("new")
+    for _ in range(scatter_runs):
+        make_scatter_check(worker)
+    assert due() == {}
+    facts = Facts(
+        hostname="h", platform="Linux-6.9", machine="x86_64", cores=2, memory_bytes=1 << 30
+    )
+    runtimes = [RuntimeInfo(version="1.13.0", kind="wheel")]
+    introduce_worker(worker, facts=facts, agent_version="9", runtimes=runtimes)
+    assert due() == {"new": "scatter"}
+    for _ in range(scatter_runs):
+        make_scatter_check(worker)
+    assert due() == {}
+    introduce_worker(worker, facts=facts, agent_version="9", runtimes=runtimes)
+    assert due() == {}
+
+
+def test_scatter_is_not_measured_on_a_device_that_users_just_used(scatter_runs):
+    worker = make_worker("used")
+    make_ended_attempts(worker, "exited")
+    assert due() == {}
+    assert due(after_s=11) == {"used": "scatter"}
+
+
+def test_a_run_that_measures_scatter_yields_to_a_task(scatter_runs):
+    worker = make_worker("w")
+    check = open_check(worker, version="1.13.0", cause=Cause.SCATTER)
+    assert check is not None
+    task = create_health_task(check)
+    Task.objects.filter(pk=task.pk).update(state=TaskState.RUNNING)
+    yield_to_tasks([worker.pk])
+    task.refresh_from_db()
+    assert task.state == TaskState.RUNNING
+    make_waiting_task(make_user(), worker)
+    yield_to_tasks([worker.pk])
+    task.refresh_from_db()
+    assert task.state == TaskState.CANCELLING
+
+
+def test_a_health_check_does_not_yield(scatter_runs):
+    worker = make_worker("w")
+    check = open_check(worker, version="1.13.0", cause=Cause.SCHEDULE)
+    assert check is not None
+    task = create_health_task(check)
+    Task.objects.filter(pk=task.pk).update(state=TaskState.RUNNING)
+    make_waiting_task(make_user(), worker)
+    yield_to_tasks([worker.pk])
+    task.refresh_from_db()
+    assert task.state == TaskState.RUNNING

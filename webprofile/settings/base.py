@@ -258,6 +258,9 @@ AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
 HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
 #: number of consecutive failures by the device or its agent that trigger a health check; 0: never
 HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
+#: number of undisturbed runs of a sample model by which an idle device measures how far equal runs
+#: differ; again after a change of its kernel, agent or runtime; 0: never
+SCATTER_RUNS = env.int("SCATTER_RUNS", default=5)
 #: pause before a failed health check is repeated; it doubles each time
 HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 

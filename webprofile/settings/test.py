@@ -31,4 +31,6 @@ WHITENOISE_AUTOREFRESH = True
 # all tests come from one address; its failed logins stay limited
 ACCOUNT_RATE_LIMITS = ACCOUNT_RATE_LIMITS | {"signup": None}
 HEARTBEAT_BATCH_S = 0.0
+# tests of health checks turn it on
+SCATTER_RUNS = 0
 API_RATES = dict[str, str]()

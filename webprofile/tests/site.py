@@ -39,7 +39,8 @@ class EmbeddedSite:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "webprofile.operations.devserver", "run", "--port", port],
             cwd=root,
-            env=inherited | {"MGW_HOME": str(home)} | environment,
+            # no runs of the site's own beside those of the tests
+            env=inherited | {"MGW_HOME": str(home), "SCATTER_RUNS": "0"} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -49,11 +49,17 @@ _NO_EVIDENCE = {
     "disturbed": "a run was disturbed; run it again while the device is idle",
     "single": "one sample of a result; run it with the plan “standard”",
     "few": "too few passes of a result; run it with the plan “standard”",
-    "unknown": "it is not known how far equal runs differ on the device; run the same task there "
-    "five times with the plan “standard”",
+    "unknown": "it is not known how far equal runs differ on the device; leave it idle for two "
+    "minutes after its set-up, or run the same task there five times with the plan “standard”",
     "none": "no clear difference, since equal runs or passes differ by as much; a quieter device "
     "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of the same "
     "files and settings, as these are equal runs themselves",
+}
+#: runs that show how far equal runs of the device differ
+_SOURCES = {
+    "equal": "equal runs of this task",
+    "device": "equal runs of the device",
+    "sample": "equal runs of the sample model on the device",
 }
 #: results of the gate, the most severe first, with exit codes
 _RESULTS = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
@@ -192,6 +198,7 @@ def _judged(comparison: dict[str, Any], tasks: list[int], limit_percent: float) 
             "low_percent": _percent(other["change_low"]),
             "high_percent": _percent(other["change_high"]),
             "equal_runs_differ_by_percent": _percent(other["equal_runs_differ_by"]),
+            "equal_runs_are": other["equal_runs_are"],
             "verdict": other["verdict"],
             "result": _result(other, limit_percent),
         }
@@ -252,7 +259,8 @@ def _estimate(gated: dict[str, Any]) -> str:
     if gated["low_percent"] is not None:
         text += f" (95 %: {gated['low_percent']:+.1f} % to {gated['high_percent']:+.1f} %)"
     if gated["equal_runs_differ_by_percent"] is not None:
-        text += f"; equal runs may differ by {gated['equal_runs_differ_by_percent']:.1f} %"
+        text += f"; {_SOURCES.get(gated['equal_runs_are'], 'equal runs')} may differ by "
+        text += f"{gated['equal_runs_differ_by_percent']:.1f} %"
     return text
 
 
