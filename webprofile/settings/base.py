@@ -141,10 +141,7 @@ CACHES = {
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "webprofile.realtime.layer.PatientLayer",
-        "CONFIG": {
-            "hosts": [{"address": REDIS_URL}],
-            "prefix": "mgw",
-        },
+        "CONFIG": {"url": REDIS_URL},
     }
 }
 #: broker of background tasks: redis:// or unix:// for Redis, amqp:// for RabbitMQ
