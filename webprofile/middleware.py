@@ -1,4 +1,4 @@
-"""Middleware: host of the viewers, allowed methods, user preferences and error responses."""
+"""Middleware: host of the viewers, caches, allowed methods, user preferences, error responses."""
 
 import time
 from collections.abc import Callable
@@ -135,6 +135,24 @@ class PageMethodsMiddleware:
         if request.method not in self.METHODS and not is_api(request):
             return HttpResponseNotAllowed(self.METHODS)
         return self.get_response(request)
+
+
+class CacheControlMiddleware:
+    """Forbid caches to store responses, unless the view sets `Cache-Control`.
+
+    Without the header a browser or proxy may store private pages, and show them after a logout. A
+    response with a validator is stored by the browser only and compared before each use.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        has_validator = "ETag" in response or "Last-Modified" in response
+        value = "private, no-cache" if has_validator else "private, no-store"
+        response.headers.setdefault("Cache-Control", value)
+        return response
 
 
 def _address_of(request: HttpRequest) -> str | None:

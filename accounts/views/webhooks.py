@@ -8,7 +8,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.forms import WebhookForm
@@ -30,7 +29,6 @@ DELIVERIES_SHOWN = 30
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-@never_cache
 def webhooks(request: HttpRequest) -> HttpResponse:
     """List and add webhooks; only the response that adds one contains its secret."""
     user = current_user(request)
@@ -50,14 +48,12 @@ def webhooks(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD"])
 @login_required
-@never_cache
 def webhook(request: HttpRequest, webhook_id: int) -> HttpResponse:
     return _render_webhook(request, _own(request, webhook_id))
 
 
 @require_POST
 @login_required
-@never_cache
 def webhook_action(request: HttpRequest, webhook_id: int, action: str) -> HttpResponse:
     """Test, enable or remove a webhook, or change its secret.
 

@@ -108,7 +108,6 @@ def gzipped_json_response(request: HttpRequest, packed: bytes) -> HttpResponse:
     """Return JSON from gzip-compressed bytes, decompressed only for a client without gzip."""
     response = HttpResponse(content_type="application/json")
     response["Vary"] = "Accept-Encoding"
-    response["Cache-Control"] = "private, no-store"
     if "gzip" in request.headers.get("Accept-Encoding", ""):
         response["Content-Encoding"] = "gzip"
         response.content = packed

@@ -21,9 +21,7 @@ from webprofile.storage import storage
 @require_GET
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
     """Return the profile in one format; CSV and JSON hold the rows of the query string."""
-    response = export_response(request, profile_or_404(request, profile_id), name)
-    response["Cache-Control"] = "private, no-store"
-    return response
+    return export_response(request, profile_or_404(request, profile_id), name)
 
 
 @login_required

@@ -10,7 +10,6 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -33,7 +32,6 @@ PAGE_SIZE = 25
 
 @login_required
 @require_GET
-@never_cache
 def profile_list(request: HttpRequest) -> HttpResponse:
     """List the user's imports, with the form to create one and the latest results."""
     return _list_page(request)
@@ -91,7 +89,6 @@ def _describe(file: UploadedFile) -> FileToOpen:
 
 @login_required
 @require_GET
-@never_cache
 def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Show the state of an import; an import that is ready redirects to its result page."""
     upload = upload_or_404(request, upload_id)
@@ -108,7 +105,6 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
 
 @login_required
 @require_GET
-@never_cache
 def status(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Return the part of the page that changes during processing."""
     upload = upload_or_404(request, upload_id)

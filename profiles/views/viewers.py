@@ -17,7 +17,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.html import escape
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from profiles.exports.provenance import title_of
@@ -58,7 +57,6 @@ def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
 
 @login_required
 @require_GET
-@never_cache
 def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
     """Show the model of a task in the viewer, whatever the task's state.
 

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
+from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from accounts.models import User
@@ -60,8 +60,10 @@ PAGE_SIZE = 25
 PRIORITY_STEP = 5
 
 
+# browsers keep no page with `no-store` for "Back", with which the chosen files would be lost
 @login_required
 @require_GET
+@cache_control(private=True, no_cache=True)
 def new(request: HttpRequest) -> HttpResponse:
     reader = current_user(request)
     origin_id = request.GET.get("from", "")
@@ -108,7 +110,6 @@ def options(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
-@never_cache
 def detail(request: HttpRequest, task_id: int) -> HttpResponse:
     context = _detail_context(request, task_id)
     has_log = log_after(context["task"], 0).exists()
@@ -117,7 +118,6 @@ def detail(request: HttpRequest, task_id: int) -> HttpResponse:
 
 @login_required
 @require_safe
-@never_cache
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
     """Render the changing part of a task's page, which the page fetches after each event."""
     return render(request, "tasks/_status.html", _detail_context(request, task_id))
@@ -184,7 +184,6 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
 
 @login_required
 @require_GET
-@never_cache
 def outlook(request: HttpRequest) -> HttpResponse:
     """Render the part of the form about the queue that the task would enter."""
     return render(request, "tasks/_outlook.html", outlook_of(request.GET, current_user(request)))

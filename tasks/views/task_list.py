@@ -8,7 +8,6 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
@@ -39,7 +38,6 @@ def task_list(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
-@never_cache
 def rows(request: HttpRequest) -> HttpResponse:
     """Render the rows of the list, which the page fetches when a task has changed."""
     return render(request, "tasks/_rows.html", _page_context(request))

@@ -1,9 +1,8 @@
 """Base classes of API views, and the views of error codes, the schema and its documentation."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import translation
 from django.views.decorators.http import require_safe
@@ -38,14 +37,6 @@ class ApiView(APIView):
     def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Return the allowed methods in `Allow`, without DRF's metadata: the schema has them."""
         return Response(status=204)
-
-    def finalize_response(
-        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Forbid caches to store private data and secrets, unless the view sets `Cache-Control`."""
-        final = super().finalize_response(request, cast(Any, response), *args, **kwargs)
-        final.headers.setdefault("Cache-Control", "no-store, private")
-        return final
 
 
 class ApiViewSet(ViewSetMixin, ApiView):

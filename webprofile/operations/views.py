@@ -5,7 +5,6 @@ import ipaddress
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -16,7 +15,6 @@ from webprofile.operations.metrics import rows_registry
 
 
 @require_safe
-@never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process accepts requests, else 503 with the names of missing parts.
 
@@ -33,7 +31,6 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 
 @require_safe
-@never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics; 404 without a token unless the client is in METRICS_NETWORKS."""
     if not (_has_token(request) or _is_near(request)):

@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "webprofile.middleware.ViewerHostMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webprofile.middleware.CacheControlMiddleware",
     "csp.middleware.CSPMiddleware",
     "webprofile.middleware.PageMethodsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -253,7 +253,7 @@ def test_options_lists_methods_and_head_has_no_body():
 
 
 def test_responses_are_not_cached():
-    assert logged_in(make_user()).get(TASKS)["Cache-Control"] == "no-store, private"
+    assert logged_in(make_user()).get(TASKS)["Cache-Control"] == "private, no-store"
 
 
 def test_throttled_request_has_retry_after(settings):

@@ -13,7 +13,6 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts.audit import entries_about
@@ -262,7 +261,6 @@ class WorkerAdmin(ActionsAdmin):
         request.session[CODES] = codes
         return redirect("admin:workers_worker_enrolled")
 
-    @method_decorator(never_cache)
     def enrolled_view(self, request: HttpRequest) -> HttpResponse:
         codes = dict(request.session.pop(CODES, []))
         workers = Worker.objects.filter(pk__in=codes)

@@ -4,7 +4,6 @@ import json
 import time
 
 from django.http import HttpRequest, JsonResponse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 from pydantic import ValidationError
@@ -31,7 +30,6 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
 
 
 @require_GET
-@never_cache
 def agent_check(request: HttpRequest) -> JsonResponse:
     """Tell an agent whether its token is valid, and the server's time."""
     try:

@@ -12,7 +12,6 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webprofile.errors import DomainError
@@ -24,7 +23,6 @@ _CHUNK_BYTES = 1 << 18
 
 
 @require_safe
-@never_cache
 def agent_page(request: HttpRequest) -> HttpResponse:
     """Show how to install the agent on a machine, and which version this site serves."""
     context = {
@@ -36,7 +34,6 @@ def agent_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@never_cache
 def install_script(request: HttpRequest) -> HttpResponse:
     """Return the install script with the URL of this site."""
     script = _SCRIPT.read_text(encoding="utf-8")
@@ -45,7 +42,6 @@ def install_script(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@never_cache
 def agent_file(request: HttpRequest, name: str) -> HttpResponseBase:
     """Return a file of the served release, or its manifest."""
     release = releases.served_release()

@@ -11,7 +11,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.models import User
@@ -93,7 +92,6 @@ def _list_context(request: HttpRequest) -> dict[str, Any]:
 
 @login_required
 @require_safe
-@never_cache
 def worker_page(request: HttpRequest, name: str) -> HttpResponse:
     user = current_user(request)
     worker = _worker(user, name)

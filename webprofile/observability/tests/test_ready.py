@@ -42,7 +42,7 @@ def test_readyz_returns_200_with_all_parts(client, set_checks, transactional_db,
     set_checks(ALL)
     response = client.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"ready": True, "missing": []})
-    assert "no-cache" in response["Cache-Control"]
+    assert "no-store" in response["Cache-Control"]
 
 
 def test_readyz_names_only_the_missing_parts(client, set_checks, transactional_db, settings):
