@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from accounts import audit, preferences
 from accounts.models import User
 from accounts.sessions import NO_ADDRESS
-from webprofile.api.problems import is_api, problem
+from webprofile.api.problems import is_api, problem, retry_headers
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.origins import is_viewer_host
@@ -56,7 +56,10 @@ class DomainErrorMiddleware:
         if wants_json(request):
             return problem(error)
         context = {"message": word(error)}
-        return render(request, "error.html", context, status=error.status)
+        page = render(request, "error.html", context, status=error.status)
+        for name, value in retry_headers(error).items():
+            page[name] = value
+        return page
 
 
 class ReaderMiddleware:

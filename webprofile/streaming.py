@@ -1,6 +1,7 @@
 """Responses that are streamed while they are produced, so that they need not fit into memory."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
@@ -17,6 +18,27 @@ def answer_of(
     is_async = isinstance(request, ASGIRequest)
     content = _in_thread(iter(pieces)) if is_async else pieces
     return StreamingHttpResponse(content, content_type=content_type)
+
+
+class _ClosingResponse(StreamingHttpResponse):
+    """Calls `close` when the response has been sent or the client has gone."""
+
+    def __init__(self, content: Any, content_type: str, close: Callable[[], None]) -> None:
+        super().__init__(content, content_type=content_type)
+        self._close_content = close
+
+    def close(self) -> None:
+        super().close()
+        self._close_content()
+
+
+def streamed(
+    request: HttpRequest, pieces: Iterable[bytes], content_type: str, *, close: Callable[[], None]
+) -> StreamingHttpResponse:
+    """Return a streaming response of `pieces`; `close` is called at its end."""
+    is_async = isinstance(request, ASGIRequest)
+    content = _in_thread(iter(pieces)) if is_async else pieces
+    return _ClosingResponse(content, content_type, close)
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -23,6 +23,12 @@ from webprofile.fields import QueryParameters
 
 #: error responses of every view that reads the data of a profile
 NOT_READY = {409: ["profile_outdated", "profile_damaged", "profile_unusable", "operators_none"]}
+#: error responses of exports, of which large ones are limited
+EXPORT_PROBLEMS = NOT_READY | {
+    422: ["export_question", "export_heavy"],
+    429: ["throttled", "export_many"],
+    503: ["storage_unreachable", "export_busy", "reading_stopped"],
+}
 #: codes of `AnalysisError` that mean an invalid query; all others are about the profile
 _QUERY_CODES = (
     "aggregate_missing", "bad_pattern", "text_large", "unknown_column", "unknown_word",

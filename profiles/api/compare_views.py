@@ -6,12 +6,13 @@ from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from profiles.api.base import NOT_READY, AnyFile, ResultView, json_response
+from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
 from profiles.api.picture_views import NETRON, netron_answer
 from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
 from profiles.api.serializer_fields import number, numbers, texts, whole
@@ -25,6 +26,8 @@ from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.rows import REASONS, STATUSES
 from profiles.comparison.waterfall import waterfall
+from profiles.exports.heavy import export_job, heavy_response, is_heavy
+from profiles.models import Profile
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
@@ -174,8 +177,18 @@ class CompareView(ResultView):
     ) -> tuple[ComparisonResult, ComparisonRequest, Mapping[str, Any]]:
         """Return the comparison, the request as the page parses it, and the validated query.
 
+        Raises as `chosen`; DomainError comparison_large.
+        """
+        profiles, request, parameters = self.chosen(query)
+        return comparison_of(profiles), request, parameters
+
+    def chosen(
+        self, query: type[ChosenQuery]
+    ) -> tuple[list[Profile], ComparisonRequest, Mapping[str, Any]]:
+        """Return the profiles to compare, the request, and the validated query.
+
         Raises Http404 if any of the profiles is not visible to the user; DomainError
-        comparison_choice, comparison_large, export_question.
+        comparison_choice, export_question.
         """
         parameters = self.validated_query(query)
         request = read_comparison_request(self.request.query_params)
@@ -187,7 +200,7 @@ class CompareView(ResultView):
         if request.problems:
             detail = sentences(request.problems)
             raise DomainError("export_question", status=422, detail=detail)
-        return comparison_of(profiles), request, parameters
+        return profiles, request, parameters
 
 
 class Compare(CompareView):
@@ -242,22 +255,31 @@ class CompareExport(CompareView):
                 OpenApiTypes.OBJECT, description="The rows, with samples, facts and warnings."
             ),
         }
-        | problems(COMPARE_PROBLEMS | {404: ["not_found", "export_unknown"]}),
+        | problems(
+            EXPORT_PROBLEMS
+            | {
+                404: ["not_found", "export_unknown"],
+                422: [*COMPARE_PROBLEMS[422], "export_heavy"],
+            }
+        ),
         operation_id="profiles_compare_export",
     )
-    def get(self, request: Request, name: str) -> HttpResponse:
+    def get(self, request: Request, name: str) -> HttpResponseBase:
         """All selected rows, as `csv` or `json`; the column names of a profile begin with its
         letter.
         """
-        compared, compare_request, _ = self.compared(RowsQuery)
-        if name not in ("csv", "json"):
+        profiles, _, _ = self.chosen(RowsQuery)
+        if name not in export.CONTENT_TYPES:
             raise DomainError("export_unknown", status=404)
-        answer = select_rows(compared.comparison, compare_request.question)
-        if name == "csv":
-            text = export.as_csv(compared, compare_request, answer)
-            response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+        content_type = export.CONTENT_TYPES[name]
+        response: HttpResponseBase
+        if is_heavy(profiles):
+            ids = [profile.pk for profile in profiles]
+            job = export_job(request._request, "comparison", name, ids)
+            response = heavy_response(request._request, job, content_type)
         else:
-            response = json_response(export.as_json(compared, compare_request, answer))
+            content = export.pieces_of(profiles, request.query_params, name)
+            response = HttpResponse(b"".join(content), content_type=content_type)
         response["Content-Disposition"] = f'attachment; filename="comparison.{name}"'
         return response
 

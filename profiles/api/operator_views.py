@@ -15,8 +15,15 @@ from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
-from profiles.analysis.text import PrintOptions, text_pieces
-from profiles.api.base import NOT_READY, AnyFile, DataView, gzipped_json_response, json_response
+from profiles.analysis.text import PrintOptions
+from profiles.api.base import (
+    EXPORT_PROBLEMS,
+    NOT_READY,
+    AnyFile,
+    DataView,
+    gzipped_json_response,
+    json_response,
+)
 from profiles.api.queries import (
     CutQuery,
     OperatorsQuery,
@@ -30,6 +37,7 @@ from profiles.exports.formats import (
     NO_LINKS,
     export_response,
     original_response,
+    printed_response,
     table_request,
 )
 from profiles.exports.json_file import operators_as_json
@@ -40,7 +48,6 @@ from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
-from webprofile.streaming import answer_of
 
 QUESTION = {422: ["export_question"]}
 
@@ -210,7 +217,7 @@ class FilesView(ViewSetMixin, DataView):
             )
             for format_ in FORMATS.values()
         }
-        | problems(NOT_READY | QUESTION | {404: ["not_found", "export_unknown"]}),
+        | problems(EXPORT_PROBLEMS | {404: ["not_found", "export_unknown"]}),
     )
     def export(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
@@ -224,7 +231,7 @@ class FilesView(ViewSetMixin, DataView):
         summary="Read a profile as text",
         parameters=[TextQuery],
         responses={(200, "text/plain"): OpenApiResponse(str, description="The text.")}
-        | problems(NOT_READY | QUESTION),
+        | problems(EXPORT_PROBLEMS),
     )
     def text(self, request: Request, profile_id: int) -> HttpResponseBase:
         """One pass, exactly as `profile_analyze` prints it, with all of its options.
@@ -232,9 +239,7 @@ class FilesView(ViewSetMixin, DataView):
         All rows, unless `rows` limits them.
         """
         query = self.validated_query(TextQuery)
-        _, data = self.data(profile_id)
-        selected = table_request(request.query_params, data)
-        columns = data.columns_of_pass(max(selected.pass_number - 1, 0))
+        profile = self.profile(profile_id)
         printed = PrintOptions(
             top=query["rows"],
             show_host=True,
@@ -243,8 +248,7 @@ class FilesView(ViewSetMixin, DataView):
             only_operators=query["style"] == "names",
             wiki=query["style"] == "wiki",
         )
-        pieces = text_pieces(columns, selected.query, printed)
-        return answer_of(request._request, pieces, "text/plain; charset=utf-8")
+        return printed_response(request._request, profile, printed)
 
     @extend_schema(
         summary="Fetch a raw profile",

@@ -8,13 +8,33 @@ import io
 import math
 from typing import Any
 
+import msgspec
+from django.http import QueryDict
+
 from profiles.comparison.facts import facts_of, warnings_of
-from profiles.comparison.loading import ComparisonResult
+from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of
-from profiles.comparison.question import RowSelection
-from profiles.comparison.request import ComparisonRequest
+from profiles.comparison.question import RowSelection, select_rows
+from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.exports.csv_file import safe_text
 from profiles.exports.provenance import title_of
+from profiles.models import Profile
+
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+def pieces_of(profiles: list[Profile], parameters: QueryDict, name: str) -> list[bytes]:
+    """Compare the profiles, and return the file of one of `CONTENT_TYPES`.
+
+    parameters: of a request that was checked
+    Raises DomainError comparison_large, and as `profile_data`.
+    """
+    request = read_comparison_request(parameters)
+    compared = comparison_of(profiles)
+    answer = select_rows(compared.comparison, request.question)
+    if name == "csv":
+        return [as_csv(compared, request, answer).encode()]
+    return [msgspec.json.encode(as_json(compared, request, answer))]
 
 
 def as_json(

@@ -27,6 +27,7 @@ from profiles.exports.fields import (
     rows_by_time,
     values_of,
 )
+from profiles.exports.heavy import export_job, heavy_response, is_heavy
 from profiles.exports.json_file import to_json
 from profiles.exports.originals import originals_of, with_own_names
 from profiles.exports.provenance import file_name, provenance
@@ -135,17 +136,48 @@ def profile_of_files(paths: Sequence[str]) -> ProfileData:
 def export_response(request: HttpRequest, profile: Profile, name: str) -> HttpResponseBase:
     """Return the download of a format; CSV and JSON hold the rows of the query string.
 
-    Raises DomainError export_unknown, export_question, and as `profile_data`.
+    Raises DomainError export_unknown, export_question, and as `profile_data` and `heavy_response`.
     """
     format_ = FORMATS.get(name)
     if format_ is None:
         raise DomainError("export_unknown", status=404)
-    export = prepare_export(request.GET, profile_data(profile), provenance(profile), profile)
-    response = answer_of(request, format_.make(export), format_.content_type)
+    if is_heavy([profile]):
+        job = export_job(request, "profile", name, [profile.pk])
+        response = heavy_response(request, job, format_.content_type)
+    else:
+        pieces = pieces_of(profile, request.GET, name)
+        response = answer_of(request, pieces, format_.content_type)
     # always a download, so that no content is displayed under this site's origin
     disposition = content_disposition_header(True, file_name(profile, format_.ending))
     response["Content-Disposition"] = disposition or "attachment"
     return response
+
+
+def pieces_of(profile: Profile, parameters: QueryDict, name: str) -> Iterable[bytes]:
+    """Return the bytes of a format in pieces. Raises as `prepare_export` and `profile_data`."""
+    export = prepare_export(parameters, profile_data(profile), provenance(profile), profile)
+    return FORMATS[name].make(export)
+
+
+def printed_response(
+    request: HttpRequest, profile: Profile, printed: PrintOptions
+) -> HttpResponseBase:
+    """Return one pass as `profile_analyze` prints it. Raises as `export_response`."""
+    content_type = FORMATS["text"].content_type
+    if is_heavy([profile]):
+        job = export_job(request, "text", "text", [profile.pk], printed)
+        return heavy_response(request, job, content_type)
+    return answer_of(request, printed_pieces(profile, request.GET, printed), content_type)
+
+
+def printed_pieces(
+    profile: Profile, parameters: QueryDict, printed: PrintOptions
+) -> Iterable[bytes]:
+    """Return the text of one pass in pieces. Raises AnalysisError, and as `table_request`."""
+    data = profile_data(profile)
+    selected = table_request(parameters, data)
+    columns = data.columns_of_pass(max(selected.pass_number - 1, 0))
+    return text_pieces(columns, selected.query, printed)
 
 
 def original_response(profile: Profile, number: int) -> HttpResponse:

@@ -5,7 +5,7 @@ Starting a fresh interpreter takes longer than reading most profiles, because of
 path of a folder and passes a socket, on which the server answers the reader's exit code as text
 (negative for a signal). When the client closes that socket, the reader is killed. The server exits
 when the client process is gone. Like `profiles.ingest.limited_process`, it imports neither Django
-nor the settings and holds no secrets.
+nor the settings and holds no secrets; `profiles.exports` serves another program that does.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from profiles.ingest import excerpt_process, limited_process
@@ -26,9 +27,12 @@ PR_SET_PDEATHSIG = 1
 STDERR = "stderr.txt"
 _LONGEST_PATH = 4096
 
+#: a program that runs on the job in a folder and returns the exit code
+Program = Callable[[Path], int]
 
-def serve(client: socket.socket) -> None:
-    """Serve requests until the client closes the socket."""
+
+def serve(client: socket.socket, program: Program) -> None:
+    """Serve requests until the client closes the socket: run `program` on each folder."""
     # Ctrl-C is meant for the site, which then closes the socket
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, _reap)
@@ -38,7 +42,7 @@ def serve(client: socket.socket) -> None:
             return
         if os.fork() == 0:
             client.close()
-            _watch(Path(os.fsdecode(path)), socket.socket(fileno=answers[0]))
+            _watch(program, Path(os.fsdecode(path)), socket.socket(fileno=answers[0]))
         for answer in answers:
             os.close(answer)
 
@@ -50,7 +54,7 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _watch(folder: Path, client: socket.socket) -> None:
+def _watch(program: Program, folder: Path, client: socket.socket) -> None:
     """Fork the reader and answer its exit code; never returns."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -58,7 +62,7 @@ def _watch(folder: Path, client: socket.socket) -> None:
         reader = os.fork()
         if reader == 0:
             client.close()
-            _read(folder)
+            _run(program, folder)
         os.close(alive)
         ready, _, _ = select.select([ended, client.fileno()], [], [])
         if ended not in ready:
@@ -72,8 +76,8 @@ def _watch(folder: Path, client: socket.socket) -> None:
         os._exit(0)
 
 
-def _read(folder: Path) -> None:
-    """Run the reader in this process; never returns."""
+def _run(program: Program, folder: Path) -> None:
+    """Run the program in this process; never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -81,13 +85,18 @@ def _read(folder: Path) -> None:
             # end with the watching process, since the folder is removed then
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(os.open(folder / STDERR, os.O_CREAT | os.O_WRONLY, 0o600), sys.stderr.fileno())
-        is_cut = (folder / excerpt_process.ORDER).exists()
-        code = excerpt_process.main(folder) if is_cut else limited_process.main(folder)
+        code = program(folder)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
+def read_or_cut(folder: Path) -> int:
+    """Read the files in the folder, or cut a trace, and return the exit code."""
+    is_cut = (folder / excerpt_process.ORDER).exists()
+    return excerpt_process.main(folder) if is_cut else limited_process.main(folder)
+
+
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), read_or_cut)

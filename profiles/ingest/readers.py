@@ -25,15 +25,19 @@ _POLL_S = 0.5
 
 
 class ForkServer:
-    """Client of this process's `profiles.ingest.fork_server`, which is started on first use.
+    """Client of a fork server of this process, which is started on first use.
 
-    Thread-safe.
+    Thread-safe. module: the server, started by `python -m`
+    has_settings: its environment is that of this process, with the site's secrets
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = fork_server.__name__, *, has_settings: bool = False) -> None:
+        self._module, self._has_settings = module, has_settings
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
+        atexit.register(self.end)
+        os.register_at_fork(after_in_child=self.forget)
 
     def read(
         self, folder: Path, within_s: float, meanwhile: Callable[[], object] | None = None
@@ -79,9 +83,9 @@ class ForkServer:
         own_end, reader_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with reader_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-s", "-m", fork_server.__name__, str(reader_end.fileno())],
+                [sys.executable, "-s", "-m", self._module, str(reader_end.fileno())],
                 cwd=settings.BASE_DIR,
-                env=_environment(),
+                env=(dict(os.environ) if self._has_settings else {}) | _environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[reader_end.fileno()],
@@ -139,5 +143,3 @@ def _environment() -> dict[str, str]:
 
 
 server = ForkServer()
-atexit.register(server.end)
-os.register_at_fork(after_in_child=server.forget)

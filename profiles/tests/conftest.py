@@ -5,6 +5,7 @@ import pytest
 from django.core.cache import cache
 
 from accounts.models import User
+from profiles.exports import heavy
 from profiles.tests.make import MEMORY, TIMELINE
 from tasks.tests.make import make_user
 
@@ -14,6 +15,12 @@ def _clear_cache_and_broker() -> None:
     """Clear the cache and the broker: entries of another test refer to rows with the same ids."""
     cache.clear()
     dramatiq.get_broker().flush_all()
+
+
+@pytest.fixture(autouse=True)
+def _export_in_this_process(monkeypatch) -> None:
+    """Make no export in another process, which does not see the transaction of a test."""
+    monkeypatch.setattr(heavy, "MOST_OPERATORS", 10**9)
 
 
 @pytest.fixture

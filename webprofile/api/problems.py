@@ -78,10 +78,15 @@ def problem(
         "field": error.field,
         "errors": errors or [],
     }
-    headers = dict(headers or {})
-    if error.status == 429 and "wait_s" in error.data:
-        headers["Retry-After"] = str(error.data["wait_s"])
+    headers = {**(headers or {}), **retry_headers(error)}
     return JsonResponse(body, status=error.status, headers=headers, content_type=MEDIA_TYPE)
+
+
+def retry_headers(error: DomainError) -> dict[str, str]:
+    """Return the header that tells when to try again, if the error knows."""
+    if error.status == 429 and "wait_s" in error.data:
+        return {"Retry-After": str(error.data["wait_s"])}
+    return {}
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse:

@@ -592,6 +592,14 @@ WORDINGS: dict[str, Any] = {
     ),
     "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
     "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
+    "export_busy": _("Other large exports are being made. Try again in some seconds."),
+    "export_heavy": _(
+        "This export takes too much time or memory. Filter the table, or choose another format."
+    ),
+    "export_many": _(
+        "%(limit)s of your large exports are still being made or downloaded. Try again in some "
+        "seconds."
+    ),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
     "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
     # an access token
