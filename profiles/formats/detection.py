@@ -7,8 +7,13 @@ only known after `load_and_run.reader.parse`, and whether a trace is MegEngine's
 
 import json
 import re
+from mmap import mmap
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+from profiles.formats.errors import ProfileFormatError
+
+AnyBytes = TypeVar("AnyBytes", bytes, mmap)
 
 #: kinds of files of a run: a pass of load_and_run or of a static graph; chrome_timeline.json and
 #: memory_flow.svg of MegEngine's Profiler; StaticMemoryInfo.json and its graph.json
@@ -25,6 +30,7 @@ Kind = Literal[
     "picture",
     "log",
     "list",
+    "utf16",  # UTF-16 or UTF-32
     "not_a_profile",
     "not_json",
 ]
@@ -33,6 +39,8 @@ Kind = Literal[
 HEAD_BYTES = 2_048
 
 _BOM = b"\xef\xbb\xbf"
+#: begin of JSON in UTF-16 or UTF-32, with or without a byte order mark
+_UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\x00\x00\xfe\xff|\x00{1,3}[\s{\[]|[\s{\[]\x00")
 _FLOW = re.compile(rb"<svg\b[^>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
 _STATIC_MEMORY = re.compile(rb'\{\s*"(?:opr|chunk)"\s*:\s*\{')
 #: graph.json has at its top level what a profile has in `graph_exec`
@@ -42,7 +50,10 @@ _KEYS = frozenset(
     {"profiler", "graph_exec", "traceEvents", "opr", "chunk"}
     | {"operator", "var", "mem_chunk", "comp_seq"}
 )
-_TRACE = re.compile(rb'"traceEvents"\s*:|\[\s*\{[^{}]*"ph"\s*:')
+_TRACE_KEY = re.compile(rb'"traceEvents"\s*:')
+#: a key of each event, which may come after its `args`
+_PHASE = re.compile(rb'"ph"\s*:\s*"')
+_LIST_OF_OBJECTS = re.compile(rb"\[\s*\{")
 #: lines of load_and_run start with the time; `===` and the title are part of its output
 _LOG = re.compile(rb"\[\d\d \d\d:\d\d:\d\d |mgb load-and-run|megengine|=== ", re.IGNORECASE)
 _STARTS: tuple[tuple[bytes, Kind], ...] = (
@@ -70,6 +81,22 @@ def read_head(path: Path) -> bytes:
         return file.read(HEAD_BYTES)
 
 
+def is_utf16(head: bytes) -> bool:
+    """Whether JSON that begins with these bytes is UTF-16 or UTF-32, as PowerShell's `>` writes."""
+    return _UTF16.match(head) is not None
+
+
+def refuse_utf16(head: bytes) -> None:
+    """Raise ProfileFormatError (`utf16`) for JSON in UTF-16 or UTF-32."""
+    if is_utf16(head):
+        raise ProfileFormatError("utf16", "The file is UTF-16: save it as UTF-8.")
+
+
+def without_mark(data: AnyBytes) -> AnyBytes | bytes:
+    """Return the data with spaces for the byte order mark of UTF-8, so that positions are kept."""
+    return b"   " + data[len(_BOM) :] if data[: len(_BOM)] == _BOM else data
+
+
 def other_kind(head: bytes) -> Kind | None:
     """Return the kind of an unsupported file, None if the file may be part of a run.
 
@@ -78,13 +105,15 @@ def other_kind(head: bytes) -> Kind | None:
     text = head.removeprefix(_BOM).lstrip()
     if not text:
         return "empty"
-    if text.startswith((b"{", b"[")):
-        return _json_kind(text)
     for start, kind in _STARTS:
         if head.startswith(start):
             return kind
     if head.startswith(_MODEL_TAG, _TAG_AT):
         return "model"
+    if is_utf16(head):
+        return "utf16"
+    if text.startswith((b"{", b"[")):
+        return _json_kind(text)
     if text.startswith(b"<"):
         if _FLOW.search(text):
             return None
@@ -92,8 +121,28 @@ def other_kind(head: bytes) -> Kind | None:
     return "log" if _LOG.search(text) else "not_json"
 
 
+def _is_trace(text: bytes) -> bool:
+    """Whether a JSON text has events of a trace, in an object or as a list.
+
+    A list whose first object is longer than the head is left to the parser.
+    """
+    if _TRACE_KEY.search(text):
+        return True
+    first = _LIST_OF_OBJECTS.match(text)
+    return bool(first) and bool(_PHASE.search(text) or not _begins_with_value(text[1:]))
+
+
+def _begins_with_value(text: bytes) -> bool:
+    """Whether a complete JSON value is at the begin of the text."""
+    try:
+        json.JSONDecoder().raw_decode(text.decode("utf-8", "replace").lstrip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _json_kind(text: bytes) -> Kind | None:
-    if _TRACE.search(text):
+    if _is_trace(text):
         return None
     if text.startswith(b"["):
         return "list"
@@ -120,7 +169,7 @@ def kind_of(head: bytes) -> FileKind:
     text = head.removeprefix(_BOM).lstrip()
     if text.startswith(b"<"):
         return "memory_flow"
-    if _TRACE.search(text):
+    if _is_trace(text):
         return "trace"
     if _STATIC_MEMORY.match(text):
         return "static_memory"

@@ -6,6 +6,7 @@ FormatCode = Literal[
     "empty",  # nothing but whitespace
     "too_large",  # more bytes than the caller allows
     "not_utf8",
+    "utf16",  # UTF-16 or UTF-32
     "not_json",
     "too_deep",  # brackets nested too deeply for Python's stack
     "not_a_profile",  # JSON of another format

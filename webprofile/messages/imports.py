@@ -83,6 +83,10 @@ OPENED: dict[str, Any] = {
     "opened_not_utf8": _(
         "“%(name)s” has bytes that are not UTF-8. Save it as UTF-8 without changing anything else."
     ),
+    "opened_utf16": _(
+        "“%(name)s” is UTF-16, which PowerShell writes with “>”. Save it as UTF-8 without changing "
+        "anything else."
+    ),
     "opened_too_deep": _(
         "“%(name)s” nests brackets deeper than any profile. Upload the file as MegEngine wrote it."
     ),

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from numpy.typing import NDArray
 
 from profiles.formats.columns import MISSING, ProfileColumns, TextColumn
+from profiles.formats.detection import without_mark
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import (
     NO_INTERVALS,
@@ -70,7 +71,7 @@ def parse_graph(data: bytes, columns: ProfileColumns) -> ExecutedGraph:
     Raises ProfileFormatError (`graph_unreadable`) if the file is not JSON or nested too deeply.
     """
     try:
-        file, problems = _decode(quote_special_numbers(data))
+        file, problems = _decode(quote_special_numbers(without_mark(data)))
     except _DAMAGE as error:
         raise ProfileFormatError(
             "graph_unreadable", f"The executed graph cannot be read: {error}."

@@ -3,7 +3,7 @@
 The accepted syntax is that of Python's `json.load`, which `profile_analyze` uses: duplicate keys
 (the last wins), `NaN`, `Infinity` and numbers beyond float64 (infinity). MegEngine itself writes
 such values as the strings "inf" and "nan". Unlike `json.load`, escaped lone surrogates are
-rejected.
+rejected, and the byte order mark of UTF-8 is accepted.
 """
 
 import json
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Raw
 
+from profiles.formats.detection import refuse_utf16
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.profile_schema import (
     NOTHING,
@@ -33,7 +34,6 @@ T = TypeVar("T")
 TableFile = ProfileFile[TableGraph]
 
 _PROFILE = msgspec.json.Decoder(TableFile)
-_BOM = b"\xef\xbb\xbf"
 
 # A string up to its end or the end of the file, a number that json.load accepts and msgspec does
 # not, or any other number. Possessive quantifiers keep the time linear, and the last alternative
@@ -67,8 +67,9 @@ def decode(data: bytes) -> TableFile:
 def decode_unchecked(data: bytes | mmap) -> TableFile | None:
     """Return the fields as `profile_analyze` reads them with Python's `json`; slow.
 
-    Names of any type become texts, and fields that the tool ignores are not validated. Returns None
-    if the tool would end with a traceback.
+    Names of any type become texts, and fields that the tool ignores are not validated. Files of
+    MegEngine 1.1 have numbers as ids and a list of variables. Returns None if the tool would end
+    with a traceback.
     """
     try:
         dump = json.loads(str(data, "utf-8"))
@@ -88,8 +89,8 @@ def _read_unchecked(graph: Any, profiler: Any) -> TableFile:
         number = entry["id"]
         if isinstance(number, str) and number != "N/A":
             int(number)
-        name, kind = str(entry["name"]), str(entry["type"])
-        operators[key] = TableOperator(name, kind, str(number), inputs, outputs)
+        name, kind, number = _text(entry["name"]), _text(entry["type"]), _text(number)
+        operators[key] = TableOperator(name, kind, number, inputs, outputs)
 
     def known(section: dict[str, Any]) -> dict[str, Any]:
         return {key: entry for key, entry in section.items() if key in operators}
@@ -106,6 +107,13 @@ def _read_unchecked(graph: Any, profiler: Any) -> TableFile:
         profiler=Profiler(times("device"), times("host"), footprints),
         graph_exec=TableGraph(operators, variables),
     )
+
+
+def _text(value: Any) -> str:
+    """Return a value as text. Raises UnicodeEncodeError for a lone surrogate."""
+    text = str(value)
+    text.encode()
+    return text
 
 
 def _unchecked_variable(variable: Any) -> Var:
@@ -151,7 +159,7 @@ def _number(value: Any) -> float:
 
 
 def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
-    """Reject data without decoding it: empty, too large, or starting with a byte order mark."""
+    """Reject data without decoding it: empty, too large, or UTF-16."""
     if len(data) > max_bytes:
         raise ProfileFormatError(
             "too_large", f"The file has {len(data)} bytes; the limit is {max_bytes}."
@@ -162,10 +170,7 @@ def check_bytes(data: bytes | mmap, max_bytes: int) -> None:
             "The file is empty. MegEngine leaves an empty profile if a name in the model is not "
             "ASCII.",
         )
-    if data[: len(_BOM)] == _BOM:
-        raise ProfileFormatError(
-            "not_json", "The file starts with a byte order mark at byte 0, which JSON forbids."
-        )
+    refuse_utf16(data[:4])
 
 
 def check_utf8(data: bytes | mmap) -> None:
@@ -190,6 +195,11 @@ def _decode_either_spelling(data: bytes) -> TableFile:
 def quote_special_numbers(data: bytes) -> bytes:
     """Return JSON in which NaN and infinity are strings, as MegEngine writes them."""
     return _TOKENS.sub(_spell, data)
+
+
+def null_special_numbers(data: bytes) -> bytes:
+    """Return JSON in which NaN and infinity are null, also numbers beyond float64."""
+    return _TOKENS.sub(lambda match: match[0] if _spell(match) == match[0] else b"null", data)
 
 
 def _spell(match: re.Match[bytes]) -> bytes:

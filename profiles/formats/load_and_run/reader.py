@@ -1,7 +1,6 @@
 """Parse profiles of `load_and_run --profile`, whose format `trace.get_profile()` shares."""
 
 import gc
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from profiles.formats.columns import NumberColumn, ProfileColumns, Side, SideTimes, TextColumn
+from profiles.formats.detection import without_mark
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.fast_reader import quick
 from profiles.formats.load_and_run.graph import ExecutedGraph
@@ -51,7 +51,6 @@ MAX_NAME_CHARS = 8_192
 WholeFile = ProfileFile[WholeGraph]
 _WHOLE = msgspec.json.Decoder(WholeFile)
 _NO_FOOTPRINT = Footprint()
-_ID = re.compile(r"-?[0-9]{1,18}")
 
 
 def parse(
@@ -68,13 +67,14 @@ def parse(
     Raises ProfileFormatError if `data` is not a profile, is damaged, or exceeds `max_bytes`.
     """
     check_bytes(data, max_bytes)
+    data = without_mark(data)
     with _collector_off():
         # check UTF-8 in a second thread: numpy releases the GIL
         with ThreadPoolExecutor(max_workers=1) as executor:
             utf8 = executor.submit(check_utf8, data)
             sections = quick(data, dtypes=dtypes)
             utf8.result()
-        sections = sections or _careful(data, checked=checked)
+        sections = sections or _careful(data)
     return _columns(sections, data, checked=checked)
 
 
@@ -87,6 +87,7 @@ def parse_whole(
     `parse_graph`. Raises ProfileFormatError as `parse`.
     """
     check_bytes(data, max_bytes)
+    data = without_mark(data)
     check_utf8(data)
     with _collector_off():
         try:
@@ -110,7 +111,7 @@ def _columns(read: Sections, data: bytes | mmap, *, checked: bool) -> ProfileCol
     return ProfileColumns(
         names=tuple(read.names),
         ids=tuple(read.ids),
-        id_numbers=_id_numbers(read.ids) if checked else _any_id_numbers(read.ids),
+        id_numbers=_id_numbers(read.ids, checked=checked),
         types=TextColumn.from_texts(read.types),
         device=read.device,
         host=read.host,
@@ -137,10 +138,19 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _careful(data: bytes | mmap, *, checked: bool = True) -> Sections:
-    """Read unusual or damaged files leniently, with precise errors."""
-    file = None if checked else decode_unchecked(data)
-    return _sections(file or decode(data[:]))
+def _careful(data: bytes | mmap) -> Sections:
+    """Read unusual or damaged files leniently, with precise errors.
+
+    What does not match the schema may still be a file that `profile_analyze` reads, such as one of
+    MegEngine 1.1, whose ids are numbers.
+    """
+    try:
+        return _sections(decode(data[:]))
+    except ProfileFormatError:
+        file = decode_unchecked(data)
+        if file is None:
+            raise
+        return _sections(file)
 
 
 def _sections(file: TableFile | WholeFile) -> Sections:
@@ -193,24 +203,29 @@ def _check_lengths(texts: Sequence[str], field: str) -> None:
         )
 
 
-def _id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
-    try:
-        return np.array(list(map(int, ids)), dtype=np.int64)
-    except OverflowError:
-        raise ProfileFormatError("bad_value", "An operator id does not fit 64 bits.") from None
-    except ValueError as error:
+def _id_numbers(ids: Sequence[str], *, checked: bool) -> NDArray[np.int64]:
+    """Return (n,) the numbers of ids, for sorting; if one exceeds 64 bits, their ranks instead.
+
+    checked: whether to raise ProfileFormatError for other texts, which count as 0 otherwise
+    """
+    numbers = [_integer(text) for text in ids]
+    if checked and None in numbers:
         raise ProfileFormatError(
-            "bad_value", f"An operator id is not a number: {quoted(str(error))}."
-        ) from None
-
-
-def _any_id_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
-    """As `_id_numbers`, but 0 for invalid ids, which affects sorting by id only."""
+            "bad_value", f"An operator id is not a number: {quoted(ids[numbers.index(None)])}."
+        )
+    known = [number or 0 for number in numbers]
     try:
-        return _id_numbers(ids)
-    except ProfileFormatError:
-        numbers = [int(text) if _ID.fullmatch(text) else 0 for text in ids]
-        return np.array(numbers, dtype=np.int64)
+        return np.array(known, dtype=np.int64)
+    except OverflowError:
+        rank = {number: rank for rank, number in enumerate(sorted(set(known)))}
+        return np.array([rank[number] for number in known], dtype=np.int64)
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
 
 
 def _side_times(

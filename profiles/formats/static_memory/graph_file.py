@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
+from profiles.formats.detection import without_mark
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import PERSISTENT, VOLATILE
 from profiles.formats.load_and_run.profile_schema import GraphVar, PlanGraph
@@ -69,7 +70,7 @@ def read_graph(data: bytes, names: tuple[str, ...]) -> tuple[PlanStep, ...]:
     Raises ProfileFormatError: graph_unreadable; not_a_profile for the graph of another plan.
     """
     try:
-        graph = _DECODER.decode(data)
+        graph = _DECODER.decode(without_mark(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProfileFormatError("graph_unreadable", f"graph.json: {error}.") from None
     executed = [graph.operator.get(key) for key in graph.comp_seq]

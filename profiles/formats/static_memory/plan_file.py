@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from profiles.formats.detection import refuse_utf16, without_mark
 from profiles.formats.errors import FormatCode, ProfileFormatError
 from webprofile.integers import parse_int
 
@@ -102,7 +103,7 @@ _KEYS = {"opr": re.compile(rb'"name"\s*:'), "chunk": re.compile(rb'"time_begin"\
 def read_plan(data: bytes) -> PlanFile:
     """Return the plan in `data`.
 
-    Raises ProfileFormatError: empty, not_utf8, not_json, too_deep; static_memory_many,
+    Raises ProfileFormatError: empty, utf16, not_utf8, not_json, too_deep; static_memory_many,
     static_memory_missing, static_memory_bad, static_memory_twice, static_memory_operator.
     """
     file = _decode(data)
@@ -117,6 +118,8 @@ def read_plan(data: bytes) -> PlanFile:
 def _decode(data: bytes) -> _PlanJson:
     if not data.strip():
         raise ProfileFormatError("empty", "The file is empty.")
+    refuse_utf16(data[:4])
+    data = without_mark(data)
     try:
         return _DECODER.decode(data)
     except msgspec.ValidationError as error:
