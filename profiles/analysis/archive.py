@@ -30,7 +30,7 @@ from profiles.formats.npz import (
 
 #: version of the content: increase it when the stored data or its computation changes, then run
 #: `manage.py reprofile`
-VERSION = 3
+VERSION = 4
 
 _COLUMNS, _GRAPH = "columns.", "graph."
 #: optional members by kind; one exists if the run has a file of this kind

@@ -28,12 +28,14 @@ class ExcerptJob(msgspec.Struct, frozen=True):
     """The job of a trace excerpt.
 
     pieces: (first row of the trace, size in bytes) of each consecutive piece of the text
+    zero_us: as in `Trace`
     """
 
     pieces: list[tuple[int, int]]
     requested: ExcerptRange
     lanes: list[tuple[int | str, int | str]]
     naming: list[dict[str, Any]]
+    zero_us: int
     memory_bytes: int
     time_s: int
 
@@ -55,6 +57,7 @@ def main(folder: Path) -> int:
                 requested=job.requested,
                 lanes=job.lanes,
                 naming=job.naming,
+                zero_us=job.zero_us,
             )
     except MemoryError:
         return limited_process.OUT_OF_MEMORY

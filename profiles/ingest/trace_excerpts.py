@@ -147,6 +147,7 @@ def _write_job(
         requested=requested,
         lanes=index.lanes,
         naming=index.naming,
+        zero_us=index.zero_us,
         memory_bytes=_MEMORY_BYTES,
         time_s=_TIME_S,
     )

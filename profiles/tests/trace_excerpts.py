@@ -50,7 +50,13 @@ def excerpt_of(
     ]
     file = io.BytesIO()
     write_excerpt(
-        file, selection.rows, parts, requested=requested, lanes=index.lanes, naming=index.naming
+        file,
+        selection.rows,
+        parts,
+        requested=requested,
+        lanes=index.lanes,
+        naming=index.naming,
+        zero_us=index.zero_us,
     )
     return json.loads(file.getvalue())["traceEvents"]
 

@@ -6,6 +6,7 @@ pair events of which the excerpt lacks some, and adjacent spans are not shown as
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from io import BufferedIOBase
 from itertools import chain, islice
 from typing import Any
@@ -15,15 +16,13 @@ import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.events import TraceEvent
+from profiles.formats.chrome_trace.events import TraceEvent, decode_events
 from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.reader import LATEST_US, placed_events
 from profiles.formats.chrome_trace.span_index import COUNTERS, SpanRows
 
 #: phases of flow events (arrows between spans): start, step, end
 _FLOWS = {"s", "t", "f"}
-_EVENTS = msgspec.json.Decoder(list[TraceEvent])
-_TEXTS = msgspec.json.Decoder(list[Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER = msgspec.json.Encoder()
 _NONE = Raw(b"{}")
@@ -45,17 +44,19 @@ def write_excerpt(
     requested: ExcerptRange,
     lanes: Lanes,
     naming: list[dict[str, Any]],
+    zero_us: int = 0,
 ) -> None:
     """Write the trace of `rows`, with the flow events whose both ends are inside it.
 
     pieces: at least the pieces that hold the events of `rows`, in the order of the file
+    zero_us: as in `Trace`; all times of the excerpt are relative to it, too
     Raises ValueError if an event of `rows` is in none of them.
     """
-    flows = _Flows(requested, lanes)
+    flows = _Flows(requested, lanes, zero_us)
     texts = _texts(rows, pieces, flows)
     file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
     names = [_ENCODER.encode(event) for event in naming]
-    events = chain(names, _events(rows, texts), flows.whole())
+    events = chain(names, _events(rows, texts, zero_us), flows.whole())
     separator = b"\n"
     while batch := list(islice(events, _WRITTEN_AT_ONCE)):
         file.write(separator + b",\n".join(batch))
@@ -68,8 +69,7 @@ def _texts(rows: SpanRows, pieces: Iterable[PieceText], flows: "_Flows") -> dict
     needed = np.unique(np.concatenate([rows.first, rows.last]))
     by_row: dict[int, bytes] = {}
     for first_row, text in pieces:
-        listed = b"[" + text + b"]"
-        events, raws = _EVENTS.decode(listed), _TEXTS.decode(listed)
+        events, raws = decode_events(text)
         kept = [
             index for index in placed_events(events) if abs(events[index].ts or 0.0) <= LATEST_US
         ]
@@ -82,14 +82,14 @@ def _texts(rows: SpanRows, pieces: Iterable[PieceText], flows: "_Flows") -> dict
     return by_row
 
 
-def _events(rows: SpanRows, texts: dict[int, bytes]) -> Iterator[bytes]:
+def _events(rows: SpanRows, texts: dict[int, bytes], zero_us: int) -> Iterator[bytes]:
     begin, length = exact_us(rows.begin_us, rows.end_us)
     columns = zip(
         rows.lane.tolist(), rows.first.tolist(), rows.last.tolist(), begin, length, strict=True
     )
     for lane, first, last, begin_us, length_us in columns:
         if lane == COUNTERS:
-            yield texts[first]
+            yield _moved(texts[first], zero_us)
             continue
         fields: dict[str, Any] = _FIELDS.decode(texts[first])
         if last != first:
@@ -98,6 +98,15 @@ def _events(rows: SpanRows, texts: dict[int, bytes]) -> Iterator[bytes]:
             fields = {**end_fields, **fields} | ({} if args is None else {"args": args})
         fields |= {"ph": "X", "ts": begin_us, "dur": length_us}
         yield _ENCODER.encode(fields)
+
+
+def _moved(text: bytes, zero_us: int) -> bytes:
+    """Return the text of an event with its time minus `zero_us`."""
+    if not zero_us:
+        return text
+    fields = _FIELDS.decode(text)
+    fields["ts"] = Raw(str(Decimal(bytes(fields["ts"]).decode()) - zero_us).encode())
+    return _ENCODER.encode(fields)
 
 
 def _merge_args(first: Raw | None, last: Raw | None) -> Raw | dict[str, Raw] | None:
@@ -133,8 +142,8 @@ def _us(ns: NDArray[np.float64]) -> NDArray[np.float64]:
 class _Flows:
     """Collects flow events; only flows with both ends in the excerpt are written."""
 
-    def __init__(self, requested: ExcerptRange, lanes: Lanes) -> None:
-        self._range = requested
+    def __init__(self, requested: ExcerptRange, lanes: Lanes, zero_us: int) -> None:
+        self._range, self._zero_us = requested, zero_us
         numbers = range(len(lanes)) if requested.lanes is None else requested.lanes
         self._lanes = {lanes[number] for number in numbers if number < len(lanes)}
         self._by_flow: dict[tuple[bytes, ...], list[tuple[str, bytes]]] = defaultdict(list)
@@ -142,12 +151,14 @@ class _Flows:
     def add(self, events: list[TraceEvent], raws: list[Raw]) -> None:
         begin, end = self._range.begin_us, self._range.end_us
         for event, raw in zip(events, raws, strict=True):
-            if event.ph not in _FLOWS or event.ts is None or not begin <= event.ts <= end:
+            if event.ph not in _FLOWS or event.ts is None:
+                continue
+            if not begin <= event.ts - self._zero_us <= end:
                 continue
             if (event.pid, event.tid) in self._lanes:
                 fields = _FIELDS.decode(raw)
                 key = tuple(bytes(fields.get(name, _NONE)) for name in ("cat", "id", "scope"))
-                self._by_flow[key].append((event.ph, bytes(raw)))
+                self._by_flow[key].append((event.ph, _moved(bytes(raw), self._zero_us)))
 
     def whole(self) -> Iterator[bytes]:
         for parts in self._by_flow.values():

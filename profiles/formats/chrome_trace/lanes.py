@@ -14,8 +14,9 @@ from profiles.formats.chrome_trace.spans import Spans, spans_of
 Kind = Literal["host", "worker", "device", "other"]
 Codes = NDArray[np.signedinteger]
 
-#: names that MegEngine gives to its threads; 1.13 calls Python's thread `interpreter`
-_HOST, _WORKER = ("interpreter", "channel", "main"), ("worker",)
+#: names that MegEngine gives to its threads; 1.13 calls Python's thread `interpreter`, 1.1 had one
+#: thread `host`, which launched kernels
+_HOST, _WORKER = ("interpreter", "channel", "main"), ("worker", "host")
 #: events that occur in one kind of lane only, for files without thread names: 1.13 writes the names
 #: last, so a truncated file lacks them
 _HOST_EVENTS = frozenset({"OpDispatch", "TensorWaitProp"})
@@ -55,14 +56,14 @@ def lanes_of(trace: Trace) -> list[Lane]:
     for number, key in enumerate(trace.lanes):
         name = trace.lane_names[number]
         spans = spans_of(trace, number)
-        # only the end event of a span has the args of its tensor or operator
-        last = spans.last
+        # the end event of a span has the args of its tensor or operator, in 1.2 the begin event
+        last = np.where(trace.ident[spans.last] == NONE, spans.first, spans.last)
         is_operator, ident = trace.is_operator[last], trace.ident[last]
         lane = Lane(
             number=number,
             key=key,
             name=name or str(key[1])[:LONGEST_TEXT],
-            kind=_kind(trace, number, name),
+            kind=_kind(trace, number, name or str(key[1])),
             texts=trace.texts,
             spans=spans,
             code=trace.name[spans.first],

@@ -11,10 +11,13 @@ from profiles.analysis.durations import duration
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.overview import Curve
 from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
+from profiles.presenters.formatting import visible
 from profiles.presenters.time_axis import time_axis
 
 #: maximum rows on the page; the API returns all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
+#: skipped events that a note names
+SKIPPED_SHOWN = 3
 #: size of the picture of a curve, in SVG units
 _WIDTH, _HEIGHT = 400, 60
 #: phases that only a training step has
@@ -54,7 +57,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
             _curve(curve, summary) for curve in summary.curves if curve.highest > curve.lowest
         ],
         "level": [_counter(curve) for curve in summary.curves if curve.highest == curve.lowest],
-        "notes": [*_missing_notes(summary), *_damage_notes(summary)],
+        "notes": [*_missing_notes(summary), *damage_notes(summary)],
         "counted": _counting_notes(summary),
     }
 
@@ -132,9 +135,23 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
     return notes
 
 
-def _damage_notes(summary: TraceSummary) -> list[str]:
-    """Return notes on damage of the file."""
+def damage_notes(summary: TraceSummary) -> list[str]:
+    """Return notes on damage of the file, which figures lack or count otherwise."""
     notes = []
+    if number := summary.skipped_count:
+        places = ", ".join(
+            _("byte %(byte)s (%(reason)s)") % {"byte": row.at_byte, "reason": visible(row.reason)}
+            for row in summary.skipped[:SKIPPED_SHOWN]
+        )
+        notes.append(
+            ngettext(
+                "%(number)s event cannot be read, and no figure includes it: %(places)s.",
+                "%(number)s events cannot be read, and no figure includes them. The first ones: "
+                "%(places)s.",
+                number,
+            )
+            % {"number": number, "places": places}
+        )
     if summary.is_cut:
         notes.append(
             _(
@@ -160,6 +177,17 @@ def _damage_notes(summary: TraceSummary) -> list[str]:
                 "times.",
                 "The events of %(number)s threads were out of order, and were sorted by their "
                 "times.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := summary.without_length:
+        notes.append(
+            ngettext(
+                "%(number)s event has no valid duration: it is missing, or the end is before the "
+                "begin. It counts as 0.",
+                "%(number)s events have no valid duration: it is missing, or the end is before "
+                "the begin. They count as 0.",
                 number,
             )
             % {"number": number}

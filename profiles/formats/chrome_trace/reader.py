@@ -1,7 +1,10 @@
 """Read a Chrome trace into numpy columns, so that memory usage does not grow with its text."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import compress
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.events import Args, EventReader, Piece, TraceEvent
+from profiles.formats.chrome_trace.events import (
+    Args,
+    EventReader,
+    Piece,
+    SkippedEvent,
+    TraceEvent,
+    exact_stamps,
+)
 from profiles.formats.columns import InternedTexts
 from profiles.formats.errors import ProfileFormatError
 
@@ -28,8 +38,12 @@ TENSOR_EVENTS = frozenset({"Input", "Output", "Put", "Del"})
 LANES_LIMIT = 1_000
 #: latest plausible time, us
 LATEST_US = 1e18
+#: up to this time (19 hours), us, float64 represents times to 0.02 ns
+EXACT_US = 2.0**36
 #: larger integers are invalid values of a counter; a double ends at 10**308
 _LARGEST = 1 << 64
+#: the number of an operator as MegEngine 1.1 wrote it
+_LISTED = re.compile(r"\[([0-9]{1,18})\]")
 #: minimum fraction of a file from which the size of the columns is extrapolated
 _LEAST_PART = 1e-4
 #: metadata events that name and sort threads and processes, each with the key in its `args`
@@ -90,7 +104,9 @@ class Trace:
     name: (n,) index into `texts.names`. `Input 80` and similar names are stored as `Input`; the
         number is that of the tensor, which is also in `ident`
     lane: (n,) index into `lanes`
-    ts_us: (n,) float64, as in the file
+    ts_us: (n,) float64, as in the file, minus `zero_us`
+    zero_us: what the clock of the trace showed at 0 of all times; 0 unless timestamps are so large
+        that float64 would round them
     value: (v,) float64, the duration, us, of COMPLETE events and the value of COUNTER events; nan
         if missing
     ident: (n,) number of the operator or tensor, NONE without one
@@ -100,6 +116,7 @@ class Trace:
     lane_names: by index in `lanes`; empty if the file has no name
     dropped: number of ignored events (flow events, unknown phases)
     broken: number of events without a valid time
+    skipped_count: number of events that could not be read; skipped: the first of them
     is_cut: the file ends before its list does
     pieces: offsets of the events in the file, which has `size_bytes`
     naming: metadata events that name and sort threads and processes, as JSON
@@ -121,6 +138,9 @@ class Trace:
     lane_names: tuple[str, ...]
     dropped: int
     broken: int
+    zero_us: int
+    skipped_count: int
+    skipped: tuple[SkippedEvent, ...]
     is_cut: bool
     pieces: Pieces
     size_bytes: int
@@ -145,9 +165,10 @@ OnBytesRead = Callable[[int, int], None]
 def read_trace(path: Path, on_progress: OnBytesRead | None = None) -> Trace:
     """Read a whole trace.
 
-    Raises ProfileFormatError: `empty`, `not_json`, `not_a_profile` if there are no events at all,
-    `bad_value` for an invalid event. Invalid times and a truncated file do not raise; the result
-    counts them.
+    Raises ProfileFormatError: `empty`, `utf16`, `not_json` if the list does not go on,
+    `not_a_profile` if there are no events at all, and the reason of the first skipped event if no
+    event can be read. Events that cannot be read, invalid times and a truncated file do not raise;
+    the result counts them.
     """
     builder = _TraceBuilder()
     with path.open("rb") as file:
@@ -157,7 +178,10 @@ def read_trace(path: Path, on_progress: OnBytesRead | None = None) -> Trace:
             builder.add(piece, file.tell() / size_bytes)
             if on_progress is not None:
                 on_progress(file.tell(), size_bytes)
-    trace = builder.done(is_cut=reader.is_cut, size_bytes=size_bytes)
+    trace = builder.done(reader, size_bytes)
+    if not len(trace) and trace.skipped:
+        code, at_byte, reason = trace.skipped[0]
+        raise ProfileFormatError(code, f"Wrong data in an event, at byte {at_byte}: {reason}.")
     if not len(trace):
         raise ProfileFormatError("not_a_profile", "The trace has no event that takes time.")
     return trace
@@ -221,7 +245,7 @@ class _TraceBuilder:
     """Builds the columns of a Trace."""
 
     def __init__(self) -> None:
-        self._dropped = self._broken = self._rows = 0
+        self._dropped = self._broken = self._rows = self._zero_us = 0
         limits = {"longest": LONGEST_TEXT, "most": TEXTS_LIMIT, "most_chars": TEXTS_BYTES_LIMIT}
         self._names, self._labels = _EventNames(**limits), InternedTexts(**limits)
         self._layouts: dict[tuple[str, str], int] = {}
@@ -237,7 +261,8 @@ class _TraceBuilder:
         """Add a piece; `part` is the fraction of the file that was read, including it."""
         self._pieces.append((piece.begin, piece.end, self._rows))
         events = piece.events
-        kept = [events[index] for index in placed_events(events)]
+        placed = placed_events(events)
+        kept = [events[index] for index in placed]
         if len(kept) < len(events):
             self._note_others(events)
         code, lane = self._names.code, self._lane
@@ -251,6 +276,8 @@ class _TraceBuilder:
         }
         arrays = {name: np.array(columns[name], dtype) for name, dtype in _DTYPES.items()}
         fine = np.abs(arrays["ts_us"]) <= LATEST_US
+        if self._zero_us or (np.abs(arrays["ts_us"][fine]) > EXACT_US).any():
+            arrays["ts_us"] = self._relative_us(piece, placed, fine)
         if not fine.all():
             self._broken += int(len(kept) - fine.sum())
             arrays = {name: array[fine] for name, array in arrays.items()}
@@ -259,7 +286,24 @@ class _TraceBuilder:
         for name, array in arrays.items():
             self._columns[name].add(array, part)
 
-    def done(self, *, is_cut: bool, size_bytes: int) -> Trace:
+    def _relative_us(
+        self, piece: Piece, placed: list[int], fine: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return the exact timestamps of events of a piece minus `zero_us`, us.
+
+        placed, fine: indices of the events, and which of them have a plausible time
+        """
+        stamps = exact_stamps(piece)
+        exact = [stamps[index] or Decimal(0) for index in compress(placed, fine.tolist())]
+        if not self._zero_us:
+            self._zero_us = next(int(stamp) for stamp in exact if abs(stamp) > EXACT_US)
+            before = self._columns["ts_us"].done()
+            before -= self._zero_us
+        relative_us = np.full(len(placed), np.nan)
+        relative_us[fine] = [float(stamp - self._zero_us) for stamp in exact]
+        return relative_us
+
+    def done(self, reader: EventReader, size_bytes: int) -> Trace:
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         columns: dict[str, Any] = {
             # converted one by one, so that only one column is held twice
@@ -273,7 +317,10 @@ class _TraceBuilder:
             lane_names=tuple(self._lane_names.get(lane, "") for lane in lanes),
             dropped=self._dropped,
             broken=self._broken,
-            is_cut=is_cut,
+            zero_us=self._zero_us,
+            skipped_count=reader.skipped_count,
+            skipped=tuple(reader.skipped),
+            is_cut=reader.is_cut,
             pieces=Pieces(*np.array(self._pieces, np.int64).reshape(-1, 3).T.copy()),
             size_bytes=size_bytes,
             naming=tuple(self._naming.values()),
@@ -319,8 +366,8 @@ class _TraceBuilder:
         for index, args in enumerate(args_of_events):
             if args is None:
                 continue
-            if args.operator is not None:
-                ident[index] = _number(args.operator)
+            if args.operator is not None or args.inputs is not None:
+                ident[index] = _operator_number(args)
                 is_operator[index] = True
             elif args.id is not None:
                 ident[index] = _number(args.id)
@@ -344,6 +391,14 @@ class _TraceBuilder:
 def _is_plain(value: str | int) -> bool:
     """Whether a value is short enough to copy; an untrusted file may hold any length."""
     return len(value) <= LONGEST_TEXT if isinstance(value, str) else abs(value) < 2**63
+
+
+def _operator_number(args: Args) -> int:
+    """The number of an operator; see `Args`."""
+    number = args.id if args.operator is None else args.operator
+    if isinstance(number, str) and (match := _LISTED.fullmatch(number)):
+        number = int(match[1])
+    return _number(number)
 
 
 def _number(value: Any) -> int:

@@ -61,6 +61,7 @@ class _Header(Struct, frozen=True):
     """The header of the index.
 
     file: name of the trace among the profile's files
+    zero_us: as in `Trace`
     begin, end, first_row, blocks: arrays as bytes
     """
 
@@ -72,6 +73,7 @@ class _Header(Struct, frozen=True):
     end: bytes
     first_row: bytes
     blocks: bytes
+    zero_us: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,7 @@ class SpanIndex:
     naming: list[dict[str, Any]]
     pieces: Pieces
     blocks: NDArray[Any]
+    zero_us: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +135,7 @@ def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
         end=pieces.end.tobytes(),
         first_row=pieces.first_row.tobytes(),
         blocks=blocks.tobytes(),
+        zero_us=trace.zero_us,
     )
     return _compress([msgspec.msgpack.encode(header)], 6)
 
@@ -168,7 +172,15 @@ def from_header(data: bytes) -> SpanIndex:
         )
     )
     blocks = np.frombuffer(header.blocks, BLOCKS)
-    return SpanIndex(header.file, header.size_bytes, header.lanes, header.naming, pieces, blocks)
+    return SpanIndex(
+        header.file,
+        header.size_bytes,
+        header.lanes,
+        header.naming,
+        pieces,
+        blocks,
+        header.zero_us,
+    )
 
 
 def rows_of(block: Any, data: bytes) -> SpanRows:

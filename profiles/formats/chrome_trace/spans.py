@@ -26,6 +26,8 @@ class Spans:
     parent: (s,) int32, the enclosing span, -1 for none
     self_us: (s,) float64, duration without that of the enclosed spans; never below 0
     unpaired: number of events without a counterpart
+    without_length: number of COMPLETE events whose duration is missing, negative or too long; it
+        counts as 0
     was_sorted: whether the events were in order, apart from clock rounding
     """
 
@@ -36,6 +38,7 @@ class Spans:
     parent: Index
     self_us: Floats
     unpaired: int
+    without_length: int
     was_sorted: bool
 
     def __len__(self) -> int:
@@ -76,13 +79,21 @@ def spans_of(trace: Trace, lane: int) -> Spans:
     latest = float(trace.ts_us[events].max()) if len(events) else 0.0
     is_open = first == last
     ends = np.where(is_open, latest, trace.ts_us[last])
-    length = np.nan_to_num(trace.values(complete), nan=0.0, posinf=0.0, neginf=0.0)
-    end = np.concatenate([ends, trace.ts_us[complete] + np.clip(length, 0.0, LATEST_US)])
+    length = trace.values(complete)
+    without_length = int(np.count_nonzero(~((length >= 0) & (length <= LATEST_US))))
+    length = np.where((length >= 0) & (length <= LATEST_US), length, 0.0)
+    end = np.concatenate([ends, trace.ts_us[complete] + length])
     first, last = np.concatenate([first, complete]), np.concatenate([last, complete])
     # outer spans first: by begin, then longest first, then as in the file
     order = np.lexsort((first, -end, begin))
     return _nest(
-        first[order], last[order], begin[order], np.maximum(end, begin)[order], unpaired, was_sorted
+        first[order],
+        last[order],
+        begin[order],
+        np.maximum(end, begin)[order],
+        unpaired=unpaired,
+        without_length=without_length,
+        was_sorted=was_sorted,
     )
 
 
@@ -148,15 +159,14 @@ def _pairs_by_name(trace: Trace, events: Index) -> tuple[Index, Index, int]:
     return np.array(first, np.int32), np.array(last, np.int32), unpaired
 
 
-def _nest(
-    first: Index, last: Index, begin: Floats, end: Floats, unpaired: int, was_sorted: bool
-) -> Spans:
+def _nest(first: Index, last: Index, begin: Floats, end: Floats, **counts: Any) -> Spans:
+    """Return spans in their order; counts: the other fields of `Spans`"""
     parent = _parents(begin, end)
     duration = end - begin
     inside = np.bincount(parent[parent >= 0], duration[parent >= 0], minlength=len(first))
     # rounding may make the sum of the enclosed spans exceed the duration
     self_us = np.maximum(duration - inside, 0.0)
-    return Spans(first, last, begin, end, parent, self_us, unpaired, was_sorted)
+    return Spans(first, last, begin, end, parent, self_us, **counts)
 
 
 def in_rows(*columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:

@@ -82,6 +82,13 @@ class WaitRow(Struct, frozen=True):
         return self.wait_s + self.after_s
 
 
+class SkippedRow(Struct, frozen=True):
+    """A part of the list of events that could not be read."""
+
+    at_byte: Annotated[int, Meta(description="Its position in the file, from 0.")]
+    reason: Annotated[str, Meta(description="Why, in English.")]
+
+
 class TraceSummary(Struct, frozen=True):
     """A trace without its operators, which are those of the profile."""
 
@@ -144,6 +151,24 @@ class TraceSummary(Struct, frozen=True):
             "0."
         ),
     ] = None
+    without_length: Annotated[
+        int,
+        Meta(
+            description="Complete events whose duration is missing, negative or impossible: it "
+            "counts as 0."
+        ),
+    ] = 0
+    zero_us: Annotated[
+        int,
+        Meta(
+            description="What the clock of the trace showed at 0 of all times here, us; 0 unless "
+            "its times are so large that float64 would round them."
+        ),
+    ] = 0
+    skipped_count: Annotated[
+        int, Meta(description="Events that could not be read and are in no figure.")
+    ] = 0
+    skipped: Annotated[tuple[SkippedRow, ...], Meta(description="The first 20 of them.")] = ()
 
 
 def is_idle(lanes: list[Lane]) -> bool:
@@ -157,6 +182,9 @@ def facts_of(trace: Trace, lanes: list[Lane]) -> dict[str, Any]:
         "events": len(trace) + trace.dropped,
         "broken": trace.broken,
         "is_cut": trace.is_cut,
+        "zero_us": trace.zero_us,
+        "skipped_count": trace.skipped_count,
+        "skipped": tuple(SkippedRow(row.at_byte, row.reason) for row in trace.skipped),
         "overview": overview_of(trace, lanes),
         "curves": tuple(curves_of(trace)),
     }
@@ -204,6 +232,7 @@ def summarize(facts: dict[str, Any], lanes: list[Lane], operators: TraceOperator
         wait_s=sum(wait.wait_s for wait in waits),
         wait_after_s=sum(wait.after_s for wait in waits),
         unpaired=sum(lane.spans.unpaired for lane in lanes),
+        without_length=sum(lane.spans.without_length for lane in lanes),
         out_of_order=sum(not lane.spans.was_sorted for lane in lanes),
         copies=times.copies,
         copies_waited_s=times.waited_s,
