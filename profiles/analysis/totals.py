@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from profiles.analysis.cumulative import LONGEST_S
+from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.formats.columns import ProfileColumns, Side
 
@@ -42,3 +46,32 @@ def totals(columns: ProfileColumns) -> Totals:
                 "device_total_zero", "The device total is 0, since times below 0 cancel others."
             )
     return Totals(device_s=device_s, host_s=columns.host.total_s())
+
+
+def plausible(total_s: float | None) -> float | None:
+    """Return a total; None if it is not finite, or so large that it is no time."""
+    return total_s if total_s is not None and abs(total_s) <= LONGEST_S else None
+
+
+@dataclass(frozen=True)
+class TimeFaults:
+    """Operators of one side whose times are invalid in any pass.
+
+    not_finite: NaN, infinite or beyond LONGEST_S, so that there is no total
+    negative: the end is before the start; the total includes the negative time
+    """
+
+    not_finite: int
+    negative: int
+
+
+def time_faults(data: ProfileData, side: Side) -> TimeFaults:
+    """Count the operators with invalid times on one side."""
+    spread = data.spread(side)
+    with np.errstate(invalid="ignore"):
+        is_time = np.abs(spread.end_s) <= LONGEST_S
+        negative = spread.present & is_time & (spread.end_s < 0)
+    return TimeFaults(
+        not_finite=int((spread.present & ~is_time).any(axis=0).sum()),
+        negative=int(negative.any(axis=0).sum()),
+    )

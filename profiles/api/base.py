@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import BaseRenderer
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
@@ -17,6 +17,7 @@ from profiles.selectors import visible_profiles
 from tasks.models import Task
 from tasks.selectors import visible_tasks
 from tasks.states import TaskState
+from webprofile.api.renderers import FiniteJSONRenderer
 from webprofile.api.views import ApiView
 from webprofile.errors import DomainError
 from webprofile.fields import QueryParameters
@@ -102,7 +103,7 @@ class AnyFile(BaseRenderer):
 
     def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
         """Render an error; the file itself is not rendered by the framework."""
-        return bytes(JSONRenderer().render(data))
+        return bytes(FiniteJSONRenderer().render(data))
 
 
 def json_response(document: Any) -> HttpResponse:

@@ -20,7 +20,7 @@ from profiles.formats.static_memory.summary import StaticMemory
 from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, facts_of
 from profiles.presenters.run_sources import mismatches
-from profiles.presenters.statistics import statistics_view
+from profiles.presenters.statistics import fault_notes, statistics_view
 from profiles.selectors import measurement_of, measurement_view
 from webprofile.api.schema import problems
 
@@ -145,6 +145,16 @@ class SideAnswer(serializers.Serializer):
         "the median of an operator leaves out its slow or fast passes.",
     )
     stability = StabilityAnswer(help_text="How steady the times are.")
+    not_finite = serializers.IntegerField(
+        source="faults.not_finite",
+        help_text="Operators whose time is NaN, infinite or no possible time: then there is no "
+        "total.",
+    )
+    negative = serializers.IntegerField(
+        source="faults.negative",
+        help_text="Operators that end before they start. The total includes their negative times.",
+    )
+    notes = fields.texts("The same in the reader's words; mostly empty.")
 
 
 class PassCoverageAnswer(serializers.Serializer):
@@ -193,6 +203,10 @@ class StatisticsAnswer(serializers.Serializer):
     left_out = LeftOutAnswer(many=True, help_text="Files that could not be merged.")
     mismatches = fields.texts(
         "Why opened files cannot be of one run, in the reader's words; mostly empty."
+    )
+    damage = fields.texts(
+        "What could not be read of the trace whose operators these are, with the positions in the "
+        "file, in the reader's words; mostly empty."
     )
     sides = SideAnswer(many=True, help_text="Device and host.")
     coverage = CoverageAnswer(allow_null=True, help_text="Null: no pass's iteration is known.")
@@ -280,7 +294,10 @@ class FiguresView(ViewSetMixin, DataView):
             "passes": statistics["merged"],
             "left_out": statistics["left_out"],
             "mismatches": mismatches(data, profile),
-            "sides": [asdict(side) for side in statistics["sides"]],
+            "damage": statistics["damage"],
+            "sides": [
+                asdict(side) | {"notes": fault_notes(side.faults)} for side in statistics["sides"]
+            ],
             "coverage": _coverage(statistics["coverage"], statistics["withheld"]),
             "latency": measurement and _latency(measurement),
         }

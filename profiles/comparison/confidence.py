@@ -133,7 +133,8 @@ class Judgement:
     """One verdict for each of m rows; changes are ratios of times minus 1, so 0.2 is 20 % slower.
 
     verdict: (m,) int8, index into VERDICTS
-    change: (m,) estimate; nan without times on one side
+    change: (m,) estimate; nan without times on one side, and if the baseline shows 0; -1 if the
+        other side shows 0
     low, high: (m,) the interval, at least 95 %; nan without one. If the scatter of equal runs is
         unknown, it is the interval of passes alone.
     """
@@ -152,11 +153,12 @@ def judge_total(base: Floats, other: Floats, *, displayed: float, basis: Basis) 
     """Test one number of two runs.
 
     base, other: (n,), (k,) samples, s; nan if a pass has none
-    displayed: the ratio of the two displayed times; the interval is widened to contain it
+    displayed: the ratio of the two displayed times, inf if that of the baseline is 0; the interval
+        is widened to contain it
     """
     one = _Shifts(base[:, None], other[:, None], basis)
     one.widen(np.array([basis.allowance]), np.array([displayed]))
-    return one.judgement(one.excludes_zero())
+    return one.judgement(one.excludes_zero(), np.array([displayed]))
 
 
 def judge_rows(
@@ -174,7 +176,7 @@ def judge_rows(
         p = student_p(rows.estimate / error, dof)
     rows.widen(student_quantile(LEVEL, dof) * error, displayed)
     q = benjamini_hochberg(np.where(worth, p, np.nan))
-    return rows.judgement(rows.excludes_zero() & (q <= LEVEL))
+    return rows.judgement(rows.excludes_zero() & (q <= LEVEL), displayed)
 
 
 def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
@@ -325,8 +327,11 @@ class _Shifts:
         spread = 1.4826 * float(np.median(np.abs(away)))
         return max(0.0, spread**2 - float(np.median(passes[known])))
 
-    def judgement(self, is_clear: NDArray[np.bool_]) -> Judgement:
-        """Return the verdicts, with ratios instead of logarithms."""
+    def judgement(self, is_clear: NDArray[np.bool_], displayed: Floats) -> Judgement:
+        """Return the verdicts, with ratios instead of logarithms.
+
+        A displayed time of 0 has no logarithm: the 0.5 µs that stand for it are in no figure.
+        """
         verdict = np.full(len(self.estimate), VERDICTS.index("none"), dtype=np.int8)
         verdict[is_clear & (self.estimate > 0)] = VERDICTS.index("slower")
         verdict[is_clear & (self.estimate < 0)] = VERDICTS.index("faster")
@@ -340,7 +345,10 @@ class _Shifts:
         verdict[fewest == 0] = VERDICTS.index("absent")
         with np.errstate(over="ignore"):
             change, low, high = (np.expm1(logs) for logs in (self.estimate, self.low, self.high))
-        return Judgement(verdict, change, low, high)
+        change = np.where((displayed == 0) & ~np.isnan(change), -1.0, change)
+        low = np.where((displayed == 0) & ~np.isnan(low), -1.0, low)
+        ratios = (np.where(np.isinf(displayed), np.nan, ratio) for ratio in (change, low, high))
+        return Judgement(verdict, *ratios)
 
 
 def _squares(logs: Floats) -> Floats:

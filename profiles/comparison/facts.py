@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
+from profiles.analysis.totals import time_faults
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import LEAST_DOF
 from profiles.comparison.loading import ComparisonResult
@@ -19,10 +20,11 @@ from profiles.comparison.nodes import Nodes
 from profiles.exports.originals import are_of_trace
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.summary import TraceSummary
-from profiles.formats.columns import MISSING
+from profiles.formats.columns import MISSING, SIDES
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import contamination_word
 from profiles.presenters.formatting import listed, shortened
+from profiles.presenters.statistics import damage_of_trace, fault_notes
 from tasks.models import TaskFile
 
 _UNKNOWN_SHAPE = "[]"
@@ -69,11 +71,26 @@ def warnings_of(compared: ComparisonResult) -> list[str]:
                 % {"letter": letter(number), "causes": disturbed}
             )
     return [
+        *_damage(compared),
         *warnings,
         *_other_steps(compared),
         *_single_samples(compared),
         *_unknown_scatter(compared),
     ]
+
+
+def _damage(compared: ComparisonResult) -> list[str]:
+    """Warn about what cannot be read of the files, so that it is in no figure."""
+    titles = {"device": _("%(letter)s, device: %(note)s"), "host": _("%(letter)s, host: %(note)s")}
+    warnings = []
+    pairs = zip(compared.profiles, compared.data, strict=True)
+    for number, (profile, data) in enumerate(pairs):
+        notes = [(titles[side], fault_notes(time_faults(data, side))) for side in SIDES]
+        notes.append((_("%(letter)s: %(note)s"), damage_of_trace(data, profile)))
+        warnings += [
+            title % {"letter": letter(number), "note": note} for title, own in notes for note in own
+        ]
+    return warnings
 
 
 def _other_steps(compared: ComparisonResult) -> list[str]:

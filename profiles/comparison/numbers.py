@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.analysis.cumulative import LONGEST_S
 from profiles.analysis.data import ProfileData
+from profiles.analysis.totals import plausible
 from profiles.comparison.confidence import (
     LEAST_SHARE,
     Basis,
@@ -25,9 +27,11 @@ Floats = NDArray[np.float64]
 class SideNumbers:
     """One side (device or host) of r rows in p profiles.
 
-    time_s: (p, r) sum of the medians of a row's operators, s; nan if none of them was timed
-    delta_s: (p - 1, r) time - time of the baseline, where a missing row counts as 0
-    total_s: (p,) as on the result pages, nan without times
+    time_s: (p, r) sum of the medians of a row's operators, s; nan if none of them was timed, or the
+        time of one of them is not finite
+    delta_s: (p - 1, r) time - time of the baseline, where a missing row counts as 0; nan if a time
+        is not finite
+    total_s: (p,) as on the result pages, nan without times or if one is not finite
     total_samples: k sums per profile, s
     samples: p arrays (k, r), sums over each row's operators in each pass, s
     operators_s: p arrays (n,), self times of single operators, s, by row of the profile's columns
@@ -98,29 +102,43 @@ def side_numbers(
 ) -> SideNumbers:
     """Sum the times of rows on one side, without verdicts (see `judged`)."""
     members = [_Members(node, rows, number) for number, node in enumerate(nodes)]
+    times = [data.columns.times(side) for data in profiles]
     time_s = np.stack(
         [
-            member.sums(data.columns.times(side).end_s[None])[0]
-            for member, data in zip(members, profiles, strict=True)
+            member.sums(_times(own.end_s[None], own.present))[0]
+            for member, own in zip(members, times, strict=True)
         ]
     )
-    samples = [
-        member.sums(data.spread(side).end_s) for member, data in zip(members, profiles, strict=True)
-    ]
-    passes = [_known_sums(data.spread(side).end_s) for data in profiles]
-    totals = [data.columns.times(side).total_s() for data in profiles]
+    spreads = [data.spread(side) for data in profiles]
+    sample_s = [_times(spread.end_s, spread.present) for spread in spreads]
+    samples = [member.sums(own) for member, own in zip(members, sample_s, strict=True)]
+    passes = [_known_sums(own) for own in sample_s]
+    totals = [plausible(own.total_s()) for own in times]
     total_s = np.array([np.nan if total is None else total for total in totals])
     known_s = np.where(np.isnan(time_s), 0.0, time_s)
-    with np.errstate(invalid="ignore"):  # inf - inf
-        delta_s = known_s[1:] - known_s[0]
+    # inf - inf is nan
+    with np.errstate(invalid="ignore"):
+        delta_s = _finite(known_s[1:] - known_s[0])
+    time_s, total_samples = _finite(time_s), tuple(map(_finite, passes))
     return SideNumbers(
         time_s=time_s,
         delta_s=delta_s,
         total_s=total_s,
-        total_samples=tuple(passes),
-        samples=tuple(samples),
+        total_samples=total_samples,
+        samples=tuple(map(_finite, samples)),
         operators_s=tuple(data.columns.times(side).end_s for data in profiles),
     )
+
+
+def _times(end_s: Floats, present: NDArray[np.bool_]) -> Floats:
+    """Return times with nan where there is none, and inf where the file has no possible time."""
+    with np.errstate(invalid="ignore"):
+        is_time = np.abs(end_s) <= LONGEST_S
+    return np.where(present, np.where(is_time, end_s, np.inf), np.nan)
+
+
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 class _Members:
@@ -155,6 +173,7 @@ def _known_sums(times_s: Floats) -> Floats:
 
 
 def _ratio(time_s: Floats, base_s: Floats) -> Floats:
-    """Return (m,) ratios; nan if either number is not positive."""
+    """Return (m,) ratios; inf for a baseline of 0, nan if either number is unknown or negative."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where((time_s > 0) & (base_s > 0), time_s / base_s, np.nan)
+        ratio = np.where((time_s >= 0) & (base_s > 0), time_s / base_s, np.nan)
+    return np.where((time_s >= 0) & (base_s == 0), np.inf, ratio)

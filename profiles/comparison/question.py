@@ -57,7 +57,7 @@ def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
     """Filter and sort the rows of a comparison."""
     rows = comparison.rows
     numbers = comparison.side(question.side)
-    change_s = np.abs(np.nan_to_num(numbers.delta_s)).max(axis=0, initial=0.0)
+    change_s = _changes(numbers.delta_s)
     fits = np.array([_fits(comparison, row, question) for row in rows], dtype=bool)
     visible = fits & ~_quiet(comparison, question, change_s)
     left_out = fits & ~visible
@@ -69,6 +69,12 @@ def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
         quiet_delta_s=np.nan_to_num(numbers.delta_s[:, left_out]).sum(axis=1),
         counts={status: sum(_has(row, {status}) for row in rows) for status in STATUSES},
     )
+
+
+def _changes(delta_s: Floats) -> Floats:
+    """Return (r,) the largest change of each row, s; inf if one is unknown: such a row is shown."""
+    changes_s = np.abs(np.where(np.isnan(delta_s), np.inf, delta_s))
+    return np.asarray(changes_s.max(axis=0, initial=0.0))
 
 
 def _fits(comparison: Comparison, row: ComparisonRow, question: RowQuery) -> bool:
@@ -104,7 +110,7 @@ def _sort_keys(comparison: Comparison, question: RowQuery, rows: NDArray[np.intp
     keys = rows.astype(np.float64)
     match question.sort:
         case "change":
-            keys = -np.abs(delta_s).max(axis=0, initial=0.0)
+            keys = -_changes(numbers.delta_s[:, rows])
         case "slower":
             keys = -delta_s.max(axis=0)
         case "faster":

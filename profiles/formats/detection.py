@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 from profiles.formats.errors import ProfileFormatError
 
-AnyBytes = TypeVar("AnyBytes", bytes, mmap)
+AnyBytes = TypeVar("AnyBytes", bound=bytes | mmap)
 
 #: kinds of files of a run: a pass of load_and_run or of a static graph; chrome_timeline.json and
 #: memory_flow.svg of MegEngine's Profiler; StaticMemoryInfo.json and its graph.json

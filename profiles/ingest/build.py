@@ -15,7 +15,7 @@ from django.conf import settings
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.totals import totals
+from profiles.analysis.totals import plausible, totals
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest import limited_process, readers
 from profiles.ingest.fork_server import STDERR
@@ -113,8 +113,8 @@ def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
     profile = profile or Profile()
     sums = totals(data.columns)
     profile.operators = len(data.columns)
-    profile.device_total_s = sums.device_s
-    profile.host_total_s = sums.host_s
+    profile.device_total_s = plausible(sums.device_s)
+    profile.host_total_s = plausible(sums.host_s)
     profile.derived_version = VERSION
     profile.problem = ""
     return profile

@@ -1,12 +1,11 @@
 """Format statistics over passes for the page: figures, histogram, files left out."""
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
 from profiles.analysis.advice import RunFacts
@@ -22,7 +21,10 @@ from profiles.analysis.stability import (
     stability,
     totals_of_passes,
 )
+from profiles.analysis.totals import TimeFaults, plausible, time_faults
 from profiles.exports.originals import are_of_trace, originals_of, own_names
+from profiles.formats.chrome_trace.presenter import damage_notes
+from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import SIDES, Side
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.explanations import EXPLANATIONS
@@ -39,7 +41,8 @@ Withheld = Literal["disturbed", "overlap", "busy"]
 class SideStatistics:
     """Statistics of one side of a merged profile; times in s, None if nothing was timed.
 
-    total_s: sum of the operators' medians
+    total_s: sum of the operators' medians; None also if it is not finite
+    faults: operators with invalid times
     lowest_s, highest_s: range of `passes_s`
     passes_s: total of each pass
     place: position of `total_s` relative to them
@@ -52,6 +55,7 @@ class SideStatistics:
     highest_s: float | None
     place: TotalPosition
     stability: Stability
+    faults: TimeFaults
     unstable_percent: str
     cv_percent: str
 
@@ -78,6 +82,7 @@ def statistics_view(
         "left_out": left_out,
         "other_lead": _other_lead(data, names) if data else "",
         "sides": sides,
+        "damage": damage_of_trace(data, profile) if data else [],
         "totals": {statistics.side: total_words(statistics) for statistics in sides},
         "coverage": covered,
         "withheld": reason,
@@ -91,8 +96,11 @@ def statistics_view(
 
 def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
     """Whether each operator was timed once; a trace may hold several executions of one operator."""
-    is_trace = "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
-    return len(data.passes) == 1 and not is_trace
+    return len(data.passes) == 1 and not _are_of_trace(data, profile)
+
+
+def _are_of_trace(data: ProfileData, profile: Profile | None) -> bool:
+    return "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
 
 
 def total_words(statistics: SideStatistics) -> dict[str, Any]:
@@ -103,6 +111,7 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
     note: for several passes, that it is a sum of medians, and the range of the passes; otherwise
         empty
     beyond: why the value lies outside of that range, otherwise empty
+    faults: sentences on operators with invalid times
     row: the `statistics`
     """
     unit = unit_of([statistics.total_s, statistics.lowest_s, statistics.highest_s])
@@ -123,8 +132,45 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
         "about": about[statistics.side],
         "note": str(note) % limits if has_range else "",
         "beyond": str(beyond) if has_range else "",
+        "faults": fault_notes(statistics.faults),
         "row": statistics,
     }
+
+
+def fault_notes(faults: TimeFaults) -> list[str]:
+    """Return sentences on operators with invalid times, and what that means for the total."""
+    notes = []
+    if number := faults.not_finite:
+        notes.append(
+            ngettext(
+                "%(number)s operator has no valid time (NaN, infinite or too large in the "
+                "file), so there is no total.",
+                "%(number)s operators have no valid time (NaN, infinite or too large in the "
+                "file), so there is no total.",
+                number,
+            )
+            % {"number": number}
+        )
+    if number := faults.negative:
+        notes.append(
+            ngettext(
+                "%(number)s operator ends before it starts. Its time is below 0, and the total "
+                "includes it.",
+                "%(number)s operators end before they start. Their times are below 0, and the "
+                "total includes them.",
+                number,
+            )
+            % {"number": number}
+        )
+    return notes
+
+
+def damage_of_trace(data: ProfileData, profile: Profile | None) -> list[str]:
+    """Return notes on damage of the trace whose operators the totals add up; usually empty."""
+    if not _are_of_trace(data, profile):
+        return []
+    summary = data.summary("trace", TraceSummary)
+    return damage_notes(summary) if summary else []
 
 
 #: texts by the place of the sum of medians: explanation of the sum, and why it lies there
@@ -220,9 +266,9 @@ def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
 
 def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
     """Compute the statistics of one side."""
-    passes_s = totals_of_passes(data, side)
-    known = [time_s for time_s in passes_s if time_s is not None and math.isfinite(time_s)]
-    total_s = data.columns.times(side).total_s()
+    passes_s = [plausible(total_s) for total_s in totals_of_passes(data, side)]
+    known = [time_s for time_s in passes_s if time_s is not None]
+    total_s = plausible(data.columns.times(side).total_s())
     steady = stability(data, side)
     return SideStatistics(
         side=side,
@@ -232,6 +278,7 @@ def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
         highest_s=max(known, default=None),
         place=place_of_total(total_s, known),
         stability=steady,
+        faults=time_faults(data, side),
         unstable_percent=share(steady.share, absent=""),
         cv_percent=share(steady.total_cv, absent=""),
     )

@@ -1,7 +1,6 @@
 """URL routes of the API below `/api/v1/tasks/`."""
 
 from django.urls import path
-from rest_framework.renderers import JSONRenderer
 
 from accounts.models import AccessToken
 from profiles.api.import_views import OpenedView
@@ -9,6 +8,7 @@ from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
 from tasks.api.saved_views import SavedViewDetail, SavedViewList
 from tasks.api.views import TaskList, TasksJudge, TasksViewSet, TaskViewSet
+from webprofile.api.renderers import FiniteJSONRenderer
 
 one = TaskViewSet.as_view
 several = TasksViewSet.as_view
@@ -34,7 +34,7 @@ urlpatterns = [
     path("<int:task_id>/events/", output({"get": "events"}), name="task-events"),
     path(
         "<int:task_id>/log/",
-        output({"get": "log"}, renderer_classes=(PlainText, JSONRenderer)),
+        output({"get": "log"}, renderer_classes=(PlainText, FiniteJSONRenderer)),
         name="task-log",
     ),
     path("<int:task_id>/artifacts/", output({"get": "artifacts"}), name="task-artifacts"),

@@ -84,7 +84,7 @@ OPENED: dict[str, Any] = {
         "“%(name)s” has bytes that are not UTF-8. Save it as UTF-8 without changing anything else."
     ),
     "opened_utf16": _(
-        "“%(name)s” is UTF-16, which PowerShell writes with “>”. Save it as UTF-8 without changing "
+        "“%(name)s” is UTF-16, as PowerShell writes files. Save it as UTF-8 without changing "
         "anything else."
     ),
     "opened_too_deep": _(

@@ -30,7 +30,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PERMISSION_CLASSES": ["webprofile.api.permissions.MayCall"],
     "DEFAULT_THROTTLE_CLASSES": ["webprofile.api.throttling.CallerThrottle"],
     "DEFAULT_PARSER_CLASSES": ["webprofile.api.parsers.JsonParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["webprofile.api.renderers.FiniteJSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "webprofile.api.pagination.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["webprofile.filters.FilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "webprofile.api.schema.Schema",
@@ -39,7 +39,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "URL_FORMAT_OVERRIDE": None,
     "NUM_PROXIES": env.int("TRUSTED_PROXY_COUNT", default=0),
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
-    "TEST_REQUEST_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "TEST_REQUEST_RENDERER_CLASSES": ["webprofile.api.renderers.FiniteJSONRenderer"],
 }
 SIMPLE_JWT: dict[str, Any] = {
     "ACCESS_TOKEN_LIFETIME": timedelta(minutes=10),
