@@ -2,8 +2,8 @@
 
     <python with megengine> examples/make_sample.py tasks/sample.mge
 
-One input, `data`, float32 {1,16,96,96}; twelve convolutions with additions, a mean and a matrix
-product, about 10 ms on one core of a server. The weights are random but always the same; there are
+One input, `data`, float32 {1,16,96,96}; two convolutions and an addition in each of six blocks, a
+mean and a matrix product, about 10 ms on one core of a server. The weights are random but always the same; there are
 few of them, so that the file is small. The model is written in the older of the two formats, which
 every version of load_and_run reads.
 """
@@ -18,17 +18,17 @@ from megengine.jit import trace
 SEED = 7
 CHANNELS = 16
 SHAPE = (1, CHANNELS, 96, 96)
-BLOCKS = 6
 OUTPUTS = 10
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", help="the file to write")
-    out = parser.parse_args().out
+    parser.add_argument("--blocks", type=int, default=6)
+    args = parser.parse_args()
     random = np.random.RandomState(SEED)
     shape = (CHANNELS, CHANNELS, 3, 3)
-    blocks = [(_weight(random, shape), _weight(random, shape)) for _ in range(BLOCKS)]
+    blocks = [(_weight(random, shape), _weight(random, shape)) for _ in range(args.blocks)]
     scores = _weight(random, (CHANNELS, OUTPUTS))
 
     @trace(symbolic=True, capture_as_const=True)
@@ -40,7 +40,7 @@ def main():
 
     sample(megengine.tensor(np.ones(SHAPE, np.float32)))
     sample.dump(
-        out,
+        args.out,
         dump_format="FBS",
         arg_names=["data"],
         output_names=["out"],

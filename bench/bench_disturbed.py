@@ -1,0 +1,288 @@
+"""Try whether runs are judged rightly: which count as disturbed, and which verdicts they give.
+
+`python -m bench.bench_disturbed [--runs 10] [--home FOLDER] [--only calm,page,busy,burst]` starts a
+site with its default settings, waits until the device has measured its scatter, and runs two models
+with the plan "standard" under four conditions in turn: nothing else runs; the task's page is open
+in Chromium on this machine; one thread is busy beside the whole run; one is busy for a second in
+the middle. Then it compares runs of the first condition through `webprofile compare --fail-above
+5`: pairs of one model, and pairs of a model with one that has about 20 % more blocks.
+
+Results are appended to FOLDER/trials.jsonl; with the same --home, a stopped trial goes on.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from agent.conftest import find_megengine_python
+from bench.bench_idle import additions_s
+from bench.browser import chromium, log_in
+from bench.site import wait_for_end
+from webprofile.client.api import Api
+from webprofile.client.login_file import Login
+from webprofile.operations.devserver import demo
+from webprofile.operations.devserver.demo import Visitor
+from webprofile.tests.site import ROOT, EmbeddedSite, running_site
+
+PLAN = {"preset": "standard"}
+#: blocks of the two models, and of each with about 20 % more work
+MODELS = {"small": 5, "large": 6}
+SLOWER = {"small": 6, "large": 7}
+#: condition -> (whether a run should count as undisturbed, share of runs for which that must hold)
+CONDITIONS = {
+    "calm": (True, 0.95),
+    "page": (True, 0.9),
+    "busy": (False, 0.95),
+    "burst": (False, 0.9),
+}
+BURST_S = 1.0
+#: the site still works after it has read a profile, as it does for a user who submits two tasks
+SETTLE_S = 2.0
+SCATTER_WITHIN_S = 600.0
+_SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10, help="of each model and condition")
+    parser.add_argument("--pairs", type=int, default=20, help="of each kind")
+    parser.add_argument("--home", type=Path, help="folder of the site and of trials.jsonl")
+    parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
+    args = parser.parse_args()
+    print(f"machine: ten million additions take {additions_s():.2f} s")
+    with contextlib.ExitStack() as stack:
+        home = args.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        home.mkdir(parents=True, exist_ok=True)
+        models = make_models(home)
+        site = stack.enter_context(running_site(home / "site", SCATTER_RUNS="5"))
+        visitor = stack.enter_context(site.login())
+        worker = visitor.device()["id"]
+        wait_for_scatter(site)
+        trials = Trials(home / "trials.jsonl", visitor, worker, models)
+        for _ in range(args.runs):
+            for condition in args.only.split(","):
+                for name in MODELS:
+                    trials.once(condition, name, site, most=args.runs)
+            for name in SLOWER:
+                trials.once("slower", name, site, most=args.runs)
+        print(report(trials.rows))
+        print(verdicts(trials.rows, site, args.pairs))
+
+
+def make_models(home: Path) -> dict[tuple[str, bool], Path]:
+    """Return {(name, whether it is the slower one): model file}."""
+    made = {}
+    for is_slower, blocks in ((False, MODELS), (True, SLOWER)):
+        for name, number in blocks.items():
+            # equal contents would be equal runs
+            path = made[name, is_slower] = home / f"{name}{'-slower' * is_slower}.mge"
+            if not path.exists():
+                script = str(ROOT / "examples" / "make_sample.py")
+                command = [find_megengine_python(), script, str(path), f"--blocks={number}"]
+                subprocess.run(command, check=True, capture_output=True)
+    return made
+
+
+def wait_for_scatter(site: EmbeddedSite) -> None:
+    """Wait until the device has run the sample model often enough."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < SCATTER_WITHIN_S:
+        code = (
+            "from workers.models import HealthCheck as H;"
+            "print(H.objects.filter(cause='scatter').exclude(samples={}).count(),"
+            "H.objects.filter(cause='scatter').count())"
+        )
+        calm, tries = site.manage("shell", "-v", "0", "-c", code).split()[-2:]
+        if int(calm) >= 5:
+            took_s = time.monotonic() - begin
+            print(f"scatter: {calm} undisturbed of {tries} runs after {took_s:.0f} s", flush=True)
+            return
+        time.sleep(5)
+    print("scatter: not known", flush=True)
+
+
+class Trials:
+    """The runs so far, one row each, which are also in `file`."""
+
+    def __init__(
+        self, file: Path, visitor: Visitor, worker: int, models: dict[tuple[str, bool], Path]
+    ) -> None:
+        self._file, self._visitor, self._worker, self._models = file, visitor, worker, models
+        self.rows = (
+            [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        )
+
+    def once(self, condition: str, name: str, site: EmbeddedSite, *, most: int) -> None:
+        """Run a model under a condition, unless there are `most` such runs."""
+        done = [row for row in self.rows if (row["condition"], row["model"]) == (condition, name)]
+        if len(done) >= most:
+            return
+        model = self._models[name, condition == "slower"]
+        time.sleep(SETTLE_S)
+        sent: list[tuple[int, float]] = []
+
+        def start() -> int:
+            sent.append(submit(self._visitor, self._worker, model))
+            return sent[0][0]
+
+        with beside(condition, site, start):
+            wait_for_end(self._visitor, sent[0])
+        row = self._row(condition, name, sent[0][0])
+        self.rows.append(row)
+        with self._file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        state = ", ".join(row["disturbed_by"]) or "undisturbed"
+        print(
+            f"{condition} {name}: {row['median_ms']:.2f} ms, total {row['total_ms']:.2f} ms, "
+            f"{row['used']} of {row['passes']} passes, waited {row['waited_percent']}, {state}",
+            flush=True,
+        )
+
+    def _row(self, condition: str, name: str, task: int) -> dict[str, Any]:
+        measured = json.loads(self._visitor.artifact(task, "measurement.json"))
+        (profile,) = self._visitor.get(f"/api/v1/profiles/?task={task}").json()["results"]
+        latency = self._visitor.get(f"/api/v1/profiles/{profile['id']}/statistics/").json()[
+            "latency"
+        ]
+        profiled = [row for row in latency["passes"] if row["kind"] == "profiled"]
+        timed = [row for row in measured["passes"] if row["kept"] and row["watched_ms"]]
+        return {
+            "condition": condition,
+            "model": name,
+            "task": task,
+            "median_ms": latency["median_ms"],
+            "total_ms": 1000 * profile["device_total_s"],
+            "passes": len(profiled),
+            "used": sum(row["used"] for row in profiled),
+            "waited_percent": [round(100 * r["waited_ms"] / r["watched_ms"], 1) for r in timed],
+            "disturbed_by": [item["code"] for item in latency["contaminations"]],
+            "load": measured["other_load"],
+        }
+
+
+def submit(visitor: Visitor, worker: int, model: Path) -> tuple[int, float]:
+    files = {model: {"kind": "model"}}
+    task = demo.announce(visitor, worker, files, options=demo.OPTIONS, plan=PLAN)
+    demo.upload(visitor, task, files)
+    demo.confirm(visitor, task)
+    return task["id"], time.perf_counter()
+
+
+@contextlib.contextmanager
+def beside(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Iterator[None]:
+    """Start a run, and do beside it what the condition says until the block ends."""
+    with contextlib.ExitStack() as stack:
+        if condition == "busy":
+            spinning = subprocess.Popen([sys.executable, "-c", _SPIN.format(seconds=3600)])
+            stack.callback(spinning.wait)
+            stack.callback(spinning.kill)
+        if condition == "page":
+            browser = stack.enter_context(chromium())
+            log_in(browser, site.address, site.account)
+            time.sleep(SETTLE_S)
+        task = start()
+        if condition == "page":
+            browser.get(f"{site.address}/tasks/{task}/")
+        if condition == "burst":
+            # the passes take 3 to 10 s after the start
+            timer = threading.Timer(4.0, lambda: os.system(_burst()))
+            timer.start()
+            stack.callback(timer.join)
+        yield
+
+
+def _burst() -> str:
+    return f"{sys.executable} -c '{_SPIN.format(seconds=BURST_S)}'"
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """Return a table of the conditions: how many runs were judged as they should be."""
+    table = []
+    for condition, (should_be_calm, share) in CONDITIONS.items():
+        runs = [row for row in rows if row["condition"] == condition]
+        if not runs:
+            continue
+        whole = [row for row in runs if not row["disturbed_by"] and row["used"] == row["passes"]]
+        partly = [row for row in runs if not row["disturbed_by"] and row["used"] < row["passes"]]
+        calm = len(whole) + len(partly)
+        right = calm if should_be_calm else len(runs) - len(whole)
+        is_met = right >= share * len(runs)
+        table.append(
+            (
+                condition,
+                len(runs),
+                len(whole),
+                len(partly),
+                len(runs) - calm,
+                "met" if is_met else "MISSED",
+            )
+        )
+    headers = ("condition", "runs", "undisturbed", "passes left out", "disturbed", "goal")
+    return tabulate(table, headers=headers)
+
+
+def verdicts(rows: list[dict[str, Any]], site: EmbeddedSite, pairs: int) -> str:
+    """Return the exit codes of `webprofile compare A B --fail-above 5` for pairs of runs."""
+    calm = {
+        (name, slow): [
+            row["task"]
+            for row in rows
+            if row["model"] == name
+            and row["condition"] == ("slower" if slow else "calm")
+            and not row["disturbed_by"]
+        ]
+        for name in MODELS
+        for slow in (False, True)
+    }
+    environment = login_of(site)
+    table = []
+    for kind in ("equal", "slower"):
+        codes, words = Counter[int](), Counter[str]()
+        candidates = []
+        for name in MODELS:
+            base = calm[name, False]
+            others = base[1:] if kind == "equal" else calm[name, True]
+            candidates += list(zip(base, others, strict=False))
+        for one, other in candidates[:pairs]:
+            code, word = gate(environment, one, other)
+            codes[code] += 1
+            words[word] += 1
+        table.append((kind, sum(codes.values()), dict(words), dict(codes)))
+    return tabulate(table, headers=("pairs", "number", "verdicts", "exit codes"))
+
+
+def gate(environment: dict[str, str], one: int, other: int) -> tuple[int, str]:
+    """Compare two tasks with the client; return its exit code and the verdict."""
+    command = [sys.executable, "-m", "webprofile.client", "compare", str(one), str(other), "--json"]
+    done = subprocess.run(
+        [*command, "--fail-above", "5"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    if done.returncode not in (0, 1, 5):
+        raise SystemExit(done.stderr)
+    return done.returncode, json.loads(done.stdout)["gate"]["others"][0]["verdict"]
+
+
+def login_of(site: EmbeddedSite) -> dict[str, str]:
+    """Return environment variables by which the client logs in."""
+    credentials = {name: site.account[name] for name in ("email", "password")}
+    with Api(Login(site.address, "")) as api:
+        pair = api.post("auth/token/", credentials)
+    with Api(Login(site.address, pair["access"])) as api:
+        token = api.post("access-tokens/", {"name": "bench", "scopes": ["read"], "days": 1})
+    return {**os.environ, "WEBPROFILE_SITE": site.address, "WEBPROFILE_TOKEN": token["secret"]}
+
+
+if __name__ == "__main__":
+    main()
