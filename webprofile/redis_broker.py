@@ -12,24 +12,34 @@ from dramatiq.broker import Consumer, MessageProxy
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
+from dramatiq.middleware import Middleware
 
+#: longest wait of a consumer in worker timeouts of Dramatiq (1 s), in case a wake-up was lost
+TIMEOUTS = 5
+#: longest wait while the process is being stopped
+STOPPING_S = 0.1
 #: Commands in a million that return messages of dead processes to their queues. An idle consumer
-#: sends one command a second, so that this happens every 20 s.
-MAINTENANCE_CHANCE = 50_000
+#: sends a command every 5 s, so that this happens every 20 s.
+MAINTENANCE_CHANCE = 250_000
 
 
 class WakingBroker(RedisBroker):
     """Publish a wake-up for each message, for the consumers of its queue.
 
-    A wake-up that is lost delays a message by at most the worker timeout of Dramatiq (1 s), after
-    which a consumer looks for messages by itself.
+    A wake-up that is lost delays a message by 5 s at most (`TIMEOUTS`), after which a consumer
+    looks for messages by itself.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"maintenance_chance": MAINTENANCE_CHANCE} | options)
+        self.is_stopping = False
+        self.add_middleware(_EndWaits())
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> "_WokenConsumer":
-        """Return a consumer that waits at most `timeout` ms. Raises ConnectionClosed."""
+        """Return a consumer that waits at most `TIMEOUTS` times `timeout` ms.
+
+        Raises ConnectionClosed.
+        """
         # does not sleep
         consumer = super().consume(queue_name, prefetch, timeout=0)
         wakeups = self.client.pubsub()
@@ -38,18 +48,32 @@ class WakingBroker(RedisBroker):
         except (redis.ConnectionError, redis.TimeoutError) as error:
             wakeups.close()
             raise ConnectionClosed(error) from None
-        return _WokenConsumer(consumer, wakeups, prefetch, timeout / 1000)
+        return _WokenConsumer(self, consumer, wakeups, prefetch, TIMEOUTS * timeout / 1000)
 
     def enqueue(self, message: dramatiq.Message, *, delay: int | None = None) -> dramatiq.Message:
         queue = message.queue_name if delay is None else dq_name(message.queue_name)
         enqueued = super().enqueue(message, delay=delay)
-        with contextlib.suppress(redis.RedisError):  # the message itself was accepted
-            self.client.publish(self.channel(queue), b"")
+        self.wake(queue)
         return enqueued
+
+    def wake(self, queue: str) -> None:
+        """Wake the consumers of a queue, unless Redis is unavailable."""
+        with contextlib.suppress(redis.RedisError):
+            self.client.publish(self.channel(queue), b"")
 
     def channel(self, queue: str) -> str:
         """Return the name of the channel for wake-ups of a queue's consumers."""
         return f"{self.namespace}:wakeups:{queue}"
+
+
+class _EndWaits(Middleware):
+    """End the waits of consumers when their process is being stopped."""
+
+    def before_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
+        assert isinstance(broker, WakingBroker)
+        broker.is_stopping = True
+        for queue in list(worker.consumers):
+            broker.wake(queue)
 
 
 class _WokenConsumer(Consumer):
@@ -60,12 +84,18 @@ class _WokenConsumer(Consumer):
     """
 
     def __init__(
-        self, consumer: Any, wakeups: redis.client.PubSub, prefetch: int, longest_s: float
+        self,
+        broker: WakingBroker,
+        consumer: Any,
+        wakeups: redis.client.PubSub,
+        prefetch: int,
+        longest_s: float,
     ) -> None:
         """Create a consumer.
 
         consumer: Dramatiq's consumer, which fetches the messages
         """
+        self._broker = broker
         self._consumer = consumer
         self._wakeups = wakeups
         self._prefetch = prefetch
@@ -98,7 +128,10 @@ class _WokenConsumer(Consumer):
             self._forget(message)
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        messages = list(messages)
         self._consumer.requeue(messages)
+        if messages:
+            self._broker.wake(self._consumer.queue_name)
 
     def close(self) -> None:
         self._wakeups.close()
@@ -109,7 +142,7 @@ class _WokenConsumer(Consumer):
 
     def _wait(self, *, is_full: bool) -> None:
         """Wait for a message, or for room for one while as many are processed as may be."""
-        seconds = self._longest_s
+        seconds = STOPPING_S if self._broker.is_stopping else self._longest_s
         if due_at := list(self._due_at.values()):
             seconds = min(seconds, max(0.0, min(due_at) - time.time()))
         if is_full:

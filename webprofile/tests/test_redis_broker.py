@@ -7,6 +7,7 @@ unless the test is about it: so each message arrives because of a wake-up.
 import queue
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -68,12 +69,15 @@ class Process:
             self._note, actor_name="note", queue_name="notes", broker=self.broker
         )
         self.failures = 0
+        self.may_end = threading.Event()
+        self.may_end.set()
         self.worker = dramatiq.Worker(self.broker, worker_timeout=timeout_ms, worker_threads=1)
         before = server.subscriptions()
         self.worker.start()
         until(lambda: server.subscriptions() == before + 2)
 
     def _note(self, text: str) -> None:
+        self.may_end.wait(SOON_S)
         if self.failures:
             self.failures -= 1
             raise RuntimeError(text)
@@ -83,12 +87,16 @@ class Process:
         return self.arrived.get(timeout=SOON_S)[1]
 
     def stop(self) -> None:
+        if self.broker.is_stopping:
+            return
         until(lambda: not self.worker.work_queue.unfinished_tasks)
-        for thread in [*self.worker.workers, *self.worker.consumers.values()]:
+        for thread in self.worker.workers:
             thread.stop()
-        for name, thread in self.worker.consumers.items():
-            self.broker.client.publish(self.broker.channel(name), b"")
-            thread.join(SOON_S)
+        # they wait for the timeout, and have nothing to do
+        self.worker.workers.clear()
+        begin = time.monotonic()
+        self.worker.stop()
+        assert time.monotonic() < begin + SOON_S
 
 
 def new_broker(server: Server, kind: type[RedisBroker] = WakingBroker, **options):
@@ -162,7 +170,7 @@ def test_failed_message_is_retried_on_time(server, start):
 
 
 def test_lost_wakeup_delays_a_message_by_the_timeout_only(server, start):
-    process = start(timeout_ms=1_000)
+    process = start(timeout_ms=200)
     new_broker(server, RedisBroker).enqueue(message("a"))  # publishes nothing
     assert process.next() == "a"
 
@@ -197,6 +205,18 @@ def test_closed_subscription_loses_no_message(server, start):
         assert client.client_kill_filter(_type="pubsub") == 2
     sender.enqueue(message("a"))
     assert process.next() == "a"
+
+
+def test_stopped_process_leaves_its_messages_to_another_one(server, start):
+    first, sender = start(), new_broker(server)
+    first.may_end.clear()
+    for text in "ab":
+        sender.enqueue(message(text))
+    until(lambda: first.worker.work_queue.qsize() == 1)  # the first one is being processed
+    second = start()
+    first.worker.stop(timeout=500)
+    assert second.next() == "b"
+    first.may_end.set()
 
 
 def test_messages_of_a_killed_process_return_to_idle_consumers(server, start):
