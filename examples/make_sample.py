@@ -3,9 +3,9 @@
     <python with megengine> examples/make_sample.py tasks/sample.mge
 
 One input, `data`, float32 {1,16,96,96}; two convolutions and an addition in each of six blocks, a
-mean and a matrix product, about 10 ms on one core of a server. The weights are random but always the same; there are
-few of them, so that the file is small. The model is written in the older of the two formats, which
-every version of load_and_run reads.
+mean and a matrix product, about 10 ms on one core of a server. The weights are random but always
+the same; there are few of them, so that the file is small. The model is written in the older of the
+two formats, which every version of load_and_run reads.
 """
 
 import argparse
