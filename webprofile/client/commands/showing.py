@@ -116,7 +116,13 @@ def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | Non
         _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
     elif profile and profile["mean_ms"] is not None:
         _print_iteration("an iteration while profiling", profile, ("mean", "min", "max"))
-    for cause in latency["contaminations"] if latency else ():
+    if latency is None:
+        return
+    profiled = [row for row in latency["passes"] if row["kept"] and row["kind"] == "profiled"]
+    used = sum(row["used"] for row in profiled)
+    if used < len(profiled):
+        print(f"figures of {used} of {len(profiled)} profiled passes; the others were disturbed")
+    for cause in latency["contaminations"]:
         print(plain(": ".join(filter(None, ["disturbed", cause["text"], cause["detail"]]))))
 
 

@@ -76,13 +76,17 @@ def make_steady(alice):
     plan = Plan(preset="standard", clean=True, profiled=5)
     attempts = []
 
-    def make(seconds: float, *, disturbed: bool = False) -> int:
+    def make(seconds: float, *, disturbed: bool = False, disturbed_passes: int = 0) -> int:
         profiles = {
             profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
             for number in range(1, 6)
         }
         causes = (Contamination(code="hot", detail="93 °C"),) if disturbed else ()
-        passes = (CLEAN, *(profiled_pass(number, 11.0) for number in range(2, 7)))
+        passes = [CLEAN]
+        for number, name in enumerate(profiles, start=2):
+            waited = (Contamination(code="waited"),) if number < 2 + disturbed_passes else ()
+            record = profiled_pass(number, 11.0, profile=name)
+            passes.append(record.model_copy(update={"contaminations": waited}))
         files = profiles | {
             "measurement.json": measurement_json(*passes, plan=plan, contaminations=causes)
         }
@@ -99,6 +103,13 @@ def make_steady(alice):
     return make
 
 
+def test_show_tells_how_many_passes_were_disturbed(client, make_steady):
+    output = client.run("show", make_steady(0.25, disturbed_passes=2)).stdout
+    assert "figures of 3 of 5 profiled passes; the others were disturbed" in output
+    assert "disturbed: " not in output
+    assert "figures of" not in client.run("show", make_steady(0.3)).stdout
+
+
 def gate_of(result):
     """Return the lines about the gate."""
     return result.stdout.partition("\n\n--fail-above ")[2].splitlines()
@@ -112,7 +123,7 @@ def test_gate_fails_for_a_slower_task(client, make_steady):
     assert gate_lines[1].startswith(
         f"  #{after} 300.4 ms: failed; slower; estimated change +20.0 % (95 %: "
     )
-    assert "equal runs may differ by" in gate_lines[1]
+    assert "equal runs of this task may differ by" in gate_lines[1]
     assert gate_of(client.run("compare", before, after, "--fail-above", "25"))[1].startswith(
         f"  #{after} 300.4 ms: passed; slower"
     )
