@@ -55,7 +55,8 @@ $(INSTALLED): requirements/dev.txt
 		echo "Creating $(VENV) with $$found."; \
 		$$found -m venv $(VENV); \
 	fi
-	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^\(uv==[0-9.]*\).*/\1/p' $<)"
+	@sed -n '/^uv==/,/# via/p' $< > $(VENV)/.uv.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/.uv.txt
 	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $< \
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
@@ -230,11 +231,13 @@ fuzz-parsers: setup $(FUZZ_PARSERS)
 fuzz-socket: setup $(POSTGRES)
 	$(PY) -m webprofile.tests.fuzz.agent_socket $(FUZZ) $(ARGS)
 
-# megengine.txt is maintained by hand, because it is for other versions of Python
+# megengine.txt is for other versions of Python than the rest
 requirements: setup
-	@cd requirements && for name in base embedded agent production postgres tracing fuzz dev; do \
+	@cd requirements && for name in base embedded agent production postgres tracing fuzz dev megengine; do \
+		if [ $$name = megengine ]; then python='3.6 --fork-strategy requires-python'; \
+		else python='3.11 --fork-strategy fewest'; fi; \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \
-			--python-version 3.11 --fork-strategy fewest --generate-hashes --no-header \
+			--python-version $$python --generate-hashes --no-header \
 			--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
 			$$name.in -o $$name.txt || exit 1; \
 	done

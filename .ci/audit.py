@@ -20,8 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = ROOT / "requirements" / "advisories.toml"
 FOUND, UNASKED = 1, 3
-#: maintained without hashes, for other versions of Python
-BY_HAND = {"megengine.txt"}
+#: for other versions of Python, some of which get no more corrections
+NOT_ASKED = {"megengine.txt"}
 
 Finding = tuple[str, str, str]
 
@@ -36,7 +36,7 @@ def main() -> int:
     )
     findings: set[Finding] = set()
     unasked = []
-    files = [p for p in sorted(ROOT.glob("requirements/*.txt")) if p.name not in BY_HAND]
+    files = [p for p in sorted(ROOT.glob("requirements/*.txt")) if p.name not in NOT_ASKED]
     for name, ask in [*((p.name, pip_answer) for p in files), ("package-lock.json", npm_answer)]:
         try:
             findings |= set(ask(name))

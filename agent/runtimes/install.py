@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,8 @@ _POLL_S = 0.2
 _NEEDED_BYTES = 5 * 10**9  # 2 GB for MegEngine; pip needs the rest during the installation
 
 _A_VERSION = re.compile(r"\d{1,4}(\.\d{1,6}){1,3}([a-z]{1,4}\d{1,4})?(\+[a-z0-9.]{1,20})?")
-_PINNED = re.compile(r"^MegEngine==\S+", re.MULTILINE | re.IGNORECASE)
+#: requirements that are installed first
+_TOOLS = frozenset({"pip", "setuptools", "wheel"})
 #: pip's messages if the index has no such version, or none for this Python or machine
 _NOT_FOUND_MESSAGES = ("No matching distribution found", "Could not find a version that satisfies")
 _AVAILABLE_WHEELS = (
@@ -181,7 +182,7 @@ def _make(version: str, cache: Path, python: Python, say: Say) -> str:
     inside = str(folder / "bin" / "python")
     _step([python.path, "-m", "venv", str(folder)], log, say, "making a virtual environment")
     try:
-        _install(inside, _requirements_for(version, folder), log, say)
+        _install(inside, version, log, say)
     except NoWheel:
         shutil.rmtree(folder)  # a retry would fail, too
         raise
@@ -197,27 +198,50 @@ def _make(version: str, cache: Path, python: Python, say: Say) -> str:
     return inside
 
 
-def _install(inside: str, requirements: Path, log: Path, say: Say) -> None:
+def _install(inside: str, version: str, log: Path, say: Say) -> None:
+    """Install MegEngine with pip, which compares every file with the checksums of REQUIREMENTS.
+
+    They contain one version of MegEngine; another one is installed without a checksum.
+    """
     pip = [inside, "-m", "pip", "install", "--disable-pip-version-check"]
-    # the pip of Python 3.6 and 3.7 does not support the wheel's platform tag
-    _step([*pip, "pip>=20.3"], log, say, "checking pip")
+    folder = Path(inside).parents[1]
+    tools, others = _split_requirements(REQUIREMENTS.read_text(encoding="utf-8"), _TOOLS)
+    listed, packages = _split_requirements(others, {"megengine"})
+    is_listed = version == VERSION
+    # packages without a wheel are built with these tools; in a build environment of its own pip
+    # would install others, without checksums
+    with_checksums = [*pip, "--require-hashes", "--no-build-isolation", "-r"]
+    _step(
+        [*with_checksums, _write(folder / "tools.txt", tools)], log, say, "installing pip's tools"
+    )
+    packages = listed + packages if is_listed else packages
+    file = _write(folder / "requirements.txt", packages)
+    what = "installing MegEngine"
     try:
-        _step([*pip, "-r", str(requirements)], log, say, "installing MegEngine", is_shown=True)
+        _step([*with_checksums, file], log, say, what, is_shown=True)
+        if not is_listed:
+            say(f"there is no checksum for MegEngine {version}: it is installed without one")
+            _step([*pip, "--no-deps", f"MegEngine=={version}"], log, say, what, is_shown=True)
     except InstallFailed as failure:
         if any(message in str(failure) for message in _NOT_FOUND_MESSAGES):
             raise NoWheel(f"{failure}\n{_AVAILABLE_WHEELS}") from failure
         raise
 
 
-def _requirements_for(version: str, folder: Path) -> Path:
-    """Return REQUIREMENTS, or a copy with another version of MegEngine."""
-    text = REQUIREMENTS.read_text(encoding="utf-8")
-    changed = _PINNED.sub(f"MegEngine=={version}", text)
-    if changed == text:
-        return REQUIREMENTS
-    copy = folder / "requirements.txt"
-    copy.write_text(changed, encoding="utf-8")
-    return copy
+def _split_requirements(text: str, names: Set[str]) -> tuple[str, str]:
+    """Return the requirements with these names (in lower case), and the others."""
+    chosen: list[str] = []
+    others: list[str] = []
+    # a requirement has indented lines with checksums
+    for block in re.split(r"^(?=[A-Za-z])", text, flags=re.MULTILINE):
+        name = block.partition("==")[0].lower()
+        (chosen if name in names else others).append(block)
+    return "".join(chosen), "".join(others)
+
+
+def _write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 def _write_marker(path: Path, description: RuntimeDescription) -> None:

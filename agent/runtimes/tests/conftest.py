@@ -29,17 +29,18 @@ def make_python(make_script: MakeScript) -> MakePython:
     """Make a fake Python 3.<minor> that answers the probe, makes environments, and has a fake pip.
 
     Files beside it: calls of pip are appended to `calls.txt`, and its requirements are copied. If
-    `fail-pip` exists, pip fails and prints its content; `no-wheel` does the same for the
-    requirements only. `version` is the version of MegEngine that pip installs.
+    `fail-pip` exists, pip fails and prints its content; `no-wheel` does the same for
+    MegEngine without a checksum only. `version` is the version of MegEngine that pip installs.
     """
 
     def make(path: Path, minor: int) -> Path:
         base, quoted = path.parent, shlex.quote(str(path))
         inner = (
             f'case "$*" in *pip*) echo "pip $*" >> {base}/calls.txt; '
-            f'[ "$5" = -r ] && cat "$6" > {base}/requirements.txt; '
+            f'[ "$7" = -r ] && cat "$8" >> {base}/requirements.txt; '
             f"if [ -e {base}/fail-pip ]; then cat {base}/fail-pip; exit 1; fi; "
-            f'if [ "$5" = -r ] && [ -e {base}/no-wheel ]; then cat {base}/no-wheel; exit 1; fi ;; '
+            f'if [ "$5" = --no-deps ] && [ -e {base}/no-wheel ]; '
+            f"then cat {base}/no-wheel; exit 1; fi ;; "
             f"*) version=1.13.0; [ -e {base}/version ] && version=$(cat {base}/version); "
             f"""echo 'mgw-runtime:["'$version'", "3.{minor}.1"]' ;; esac"""
         )
