@@ -12,6 +12,7 @@ from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
+from webprofile.texts import unusable_character
 from workers import tokens
 from workers.models import LastHeartbeat, Pool, Runtime, Worker
 
@@ -278,7 +279,7 @@ def validate_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > LABELS_LIMIT:
         raise DomainError("labels_many", field="labels", limit=LABELS_LIMIT)
     for name, value in labels.items():
-        if not _LABEL_NAME.fullmatch(name) or not value.strip() or not value.isprintable():
+        if not _LABEL_NAME.fullmatch(name) or not value.strip() or unusable_character(value):
             raise DomainError("label_bad", field="labels", label=name[:60])
         if len(name) > LABEL_LENGTH or len(value) > LABEL_LENGTH:
             raise DomainError("label_long", field="labels", limit=LABEL_LENGTH)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.audit import record_audit_entry
 from accounts.models import AccessToken, User
 from webprofile.errors import DomainError
+from webprofile.texts import unusable_character
 
 PREFIX = "mwp_"
 #: 40 characters of base64, 240 random bits
@@ -40,7 +41,7 @@ def issue_token(
     """
     name = name.strip()
     max_length = AccessToken._meta.get_field("name").max_length or 0
-    if not 0 < len(name) <= max_length or not name.isprintable():
+    if not 0 < len(name) <= max_length or unusable_character(name):
         raise DomainError("token_name", field="name")
     requested = set(scopes)
     chosen = [scope for scope in AccessToken.Scope.values if scope in requested]

@@ -26,10 +26,11 @@ class ResultError(Exception):
 
 
 def check_files(order: Start) -> None:
-    """Reject names that clash or that load_and_run would misinterpret. Raises ValueError.
+    """Reject names that clash or that no runtime takes. Raises ValueError.
 
-    load_and_run splits `--input` at `;` and each part at its first `:`, so a variable's name with
-    one of them could name a file of the device.
+    `agent.inputs` checks the names of variables for the kind of the runtime: a compiled
+    load_and_run splits `--input` at `;` and each part at its first `:`, so that a name with one of
+    them could name a file of the device.
     """
     names = [PROFILE_NAME, order.model.name, *(file.name for file in order.data)]
     if len(set(names)) != len(names):
@@ -39,7 +40,7 @@ def check_files(order: Start) -> None:
     if len(set(fed)) != len(fed):
         raise ValueError("an input is given twice")
     for name in fed:
-        if not can_be_given(name):
+        if not can_be_given(name, "wheel"):
             raise ValueError(f"input {name!r} cannot be given to load_and_run")
     for file in order.data:
         if file.option and file.name != OPTIONS[file.option].file:

@@ -2,11 +2,12 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocol import Start
+from agent.protocol.input_rules import escaped
 from agent.protocol.options import (
     OPTIONS,
     Capabilities,
@@ -47,6 +48,7 @@ class PassBuilder:
 
     def __init__(self, order: Start, runtime: Capabilities, libraries: Mapping[str, str]) -> None:
         self._order, self._libraries = order, dict(libraries)
+        self._written: Callable[[str], str] = escaped if runtime.kind == "wheel" else str
         files = frozenset(file.option for file in order.data if file.option)
         self.options = check_options(
             order.options, runtime=runtime, files=files, profiled=order.plan.profiled > 0
@@ -112,7 +114,7 @@ class PassBuilder:
     ) -> tuple[str, ...]:
         arguments = build_arguments(
             self._order.model.name,
-            inputs,
+            {self._written(name): file for name, file in inputs.items()},
             options,
             profile,
             first=first,

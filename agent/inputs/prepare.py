@@ -264,7 +264,7 @@ class _InputWriter:
 
     def _check(self, name: str, dtype: np.dtype[np.generic], shape: Shape) -> None:
         what = f'Input "{name}"'
-        _check_name(name)
+        _check_name(name, self.kind)
         if name in self.files:
             raise InputError("name", f"{what} is given twice; give each input once.")
         if self.model is not None and name not in self.model:
@@ -339,13 +339,19 @@ def _advice(source: Source | None, dtype: str) -> str:
     return f"Save it as {dtype}, for example with astype."
 
 
-def _check_name(name: str) -> None:
-    if len(name) > LONGEST_NAME or not can_be_given(name):
-        quoted = ascii(name[:60])
+def _check_name(name: str, kind: RuntimeKind) -> None:
+    quoted, rename = ascii(name[:60]), "rename the input when the model is dumped"
+    if len(name) > LONGEST_NAME or not can_be_given(name, "wheel"):
         raise InputError(
             "name",
-            f"An input cannot be named {quoted}: names are 1 to {LONGEST_NAME} printable "
-            'characters without ":" and ";". Rename the input when the model is dumped.',
+            f"The input {quoted} cannot be given: names are 1 to {LONGEST_NAME} printable "
+            f"characters; {rename}.",
+        )
+    if not can_be_given(name, kind):
+        raise InputError(
+            "name",
+            f'The input {quoted} cannot be given: a compiled load_and_run splits names at ":" and '
+            f'";". Choose a device with the MegEngine wheel, or {rename}.',
         )
 
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 from load_and_run.errors import Failure, FlagError, ModelError, log
+from load_and_run.files import graph_offset
 from load_and_run.flags import FILES, FOLDERS
 
 #: numpy dtype -> number of the dtype in a binary tensor file
@@ -133,7 +134,10 @@ def tensor_bytes(name, array):
 _IDS = """
 import sys, json
 import megengine.core.tensor.megbrain_graph as graph
-print(json.dumps([[var.name, var.id] for var in graph.load_graph(sys.argv[1]).output_vars_list]))
+with open(sys.argv[1], "rb") as file:
+    file.seek(int(sys.argv[2]))
+    loaded = graph.load_graph(file)
+print(json.dumps([[var.name, var.id] for var in loaded.output_vars_list]))
 """
 
 
@@ -142,7 +146,7 @@ def output_ids(model):
     import json
 
     process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _IDS, model],
+        [sys.executable, "-W", "ignore", "-c", _IDS, model, str(graph_offset(model))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

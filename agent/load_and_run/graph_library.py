@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 from load_and_run.errors import Failure, NoMegEngine, library_failure
+from load_and_run.files import skip_test_header
 from load_and_run.flags import LAYOUTS as LAYOUT_FLAGS
 
 #: flag -> keyword of optimize_for_inference; it applies one layout at most
@@ -21,7 +22,6 @@ FUSIONS = {
     "enable_fuse_conv_bias_with_z": "fuse_conv_bias_with_z",
     "fuse_grain": "fuse_grain",
 }
-_TEST_CASES = b"mgbtest0"
 
 
 class Library(object):
@@ -75,10 +75,7 @@ def load(library, path, flags):
     """Load a model file with the options of `flags`; return (computing graph, output variables)."""
     try:
         with open(path, "rb") as file:
-            if file.read(len(_TEST_CASES)) == _TEST_CASES:
-                file.read(4)  # number of test cases; the plain model follows
-            else:
-                file.seek(0)
+            skip_test_header(file)
             loaded = call(library.graph.load_graph, file)
     except OSError as error:
         raise Failure("cannot read the model {}: {}".format(path, error.strerror))

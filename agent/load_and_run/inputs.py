@@ -2,8 +2,12 @@
 
 input := item (";" item)*        item := name ":" path of an npy file
 
+A backslash takes the next character literally, so that a name may contain ":" and ";".
+
 The agent converts all inputs of a task to npy files (`agent/inputs`), for every kind of runtime.
 """
+
+import re
 
 import numpy as np
 from load_and_run.errors import InputError
@@ -39,14 +43,28 @@ class InputEntry(object):
 def parse_input(text):
     """Return the items of --input in order, and read the files' headers. Raises InputError."""
     entries = []
-    for item in text.split(";") if text else []:
-        name, _, path = item.partition(":")
+    for item in _split(text, ";") if text else []:
+        name, path = (_split(item, ":", 1) + [""])[:2]
         if not path.endswith(".npy"):
             raise InputError(
                 '"{}" in --input gives no npy file to an input; write name:file.npy'.format(item)
             )
-        entries.append(InputEntry(name, _map_array(path)))
+        entries.append(InputEntry(_unescape(name), _map_array(_unescape(path))))
     return entries
+
+
+def _split(text, separator, most=0):
+    """Split at a separator that no backslash precedes, `most` times or everywhere (0)."""
+    parts, begin = [], 0
+    for match in re.finditer(r"\\.|[:;]", text, re.DOTALL):
+        if match.group() == separator and (not most or len(parts) < most):
+            parts.append(text[begin : match.start()])
+            begin = match.end()
+    return parts + [text[begin:]]
+
+
+def _unescape(text):
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
 def _map_array(path):

@@ -9,6 +9,7 @@ import time
 from load_and_run import settings
 from load_and_run.dumps import output_ids
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
+from load_and_run.files import skip_test_header
 from load_and_run.flags import FLAGS
 from load_and_run.inputs import TensorSpec
 
@@ -36,13 +37,19 @@ def call(function, *arguments):
 
 
 class ModelMemory(object):
-    """A model file mapped into memory, shared by all networks that are loaded from it."""
+    """The graph of a model file in memory, shared by all networks that are loaded from it."""
 
     def __init__(self, path):
         try:
             with open(path, "rb") as file:
-                # copy-on-write: only pages that are modified are copied
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                offset = skip_test_header(file)
+                if offset:
+                    # a copy: the library requires the alignment of the graph's start
+                    self._map = mmap.mmap(-1, os.fstat(file.fileno()).st_size - offset)
+                    file.readinto(self._map)
+                else:
+                    # copy-on-write: only pages that are modified are copied
+                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise ModelError("failed to open {}: {}".format(path, error.strerror))
         self.length = len(self._map)

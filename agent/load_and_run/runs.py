@@ -6,6 +6,7 @@ import time
 
 from load_and_run import dumps, inputs, rules, waits
 from load_and_run.errors import Failure, log
+from load_and_run.files import graph_offset
 from load_and_run.library import ModelMemory, Network
 
 _TITLE = "Runtime Model Info"
@@ -20,8 +21,9 @@ class RunSetup(object):
         self.flags = flags
         self.entries = entries
         self.profile = flags["profile_host"] or flags["profile"]
-        self.memory = ModelMemory(model) if flags["share_param_mem"] else None
-        if self.memory:
+        is_shared = flags["share_param_mem"]
+        self.memory = ModelMemory(model) if is_shared or graph_offset(model) else None
+        if is_shared:
             log("enable share param memory")
 
 

@@ -5,7 +5,7 @@ They are separate from `agent.protocol.inputs` so that the server imports them w
 
 #: longest name of an input, in characters
 LONGEST_NAME = 200
-#: load_and_run splits the value of `--input` at these; no version can escape them
+#: load_and_run splits the value of `--input` at these; a compiled one cannot escape them
 SEPARATORS = ":;"
 #: MegEngine's limit
 MOST_AXES = 7
@@ -25,9 +25,15 @@ JSON_DTYPES = {
 }
 
 
-def can_be_given(name: str) -> bool:
-    """Return whether `--input` can express an input of this name; its length is not checked."""
-    return bool(name) and name.isprintable() and not set(name) & set(SEPARATORS)
+def can_be_given(name: str, kind: str) -> bool:
+    """Return whether a kind of runtime takes an input of this name; its length is not checked."""
+    is_split = kind == "binary" and not set(name).isdisjoint(SEPARATORS)
+    return bool(name) and name.isprintable() and not is_split
+
+
+def escaped(name: str) -> str:
+    """Escape a name for `--input` of the front end for the wheel (agent/load_and_run/inputs.py)."""
+    return "".join(f"\\{letter}" if letter in f"\\{SEPARATORS}" else letter for letter in name)
 
 
 def instead_of(dtype_kind: str) -> str:

@@ -431,10 +431,11 @@ def build_arguments(
 ) -> list[str]:
     """Build load_and_run's command line arguments from validated options.
 
-    `inputs` maps variables to file names; `profile` is the path of the profile, empty for none. If
-    `first` is true, this pass writes the files of the options in `ONCE`; if `dumps` is true, those
-    of `DISTURBING`. `libraries` maps the names of C operator libraries to paths. Each value is
-    joined to its flag with `=`, so that gflags cannot mistake it for another argument.
+    `inputs` maps variables, as `--input` names them, to file names; `profile` is the path of the
+    profile, empty for none. If `first` is true, this pass writes the files of the options in
+    `ONCE`; if `dumps` is true, those of `DISTURBING`. `libraries` maps the names of C operator
+    libraries to paths. Each value is joined to its flag with `=`, so that gflags cannot mistake it
+    for another argument.
 
     Options that the agent implements itself are omitted. With `batch_size` load_and_run would
     ignore the data, so the agent prepares arrays of that batch size instead.

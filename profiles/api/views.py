@@ -15,6 +15,7 @@ from profiles.api.base import AnyFile, ResultView, no_result_error
 from profiles.api.filters import ProfileFilters
 from profiles.api.queries import TasksQuery
 from profiles.api.serializers import ProfileAnswer, ProfileRow
+from profiles.exports.csv_file import for_spreadsheets
 from profiles.exports.many import ROWS, WRITERS, task_columns
 from profiles.models import Profile
 from profiles.selectors import profile_of, visible_profiles
@@ -86,4 +87,7 @@ class TasksTable(ResultView):
             writer.write(columns)
         writer.close()
         kind = "text/csv; charset=utf-8" if query["format"] == "csv" else "application/json"
-        return HttpResponse(stream.getvalue(), content_type=kind)
+        content = stream.getvalue()
+        if query["format"] == "csv":
+            content = for_spreadsheets(content)
+        return HttpResponse(content, content_type=kind)

@@ -16,7 +16,7 @@ from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.question import RowSelection, select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
-from profiles.exports.csv_file import safe_text
+from profiles.exports.csv_file import for_spreadsheets, safe_text
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
 
@@ -33,7 +33,7 @@ def pieces_of(profiles: list[Profile], parameters: QueryDict, name: str) -> list
     compared = comparison_of(profiles)
     answer = select_rows(compared.comparison, request.question)
     if name == "csv":
-        return [as_csv(compared, request, answer).encode()]
+        return [as_csv(compared, request, answer)]
     return [msgspec.json.encode(as_json(compared, request, answer))]
 
 
@@ -65,7 +65,7 @@ def as_json(
     }
 
 
-def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection) -> str:
+def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection) -> bytes:
     """Return one line per row as CSV; columns of a profile begin with its letter."""
     count = len(compared.profiles)
     headers = ["row", "operator", "type", "A_time_s", "A_operators"]
@@ -82,7 +82,7 @@ def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSe
             line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
         # a spreadsheet must not evaluate the name of an operator as a formula
         writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in line])
-    return out.getvalue()
+    return for_spreadsheets(out.getvalue().encode())
 
 
 _COLUMNS = (

@@ -1,5 +1,6 @@
 """Export one line per operator as CSV (RFC 4180) for spreadsheets."""
 
+import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,12 @@ def to_csv(
     writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
     writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
     writer.close()
-    return file.getvalue()
+    return for_spreadsheets(file.getvalue())
+
+
+def for_spreadsheets(csv_text: bytes) -> bytes:
+    """Begin the file with a byte-order mark unless it is ASCII: Excel takes UTF-8 for ANSI else."""
+    return csv_text if csv_text.isascii() else codecs.BOM_UTF8 + csv_text
 
 
 class CsvWriter:

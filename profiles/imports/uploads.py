@@ -32,6 +32,7 @@ from tasks.submission.request import FileRequest
 from tasks.submission.uploads import StoredObject, check_uploads, save_confirmed
 from webprofile.background import enqueue_on_commit
 from webprofile.errors import DomainError
+from webprofile.texts import without_unusable
 
 log = structlog.get_logger()
 
@@ -46,7 +47,6 @@ CLAIM = datetime.timedelta(seconds=330)
 #: version, which did not support such files
 RETRIED = ("timed_out", "broke", "storage_lost", "trace_without_operators")
 _LIVE = (State.INITIATED, State.PROCESSING, State.READY, State.FAILED)
-_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def rename_import(upload: ProfileUpload, name: str) -> None:
 
 
 def _name(text: str) -> str:
-    return _UNWRITABLE.sub(" ", text).strip()[:NAME_LIMIT]
+    return without_unusable(text).strip()[:NAME_LIMIT]
 
 
 def _move(upload: ProfileUpload, to: State, sources: Iterable[State], **changes: Any) -> bool:

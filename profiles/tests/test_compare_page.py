@@ -439,7 +439,7 @@ def test_the_graph_is_coloured_by_the_difference(client, results):
 def test_csv_has_the_filtered_rows(client, results):
     page = client.get(address(*results[:2], status="fused"))
     response = client.get(f"{EXPORT}csv/?{page.context['export_address']}")
-    rows = list(csv.DictReader(io.StringIO(response.text)))
+    rows = list(csv.DictReader(io.StringIO(response.content.decode("utf-8-sig"))))
     assert len(rows) == 17
     assert {row["B_status"] for row in rows} == {"fused"}
     assert float(rows[0]["B_difference_s"]) == pytest.approx(0.003862)
@@ -460,7 +460,9 @@ def test_csv_escapes_names_that_are_formulas(client, alice):
     data = good_profile("tiny").replace(b"ADD(const<1>[4],MUL)[17]", b"=HYPERLINK(1)")
     profiles = [make_result(content, owner=alice) for content in (data, good_profile("tiny"))]
     query = address(*profiles, rows="all").split("?")[1]
-    rows = csv.DictReader(io.StringIO(client.get(f"{EXPORT}csv/?{query}").text))
+    rows = csv.DictReader(
+        io.StringIO(client.get(f"{EXPORT}csv/?{query}").content.decode("utf-8-sig"))
+    )
     assert "'=HYPERLINK(1)" in [row["operator"] for row in rows]
 
 

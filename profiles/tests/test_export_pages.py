@@ -39,7 +39,7 @@ def task_profile(alice) -> Profile:
 def rows_of(client, profile: Profile, query: str = "") -> list[dict[str, str]]:
     response = client.get(f"/profiles/{profile.pk}/export/csv/{query}")
     assert response.status_code == 200
-    return list(csv.DictReader(io.StringIO(response.text, newline="")))
+    return list(csv.DictReader(io.StringIO(response.content.decode("utf-8-sig"), newline="")))
 
 
 def test_exports_of_an_imported_profile_use_the_names_of_its_files(client, alice):

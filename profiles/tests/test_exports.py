@@ -17,7 +17,7 @@ from django.utils import translation
 from profiles.analysis.data import ProfileData
 from profiles.analysis.select import Query, select
 from profiles.exports.chrome_trace import to_trace
-from profiles.exports.csv_file import to_csv
+from profiles.exports.csv_file import for_spreadsheets, to_csv
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
@@ -44,7 +44,7 @@ def passes() -> ProfileData:
 
 def csv_of(data: ProfileData, rows=None) -> list[dict[str, str]]:
     rows = rows_by_time(data.columns) if rows is None else rows
-    text = to_csv(FIELDS, values_of(data, rows), META).decode()
+    text = to_csv(FIELDS, values_of(data, rows), META).decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -150,7 +150,9 @@ def test_csv_and_json_have_the_groups_of_the_query():
     groups = select(data.columns, Query(aggregate="sum", by_type=True))
     lines = list(
         csv.DictReader(
-            io.StringIO(to_csv(GROUP_FIELDS, group_columns(groups), META).decode(), newline="")
+            io.StringIO(
+                to_csv(GROUP_FIELDS, group_columns(groups), META).decode("utf-8-sig"), newline=""
+            )
         )
     )
     assert lines[0]["type"] == "ConvolutionForward"
@@ -365,3 +367,10 @@ def test_the_report_of_a_compiled_graph_has_no_trace_sections():
     assert "Operators of the compiled graph" in text
     assert 'id="trace"' not in text
     assert 'id="memory-flow"' not in text
+
+
+def test_only_csv_with_other_letters_begins_with_a_byte_order_mark():
+    assert for_spreadsheets(b"name\r\nconv\r\n") == b"name\r\nconv\r\n"
+    text = "name\r\n卷积\r\n"
+    assert for_spreadsheets(text.encode()).decode("utf-8-sig") == text
+    assert for_spreadsheets(text.encode()).startswith(b"\xef\xbb\xbf")

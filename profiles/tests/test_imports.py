@@ -205,7 +205,7 @@ PART = b'{"profiler": {'
         ([file_to_open(PART, size_bytes=2**40)], "file_too_large"),
         ([file_to_open(PART, size_bytes=0)], "file_empty"),
         ([file_to_open(PART, "a/b.json")], "file_name_path"),
-        ([file_to_open(PART, "a\nb.json")], "file_name_bad"),
+        ([file_to_open(PART, "a\nb.json")], "character_bad"),
         ([file_to_open(PART, "x" * 256)], "file_name_long"),
         ([file_to_open(PART, md5="0")], "checksum_bad"),
         ([file_to_open(b" \n")], "opened_empty"),

@@ -101,8 +101,8 @@ class Reason(Enum):
     )
     INPUT_WRONG = Wording(
         Blame.USER,
-        _("A data file does not fit the model's inputs."),
-        _("Compare name, dtype and shape with what the message below says that the model wants."),
+        _("An input cannot be given to the model."),
+        _("The message below names the input and what is wrong with its name or its data."),
     )
     INPUT_MISSING = Wording(
         Blame.USER,

@@ -12,6 +12,7 @@ from accounts.models import User
 from tasks.scheduling.eligibility import can_run, takes_tasks
 from tasks.scheduling.queue_depth import loads_of
 from webprofile.errors import DomainError
+from webprofile.texts import unusable_character
 from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_workers
 from workers.status import status_of
@@ -88,11 +89,7 @@ def _versions(text: Any) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) <= LONGEST_LABEL
-        and (not value or value.isprintable())
-    )
+    return isinstance(value, str) and len(value) <= LONGEST_LABEL and not unusable_character(value)
 
 
 def newest_first(version: str) -> tuple[bool, Version]:

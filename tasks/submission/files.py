@@ -10,13 +10,12 @@ from agent.protocol.options import OPTIONS
 from tasks.models import DATA_SUFFIXES, TaskFile
 from tasks.submission.request import FileRequest, TaskRequest
 from webprofile.errors import DomainError
+from webprofile.texts import check_text
 
 NAME_LIMIT = 255
 MIB = 1024**2
 #: for files of options that are not artifacts of an earlier task
 OPTION_FILE_LIMIT_BYTES = 64 * MIB
-#: control characters, and surrogates, which databases cannot store
-_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -42,21 +41,24 @@ def check_files(request: TaskRequest) -> None:
     _check_options(options)
 
 
-def check_input_name(name: str, field: str) -> None:
-    """Check that load_and_run accepts this name of a variable. Raises DomainError."""
+def check_input_name(name: str, field: str, kind: str = "wheel") -> None:
+    """Check that a kind of runtime takes this name of a variable. Raises DomainError."""
     if len(name) > LONGEST_NAME:
         raise DomainError("input_name_long", field=field, limit=LONGEST_NAME)
-    if not can_be_given(name):
+    if not can_be_given(name, "wheel"):
+        raise DomainError("input_name_unprintable", field=field)
+    if not can_be_given(name, kind):
         raise DomainError("input_name_bad", field=field, input=name)
 
 
 def check_file(file: FileRequest, field: str, limit_bytes: int) -> None:
     """Check a file's name, size and checksum. Raises DomainError."""
-    if not file.name.strip() or _UNWRITABLE.search(file.name):
+    if not file.name.strip():
         raise DomainError("file_name_bad", field=field)
+    check_text(file.name, field)
     if len(file.name) > NAME_LIMIT:
         raise DomainError("file_name_long", field=field, limit=NAME_LIMIT)
-    if "/" in file.name or "\\" in file.name:
+    if "/" in file.name or "\\" in file.name or file.name.strip() in (".", ".."):
         raise DomainError("file_name_path", field=field, name=file.name)
     if file.size_bytes <= 0:
         raise DomainError("file_empty", field=field, name=file.name)

@@ -42,10 +42,12 @@ def read_inputs(
     data = [file for file in files if file.kind == TaskFile.Kind.DATA]
     if len(inputs) + len(data) > settings.DATA_FILES_LIMIT:
         raise DomainError("too_many_inputs", field="data", limit=settings.DATA_FILES_LIMIT)
+    for name in named:
+        check_input_name(name, "data", kind)
     seen, valid = set(named), list[InputRequest]()
     for number, request in enumerate(inputs):
         field = f"inputs.{number}"
-        _check_name(request.name, seen, field)
+        _check_name(request.name, seen, field, kind)
         valid.append(_read(request, field, kind))
     texts = [*(i.name for i in valid), *(i.literal for i in valid), *(file.input for file in data)]
     if sum(map(_bytes_in_frame, texts)) > TEXT_LIMIT_BYTES:
@@ -73,10 +75,10 @@ def read_shape(text: str) -> tuple[int, ...] | None:
     return shape
 
 
-def _check_name(name: str, seen: set[str], field: str) -> None:
+def _check_name(name: str, seen: set[str], field: str, kind: str) -> None:
     if not name:
         raise DomainError("input_name_empty", field=field)
-    check_input_name(name, field)
+    check_input_name(name, field, kind)
     if name in seen:
         raise DomainError("input_name_twice", field=field, input=name)
     seen.add(name)

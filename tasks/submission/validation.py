@@ -17,12 +17,13 @@ from tasks.scheduling.eligibility import Placement, find_runtime
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import candidates_or_refuse
 from tasks.states import LIVE
-from tasks.submission.files import check_files
+from tasks.submission.files import check_files, check_input_name
 from tasks.submission.inputs import read_inputs
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import check_script
 from webprofile.errors import DomainError
+from webprofile.texts import check_text
 from workers.models import Runtime, Worker
 
 TITLE_LIMIT = 200
@@ -46,8 +47,9 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     check_files(request)
     check_script(request)
     check_priority(owner, request.priority)
-    if len(request.title) > TITLE_LIMIT or not request.title.isprintable():
+    if len(request.title) > TITLE_LIMIT or len(request.title.splitlines()) > 1:
         raise DomainError("title_bad", field="title", limit=TITLE_LIMIT)
+    check_text(request.title, "title")
     check_time_limit(request)
     chosen = first_that_fits(options, request)
     if request.script is not None:
@@ -100,6 +102,8 @@ def check_fits(
     read_inputs(request.inputs, request.files, request.fed, kind=runtime.kind)
     if runtime.kind == Runtime.RuntimeKind.BINARY:
         for array in arrays:
+            if array["name"]:
+                check_input_name(array["name"], "data", runtime.kind)
             if array["dtype"] not in BINARY_DTYPES:
                 choices = ", ".join(BINARY_DTYPES)
                 raise DomainError(

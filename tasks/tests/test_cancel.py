@@ -123,6 +123,7 @@ def test_api_creates_a_task_for_any_device_or_names_the_error(client, alice):
         ({"priority": 10**9}, "invalid"),
         ({"title": "x" * 201}, "invalid"),
         ({"title": "a\nb"}, "title_bad"),
+        ({"title": "a\u202eb"}, "character_bad"),
         ({"target": None}, "worker_unknown"),
     ]:
         answer = client.post("/api/v1/tasks/", body | changes, content_type="application/json")

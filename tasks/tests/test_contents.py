@@ -144,6 +144,13 @@ def test_dtype_that_only_the_wheel_reads_is_rejected_for_a_binary(dtype):
         inspect("x.npy", data, len(data), kind="binary")
 
 
+def test_json_names_may_contain_separators_for_the_wheel_and_begin_with_a_byte_order_mark():
+    data = json.dumps({"x;y:0": entry()}).encode("utf-8-sig")
+    assert [array["name"] for array in read_header("x.json", data)] == ["x;y:0"]
+    with pytest.raises(DomainError, match="input_json_name"):
+        inspect("x.json", data, len(data), kind="binary")
+
+
 def test_json_names_may_contain_brackets():
     data = json.dumps({"a[1]": entry(), "a[2]": entry(), 'a"[3]': entry()}).encode()
     assert [array["name"] for array in read_header("x.json", data)] == ["a[1]", "a[2]", 'a"[3]']
@@ -176,7 +183,8 @@ def test_json_returns_all_its_inputs():
         (json.dumps({"a": entry(shape=[], raw=[1])}), "input_no_axes"),
         (json.dumps({"a": entry(raw=[True, None])}), "input_json_numbers"),
         (json.dumps({"": entry()}), "input_json_name"),
-        (json.dumps({"x;y:z": entry()}), "input_json_name"),
+        (json.dumps({"x\u202ey": entry()}), "input_json_name"),
+        (json.dumps({"a": entry(shape=[-1, 2])}), "input_json_shape"),
         (json.dumps({"x\x00": entry()}), "input_json_name"),
         (json.dumps({"x" * 201: entry()}), "input_json_name"),
         (f'{{"a": {json.dumps(entry())}, "\\u0061": {json.dumps(entry())}}}', "input_json_twice"),

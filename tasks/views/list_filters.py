@@ -17,6 +17,7 @@ from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
+from webprofile.texts import unusable_character
 from workers.models import Worker
 
 MOST_VIEWS = 40
@@ -103,7 +104,7 @@ def save_task_view(owner: User, *, name: str, query: str) -> tuple[SavedView, st
     form = TaskFilterForm(QueryDict(query), reader=owner)
     query = form.query if form.is_valid() else ""
     name = " ".join(name.split())
-    if not name or len(name) > 60 or not name.isprintable():
+    if not name or len(name) > 60 or unusable_character(name):
         raise DomainError("view_name_bad", field="name", limit=60)
     if not query or len(query) > 1000:
         raise DomainError("view_query_bad", field="name")

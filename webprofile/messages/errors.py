@@ -33,6 +33,10 @@ WORDINGS: dict[str, Any] = {
         "plan. Leave it empty or enter 0 for the maximum."
     ),
     "time_limit_of_script": _("The time limit of a script is given with the script's own fields."),
+    "character_bad": _(
+        "This has the invisible character %(character)s, which breaks the line or changes how text "
+        "is shown. Remove it."
+    ),
     "title_bad": _("A title is one line of at most %(limit)s characters."),
     "not_waiting": _("The task waits no more, so this cannot be changed. Reload the page."),
     "not_ended": _(
@@ -308,7 +312,7 @@ WORDINGS: dict[str, Any] = {
     "runtime_broken": _("MegEngine cannot be used on %(worker)s: %(problem)s"),
     "one_model_wanted": _("Choose one model file (.mge)."),
     "too_many_files": _("At most %(limit)s data files fit into one task."),
-    "file_name_bad": _("The file's name is empty or has control characters. Rename it."),
+    "file_name_bad": _("The file's name is empty. Rename it."),
     "file_name_long": _("The file's name is longer than %(limit)s characters. Rename it."),
     "file_name_path": _("“%(name)s” is a path. Give the file's name alone."),
     "file_empty": _("“%(name)s” is empty (0 bytes). Choose a complete file."),
@@ -320,7 +324,11 @@ WORDINGS: dict[str, Any] = {
     "input_name_missing": _("Say which input variable of the model “%(name)s” is for."),
     "input_name_long": _("An input variable's name has at most %(limit)s characters."),
     "input_name_bad": _(
-        "“%(input)s” cannot be given to load_and_run: it splits names at “:” and “;”. "
+        "“%(input)s” cannot be given to a compiled load_and_run: it splits names at “:” and “;”. "
+        "Choose a version that is a Python package, or rename the variable when you dump the model."
+    ),
+    "input_name_unprintable": _(
+        "The name of an input variable has control characters, invisible ones or unusual spaces. "
         "Rename the variable when you dump the model."
     ),
     "input_name_twice": _("Two files are for the input variable “%(input)s”. Keep one of them."),
@@ -519,8 +527,12 @@ WORDINGS: dict[str, Any] = {
     "input_json_deep": _("“%(name)s” nests too deeply. Each input has shape, type and raw."),
     "input_json_twice": _("In “%(name)s” the key “%(input)s” stands twice in one object."),
     "input_json_name": _(
-        "In “%(name)s” an input is called %(input)s. Names are 1 to %(limit)s printable characters "
-        "without “:” and “;”. Rename the input when you dump the model."
+        "In “%(name)s” an input is called %(input)s. Names are 1 to %(limit)s printable "
+        "characters; a compiled load_and_run takes none with “:” or “;”. Rename the input when you "
+        "dump the model."
+    ),
+    "input_json_shape": _(
+        "In “%(name)s” the shape of the input “%(input)s” is no list of positive whole numbers."
     ),
     "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
     "input_json_type": _(

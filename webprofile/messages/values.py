@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 _PLACE = re.compile(r"%\((\w+)\)s")
 
 MEANINGS: dict[str, Any] = {
+    "character": _("the code point of the character, such as U+202E"),
     "axes": _("how many axes the array has"),
     "choices": _("what may be given, with commas between"),
     "count": _("how many there are"),

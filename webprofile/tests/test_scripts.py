@@ -67,20 +67,37 @@ def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
         "type.json": {"a": entry | {"type": "float64"}},
         "numbers.json": {"a": entry | {"raw": [[1], [2]]}},
         "axes.json": {"a": entry | {"shape": [], "raw": [1]}},
-        "name.json": {"x:y": entry},
+        "colon.json": {"x:y": entry},
+        "semicolon.json": {"x;y": entry},
+        "space.json": {"x\u3000y": entry},
+        "direction.json": {"x\u202ey": entry},
+        "long.json": {"\U0001f600" * 200: entry},
+        "negative.json": {"a": entry | {"shape": [-1, 2]}},
+        "fraction.json": {"a": entry | {"shape": [1.5, 2]}},
+        "nested_shape.json": {"a": entry | {"shape": [[1, 2]]}},
+        "text_shape.json": {"a": entry | {"shape": "1,2"}},
+        "many_axes.json": {"a": entry | {"shape": [-1] * 8}},
+        "type_number.json": {"a": entry | {"type": 1, "shape": [-1]}},
         "none.json": {},
         "list.json": [1],
         "lacking.json": {"a": {"shape": [1]}},
     }
     for name, content in texts.items():
         (tmp_path / name).write_text(json.dumps(content))
+    good = json.dumps({"a": entry})
+    (tmp_path / "bom.json").write_bytes(good.encode("utf-8-sig"))
+    (tmp_path / "utf16.json").write_bytes(good.encode("utf-16"))
+    (tmp_path / "latin.json").write_bytes(good.replace("a", "\xe4", 1).encode("latin-1"))
+    (tmp_path / "crlf.ppm").write_bytes(b"P6\r\n4 3\r\n255\r\n" + bytes(36))
+    (tmp_path / "crlf.pgm").write_bytes(b"P5\r\n# by hand\r\n4 3\r\n255\n" + bytes(12))
     (tmp_path / "a.ppm").write_bytes(b"P6\n# by hand\n4 3\n255\n" + bytes(36))
     (tmp_path / "deep.ppm").write_bytes(b"P6\n4 3\n65535\n" + bytes(72))
     (tmp_path / "cut.pgm").write_bytes(b"P5 4 3 255\n" + bytes(11))
     (tmp_path / "comments.pgm").write_bytes(
         b"P5#\r4#c\n3" + b"\n#c\n" * 60 + b"255#c\n" + bytes(12)
     )
-    pictures = ("a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
+    bytewise = ("bom.json", "utf16.json", "latin.json", "crlf.ppm", "crlf.pgm")
+    pictures = (*bytewise, "a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
     paths += [tmp_path / name for name in ("fortran.npy", *texts, *pictures)]
     for kind in ("wheel", "binary"):
         heads = inspect_by_form([(path, kind) for path in paths])

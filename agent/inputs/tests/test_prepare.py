@@ -263,6 +263,16 @@ def test_a_name_that_load_and_run_would_split_is_rejected(name: str, tmp_path: P
     assert caught.value.code == "name" and "\n" not in caught.value.text
 
 
+@pytest.mark.parametrize("name", ["a:b", "a;b"])
+def test_the_wheel_takes_a_name_that_load_and_run_would_split(name: str, tmp_path: Path) -> None:
+    expected = [TensorInfo("INPUT", name, (1,), "int32")]
+    given = prepare_inputs([(name, "1")], expected, tmp_path, kind="wheel")
+    filled = prepare_inputs([], expected, tmp_path, kind="wheel", fill_seed=0)
+    assert given.files.keys() == filled.files.keys() == {name}
+    with pytest.raises(InputError, match="a compiled load_and_run splits names"):
+        prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=0)
+
+
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "input_0.npy").write_text("mine")
     prepared = prepare_inputs([("a", "1")], None, tmp_path, kind="binary")

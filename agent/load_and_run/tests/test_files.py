@@ -31,7 +31,8 @@ def test_possible_model_files_pass(content: bytes, tmp_path: Path) -> None:
         (b"PK\x03\x04", "looks like a zip archive"),
         (b"\x80\x04\x95", "looks like a Python pickle"),
         (b"\x01\x02 whatever this is", "begins with the bytes 01 02 20"),
-        (b"mgbtest0" + bytes(30), "test case file"),
+        (b"mgbtest0\x01\0\0\0" + V2[:-1], "is cut short: it has 31 of 32 bytes"),
+        (b"mgbtest0\x01\0\0\0" + V2 + b"y:expect", "compares its outputs with the values"),
     ],
 )
 def test_the_error_names_the_kind_of_an_invalid_file(

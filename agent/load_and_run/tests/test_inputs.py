@@ -7,6 +7,7 @@ import pytest
 from load_and_run.errors import InputError
 from load_and_run.inputs import InputEntry, TensorSpec, match, not_finite, parse_input
 
+from agent.protocol.input_rules import escaped
 from testdata import DATA
 
 
@@ -65,6 +66,13 @@ def test_an_invalid_npy_file_is_rejected(file: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_input(f"x:{DATA}/bad/inputs/{file}.npy")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a:b", "a;b", "a\\:b;", "\\", ":", "x:y.npy;z"])
+def test_a_name_may_contain_the_separators_if_it_is_escaped(name: str) -> None:
+    path = f"{DATA}/inputs/two_inputs/data.npy"
+    entries = parse_input(f"{escaped(name)}:{path};mask:{path}")
+    assert [entry.name for entry in entries] == [name, "mask"]
 
 
 def make_entry(name: str, *shape: int, dtype: str = "float32") -> InputEntry:

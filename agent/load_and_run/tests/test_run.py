@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from agent.load_and_run.tests.running import (
     model,
     models,
 )
+from agent.protocol.input_rules import escaped
 from testdata import DATA
 
 pytestmark = pytest.mark.megengine
@@ -170,3 +172,24 @@ def test_an_abort_in_a_destructor_does_not_fail_a_successful_run(
     done = run.in_new_interpreter(model("tiny"), "--thread=2", "--iter=1", "--profile=p.json")
     assert (done.returncode, done.stdout) == (0, "from the library\n"), done.stderr
     assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]
+
+
+@pytest.mark.parametrize("flag", ["", "--mdl", "--share_param_mem", "--bin_out_dump=out"])
+def test_a_graph_behind_a_header_of_test_data_runs(run: Runner, tmp_path: Path, flag: str) -> None:
+    graph = (DATA / "models" / "two_inputs.mge").read_bytes()
+    (tmp_path / "m.mge").write_bytes(b"mgbtest0\x01\0\0\0" + graph + b"test data")
+    (tmp_path / "out").mkdir()
+    done = run("m.mge", "--iter=2", *([flag] if flag else []))
+    assert done.returncode == 0, done.stderr
+    assert "=== finished test #0" in done.stderr
+
+
+def test_an_input_whose_name_has_separators_is_fed(run: Runner, tmp_path: Path) -> None:
+    content = (DATA / "models" / "two_inputs.mge").read_bytes()
+    (tmp_path / "m.mge").write_bytes(content.replace(b"mask", b"a:;b"))
+    folder = DATA / "inputs" / "two_inputs"
+    given = f"--input=data:{folder}/data.npy;{escaped('a:;b')}:{folder}/mask.npy"
+    done = run("m.mge", given, "--iter=2", "--model_info")
+    assert done.returncode == 0, done.stderr
+    assert "a:;b" in done.stderr
+    assert "is not given" not in done.stderr

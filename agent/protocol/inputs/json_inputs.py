@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from agent.protocol.input_rules import JSON_DTYPES, LONGEST_NAME, MOST_AXES, can_be_given
-from agent.protocol.inputs import Array, InputError, Shape, braces, check_axes
+from agent.protocol.inputs import Array, InputError, RuntimeKind, Shape, braces, check_axes
 from agent.protocol.inputs.npy import read_start
 
 #: size limit of a file in bytes, since it is read as a whole
@@ -69,8 +69,8 @@ def check_json_size(name: str, size: int) -> None:
         raise InputError("too_large", text, "json_large", limit_mib=limit)
 
 
-def parse_json(name: str, data: bytes) -> list[JsonInput]:
-    """Parse a JSON file, but not the numbers in it. Raises InputError."""
+def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[JsonInput]:
+    """Parse a JSON file for a kind of runtime, but not the numbers in it. Raises InputError."""
     try:
         content = _decode(name, data)
     except RecursionError:
@@ -89,7 +89,7 @@ def parse_json(name: str, data: bytes) -> list[JsonInput]:
             count=len(content),
             limit=_MOST_INPUTS,
         )
-    return [_entry(name, key, entry) for key, entry in content.items()]
+    return [_entry(name, key, entry, kind) for key, entry in content.items()]
 
 
 def _wrong(name: str, problem: str) -> InputError:
@@ -119,7 +119,7 @@ def _decode(name: str, data: bytes) -> Any:
         lists.append(token)
         return "NaN"  # a NaN of the file itself was rejected above
 
-    text = _TOKENS.sub(keep, data.decode("utf-8"))
+    text = _TOKENS.sub(keep, data.decode("utf-8-sig"))
     numbers = iter(lists)
     return json.loads(
         text,
@@ -139,32 +139,33 @@ def _distinct(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _entry(name: str, key: str, entry: Any) -> JsonInput:
+def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
     short_key = key[:_SHOWN]
     what = f'Input "{short_key}" in "{name}"'
     if not isinstance(entry, dict) or not {"shape", "type", "raw"} <= set(entry):
         raise _wrong(name, f"{what} must have shape, type and raw")
-    if len(key) > LONGEST_NAME or not can_be_given(key):
+    if len(key) > LONGEST_NAME or not can_be_given(key, kind):
         raise InputError(
             "name",
             f'In "{name}" an input is called {short_key!a}. Names are 1 to {LONGEST_NAME} '
-            'printable characters without ":" and ";". Rename the input when the model is dumped.',
+            'printable characters; a compiled load_and_run takes none with ":" or ";". Rename the '
+            "input when the model is dumped.",
             "json_name",
             input=ascii(short_key),
             limit=LONGEST_NAME,
         )
-    kind, raw = entry["type"], entry["raw"]
-    if not isinstance(kind, str):
+    dtype, raw = entry["type"], entry["raw"]
+    if not isinstance(dtype, str):
         raise _wrong(name, f"{what}: type must be a string")
-    shape = _shape(name, what, entry["shape"])
-    if kind not in JSON_DTYPES:
+    shape = _shape(what, short_key, entry["shape"])
+    if dtype not in JSON_DTYPES:
         kinds = ", ".join(JSON_DTYPES)
         raise InputError(
             "json",
             f"{what} has a type that load_and_run does not know ({kinds}).",
             "json_type",
             input=short_key,
-            type=kind[:40],
+            type=dtype[:40],
             kinds=kinds,
         )
     check_axes(what, shape, name=f"{name}: {short_key}")
@@ -179,21 +180,19 @@ def _entry(name: str, key: str, entry: Any) -> JsonInput:
             wanted=expected,
             count=count,
         )
-    return JsonInput(key, JSON_DTYPES[kind], shape, raw.text)
+    return JsonInput(key, JSON_DTYPES[dtype], shape, raw.text)
 
 
-def _shape(name: str, what: str, value: Any) -> Shape:
+def _shape(what: str, short_key: str, value: Any) -> Shape:
     if isinstance(value, _Numbers) and len(value) > MOST_AXES:
         return (1,) * len(value)  # rejected later, because of the number of axes
     try:
         shape = json.loads(value.text) if isinstance(value, _Numbers) else None
     except ValueError:  # more digits than Python converts to an integer
         shape = None
-    if shape is None or not all(type(length) is int for length in shape):
-        raise _wrong(name, f"{what}: shape must be a list of positive integers")
-    if any(length < 0 for length in shape):
+    if shape is None or not all(type(length) is int and length >= 0 for length in shape):
         text = f"{what}: shape must be a list of positive integers."
-        raise InputError("json", text, "header")
+        raise InputError("json", text, "json_shape", input=short_key)
     return tuple(shape)
 
 

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
+from tasks.lifecycle.reasons import wording_for
 from tasks.models import Task
 from tasks.states import Status
 from tasks.submission.contents import head_bytes_of, inspect_files
@@ -240,8 +241,9 @@ def _wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
         while waiting:
             live = _live_ids(waiting)
             for _, task in sorted(Task.objects.in_bulk(waiting - live).items()):
-                text = f"#{task.pk} {task.status.value} {names[task.pk]} {task.reason}"
-                progress.step(text.rstrip())
+                wording = wording_for(task)
+                why = " ".join(filter(None, [str(wording.title) if wording else "", task.detail]))
+                progress.step(f"#{task.pk} {task.status.value} {names[task.pk]} {why}".rstrip())
             waiting = live
             if waiting and time.monotonic() >= until:
                 return False

@@ -152,7 +152,7 @@ def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
                     writer.writerow(["task", *headings])
                 writer.writerows([task, *row] for row in rows)
             progress.advance()
-    _write(output, text.getvalue().encode())
+    _write(output, _for_spreadsheets(text.getvalue()))
     return FAILED if left_out else SUCCEEDED
 
 
@@ -181,15 +181,20 @@ def _table(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
         buffer = io.StringIO(newline="")
         csv.writer(buffer).writerows([headings, *rows])
         text = buffer.getvalue()
-    _write(args.output, text.encode())
+    _write(args.output, text.encode() if args.format == "json" else _for_spreadsheets(text))
     for number in numbers:
         if number not in exported:
             print(unknown(number), file=sys.stderr)
     return SUCCEEDED if len(exported) == len(numbers) else FAILED
 
 
+def _for_spreadsheets(text: str) -> bytes:
+    """Encode CSV as the site does: with a byte-order mark unless it is ASCII."""
+    return text.encode("ascii" if text.isascii() else "utf-8-sig")
+
+
 def _rows(content: bytes) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(content.decode(), newline=""))
+    return csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
 
 
 def _report(progress: Progress, error: ClientError) -> None:

@@ -144,8 +144,9 @@ def is_live(task: dict[str, Any]) -> bool:
 
 
 def line_of(task: dict[str, Any], name: str = "") -> str:
-    """Return an output line for a task: number, status, name and reason."""
-    why = (task.get("reason") or {}).get("title", "")
+    """Return an output line for a task: number, status, name, reason and its detail."""
+    # the detail names the cause; the title alone is often true of many
+    why = " ".join(filter(None, [(task.get("reason") or {}).get("title"), task.get("detail")]))
     parts = [f"#{task['id']}", task["status"], name or name_of(task), why]
     return plain(" ".join(filter(None, parts)))
 

@@ -210,7 +210,9 @@ def test_export_derives_the_format_from_the_file_name(client, make_result, home)
 def test_export_writes_several_results_as_a_table_or_a_folder(client, make_result, home, alice):
     tasks = [make_result(0.25), make_result(0.75)]
     client.run("export", *tasks, "-o", "all.csv")
-    rows = list(csv.DictReader(io.StringIO((home / "all.csv").read_bytes().decode(), newline="")))
+    rows = list(
+        csv.DictReader(io.StringIO((home / "all.csv").read_bytes().decode("utf-8-sig"), newline=""))
+    )
     assert [row["task"] for row in rows] == [str(tasks[0])] * 2 + [str(tasks[1])] * 2
     assert client.run("export", *tasks, "--format", "json", code=2).stderr.count("folder") == 1
     client.run("export", "--status", "succeeded", "--format", "json", "-o", "files")

@@ -51,7 +51,7 @@ export async function inspectData(file, kind) {
   const suffix = /\.[^.]*$/.exec(file.name.toLowerCase())?.[0] ?? "";
   if (suffix === ".json") {
     if (file.size > JSON_LIMIT_BYTES) return { code: "input_json_large", limit_mib: JSON_LIMIT_BYTES / 1024 ** 2 };
-    return readJson(await file.text());
+    return readJson(await file.arrayBuffer(), kind);
   }
   const head = await bytesOf(file);
   if (suffix === ".ppm" || suffix === ".pgm") return readPicture(head, file.size);
@@ -196,10 +196,11 @@ export function readPicture(head, size) {
 // -- JSON -------------------------------------------------------------------------------------------
 
 /** Read load_and_run's JSON format: an object {shape, type, raw} for each input, by name. */
-export function readJson(text) {
+export function readJson(content, kind) {
   let inputs = null;
   try {
-    inputs = JSON.parse(text);
+    // leaves out a byte-order mark
+    inputs = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(content));
   } catch (error) {
     return { code: "input_json", problem: error.message };
   }
@@ -210,25 +211,34 @@ export function readJson(text) {
   }
   const arrays = [];
   for (const name of names) {
-    const array = readEntry(name, inputs[name]);
+    const array = readEntry(name, inputs[name], kind);
     if (array.code) return array;
     arrays.push(array);
   }
   return { arrays, isFortran: false };
 }
 
-function readEntry(name, entry) {
-  const isEntry = isObject(entry) && Array.isArray(entry.shape) && typeof entry.type === "string" && "raw" in entry;
-  if (!isEntry || !entry.shape.every(Number.isInteger)) return { code: "input_json", problem: `$.${name}` };
-  if (!name || name.length > MAX_NAME_LENGTH || /[:;\p{C}]/u.test(name)) {
+/** Not printable in the sense of Python: control, format and unassigned characters, and all spaces but one. */
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+
+function readEntry(name, entry, kind) {
+  const isEntry = isObject(entry) && ["shape", "type", "raw"].every((key) => Object.hasOwn(entry, key));
+  if (!isEntry) return { code: "input_json", problem: `$.${name}` };
+  const isSplit = kind === "binary" && /[:;]/.test(name);
+  if (!name || [...name].length > MAX_NAME_LENGTH || UNPRINTABLE.test(name) || isSplit) {
     return { code: "input_json_name", input: JSON.stringify(name.slice(0, 100)), limit: MAX_NAME_LENGTH };
+  }
+  if (typeof entry.type !== "string") return { code: "input_json", problem: `$.${name}.type` };
+  const isList = Array.isArray(entry.shape) && entry.shape.every((axis) => typeof axis === "number");
+  const hasManyAxes = isList && entry.shape.length > MAX_AXES;
+  if (!hasManyAxes && !(isList && entry.shape.every((axis) => Number.isInteger(axis) && axis >= 0))) {
+    return { code: "input_json_shape", input: name };
   }
   const dtype = JSON_DTYPES[entry.type];
   if (!dtype) {
     return { code: "input_json_type", input: name, type: entry.type.slice(0, 40), kinds: Object.keys(JSON_DTYPES).join(", ") };
   }
-  if (entry.shape.some((axis) => axis < 0)) return { code: "input_header" };
-  const problem = checkShape(entry.shape.map(BigInt));
+  const problem = checkShape(hasManyAxes ? entry.shape.map(() => 1n) : entry.shape.map(BigInt));
   if (problem) return problem;
   const expected = entry.shape.reduce((size, axis) => size * axis, 1);
   const isFlat = Array.isArray(entry.raw) && entry.raw.every((number) => typeof number === "number");

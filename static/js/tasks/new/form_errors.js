@@ -1,6 +1,7 @@
 // Error messages at the fields of the new-task form.
 
 import { fill, sentences } from "../../format.js";
+import { runtimeKind } from "./where.js";
 
 const form = document.getElementById("new-task");
 
@@ -132,6 +133,6 @@ function rowError({ mode, name, input, inFile, numbers }, inputs, texts) {
   }
   if (mode === "numbers" && !numbers) return texts.noNumbers;
   if (!input) return texts.noInput;
-  if (/[:;]/.test(input)) return texts.badInput;
+  if (runtimeKind() === "binary" && /[:;]/.test(input)) return texts.badInput;
   return inputs.has(input) ? texts.twice : null;
 }
