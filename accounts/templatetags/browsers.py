@@ -39,7 +39,7 @@ def browser(user_agent: str) -> str:
     For an unknown browser, return the first 60 characters of the header.
     """
     for token, name in _BROWSERS:
-        if match := re.search(rf"{token}[A-Za-z]*/(\d+)", user_agent):
+        if match := re.search(rf"{token}[A-Za-z]{{0,40}}/(\d{{1,9}})", user_agent):
             system = next((text for part, text in _SYSTEMS if part in user_agent), "")
             return " · ".join(filter(None, [f"{name} {match[1]}", system]))
     return user_agent[:60] or "–"

@@ -32,7 +32,7 @@ def core_ids(flags):
         raise FlagError(
             "ERROR: --multi_thread_core_ids needs --multithread or --multithread_default"
         )
-    if not re.match(r"[0-9]+(,[0-9]+)*\Z", text):
+    if not re.match(r"[0-9](?:[0-9,]*[0-9])?\Z", text) or ",," in text:
         raise FlagError("ERROR: --multi_thread_core_ids={}: write it as 0,1".format(text))
     cores = [int(number) for number in text.split(",")]
     if len(cores) != threads(flags):

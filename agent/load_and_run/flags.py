@@ -63,7 +63,7 @@ _TRUE = frozenset(["1", "t", "true", "y", "yes"])
 _FALSE = frozenset(["0", "f", "false", "n", "no"])
 _INT = re.compile(r"\s*(?:0[xX][0-9a-fA-F]+|[+-]?[0-9]+)\Z", re.ASCII)
 _DOUBLE = re.compile(
-    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)\Z",
+    r"\s*[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)\Z",
     re.ASCII | re.IGNORECASE,
 )
 

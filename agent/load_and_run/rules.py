@@ -22,7 +22,7 @@ from load_and_run.flags import (
 #: both 0: the run only prints information about the model
 _COUNTS = ("iter", "warmup_iter")
 _RECORDS = ("record_comp_seq", "record_comp_seq2")
-_STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z]+(/+[0-9a-zA-Z]+)*/?\Z")
+_STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z](?:[0-9a-zA-Z/]*[0-9a-zA-Z])?/?\Z")
 
 
 def check(flags):

@@ -41,7 +41,7 @@ HEAD_BYTES = 2_048
 _BOM = b"\xef\xbb\xbf"
 #: begin of JSON in UTF-16 or UTF-32, with or without a byte order mark
 _UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\x00\x00\xfe\xff|\x00{1,3}[\s{\[]|[\s{\[]\x00")
-_FLOW = re.compile(rb"<svg\b[^>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
+_FLOW = re.compile(rb"<svg\b[^<>]*\bxmlns:tag\s*=\s*[\"']https://megengine")
 _STATIC_MEMORY = re.compile(rb'\{\s*"(?:opr|chunk)"\s*:\s*\{')
 #: graph.json has at its top level what a profile has in `graph_exec`
 _GRAPH = re.compile(rb'\{\s*"(?:operator|var|mem_chunk|comp_seq)"\s*:')

@@ -78,7 +78,10 @@ def in_order_of_passes(names: Sequence[str]) -> list[int]:
 
 def _family(stem: str) -> str:
     """The common part of the names of one run's passes: `p` for `p`, `p-2` and `p (3)`."""
-    return re.sub(r"([-_. (]*#\)?)+$", "", re.sub(r"\d+", "#", stem))
+    text = re.sub(r"\d+", "#", stem)
+    # backwards, since each separator would begin another search forwards
+    numbers = re.match(r"(?:\)?#[-_. (]*+)*+", text[::-1])
+    return text[: len(text) - numbers.end()] if numbers else text
 
 
 def initiated_check(upload: ProfileUpload) -> None:

@@ -38,7 +38,8 @@ MOST_ROWS = 200_000
 #: most values of one parameter that are used
 _MOST_VALUES, _LONGEST_TEXT = 200, 500
 _DURATION = re.compile(
-    r"\s*([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*(s|ms|us|µs|μs|ns)?\s*", re.IGNORECASE
+    r"\s*+([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|\.[0-9]+)\s*+(s|ms|us|µs|μs|ns)?\s*+",
+    re.IGNORECASE,
 )
 _UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 

@@ -1,6 +1,6 @@
 // Parse numbers from form fields, and serialize them to JSON without loss of digits.
 
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const WHOLE = /^[+-]?\d+$/;
 
 /**

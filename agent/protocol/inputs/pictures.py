@@ -16,7 +16,7 @@ from agent.protocol.inputs import Array, InputError, Shape, braces, check_axes, 
 from agent.protocol.inputs.npy import read_start
 
 _CHANNELS = {b"P5": 1, b"P6": 3}
-_GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*[\n\r])+"
+_GAP = rb"(?:[ \t\n\v\f\r]|#[^\n\r]*+[\n\r])++"
 _HEADER = re.compile(
     rb"P[56]" + _GAP + rb"(\d{1,9})" + _GAP + rb"(\d{1,9})" + _GAP + rb"(\d{1,9})"
     rb"(?:#[^\n\r]*[\n\r]|[ \t\n\v\f\r])"

@@ -56,7 +56,7 @@ _BYTES = (1 << 30, 1 << 20, 1 << 10, 1)
 _NS = (1_000_000_000, 1_000_000, 1_000, 1)
 #: size and stride of each axis, then the type
 _LAYOUT = re.compile(r"\{((?:\d{1,18}\(-?\d{1,18}\),?){1,16}) (.+)\}", re.DOTALL)
-_AXIS = re.compile(r"(\d+)\((-?\d+)\)")
+_AXIS = re.compile(r"(\d{1,18})\((-?\d{1,18})\)")
 
 Ints = NDArray[np.int64]
 

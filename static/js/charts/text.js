@@ -20,7 +20,7 @@ export const unitOfMicro = (times) => timeUnit(times.map((us) => us / 1e6));
 /** A formatter for the labels of an axis from 0 to `max` µs, without trailing zeros. */
 export const axisMicro = (max) => {
   const unit = unitOfMicro([max]);
-  return (us) => micro(us, unit).replace(/\.(\d*?)0+ /, (_, digits) => (digits ? `.${digits} ` : " "));
+  return (us) => micro(us, unit).replace(/(\.\d*[1-9])0+ |\.0+ /, (_, digits) => `${digits ?? ""} `);
 };
 
 /** Describe an operator in two lines: its name; its type, time and share of the total. */

