@@ -101,20 +101,24 @@ def worktree(stack: contextlib.ExitStack, folder: Path, commit: str) -> Path:
 def measure(
     sites: dict[str, EmbeddedSite], settle_s: float, seconds: float
 ) -> dict[str, dict[str, Cost]]:
-    """Return the cost of each process of each site, by name, once all of them are idle."""
-    attempts = wait_until_idle(list(sites.values()), settle_s)
-    before = {name: usages(site.process.pid) for name, site in sites.items()}
-    time.sleep(seconds)
-    after = {name: usages(site.process.pid) for name, site in sites.items()}
-    if [count(site, ATTEMPTS) for site in sites.values()] != attempts:
-        raise SystemExit("A task ran during the measurement: start again.")
-    return {name: difference(before[name], after[name]) for name in sites}
+    """Return the cost of each process of each site, by name, once all of them are idle.
+
+    Measures again if a device runs a task meanwhile.
+    """
+    while True:
+        attempts = wait_until_idle(list(sites.values()), settle_s)
+        before = {name: usages(site.process.pid) for name, site in sites.items()}
+        time.sleep(seconds)
+        after = {name: usages(site.process.pid) for name, site in sites.items()}
+        if [count(site, ATTEMPTS) for site in sites.values()] == attempts:
+            return {name: difference(before[name], after[name]) for name in sites}
+        print("A device ran a task during the measurement, which is repeated.")
 
 
 def wait_until_idle(sites: list[EmbeddedSite], settle_s: float) -> list[int]:
     """Wait until no device ran a task for `settle_s`; return the number of attempts by site.
 
-    A new site may check its device first.
+    A new site may check and measure its device first.
     """
     idle_since = time.monotonic()
     while time.monotonic() < idle_since + settle_s:
