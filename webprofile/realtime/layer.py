@@ -1,7 +1,6 @@
 """Channel layer over Redis with time limits, which drops messages while Redis is unavailable."""
 
 import asyncio
-import json
 import os
 import secrets
 import threading
@@ -17,7 +16,7 @@ from weakref import WeakKeyDictionary
 import structlog
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from redis.asyncio import Redis
+from channels_redis.pubsub import RedisPubSubChannelLayer
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -32,11 +31,9 @@ SEND_S = 2.0
 #: pause of all senders after a failure
 REST_S = 2.0
 SUBSCRIBE_AGAIN_S = 1.0
-#: longest wait for a message; between two waits redis-py may test the connection
-RECEIVE_S = 10.0
 _SEND_AGAIN_S = 0.2
-#: the channel of Redis for all messages
-_CHANNEL = "mgw:wakeups"
+#: the group of channels_redis to which all messages go
+_ALL = "all"
 
 
 def send_to_groups(groups: Iterable[str], message: dict[str, Any]) -> None:
@@ -80,18 +77,10 @@ async def round_trip(layer: Any, within_s: float) -> bool:
 class _Listeners:
     """The channels of one event loop: queues by channel, and channels by group."""
 
-    redis: "Redis"
     queues: dict[str, asyncio.Queue[dict[str, Any]]] = field(default_factory=dict)
     groups: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     is_subscribed: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[None] | None" = None
-
-    def pass_on(self, groups: Iterable[str], message: dict[str, Any]) -> None:
-        for group in groups:
-            for listener in self.groups.get(group, ()):
-                if queue := self.queues.get(listener):
-                    # each receiver gets an object of its own
-                    queue.put_nowait(message.copy())
 
 
 class PatientLayer:
@@ -101,16 +90,18 @@ class PatientLayer:
     outage of Redis therefore must not close or refuse the sockets of agents and pages, nor block
     the senders of messages.
 
-    All messages go to one channel of Redis, each with the list of its target groups. Every event
-    loop subscribes to that channel and passes messages on to its own channels. A message to
+    All messages go to one group of channels_redis, each with the list of its target groups. Every
+    event loop subscribes to that group and passes messages on to its own channels. A message to
     thousands of groups is one PUBLISH, and joining a group needs no request to Redis. There is no
     `send` method, since all messages go to groups.
     """
 
     extensions = ("groups", "flush")
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, hosts: Iterable[dict[str, Any]], **options: Any) -> None:
+        # reopens a closed connection once
+        retry = {"retry": Retry(NoBackoff(), 1, (RedisConnectionError,))}
+        self._redis: Any = RedisPubSubChannelLayer(hosts=[h | retry for h in hosts], **options)
         #: monotonic time until which no event loop or thread sends
         self.rests_until = 0.0
         self._listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listeners] = (
@@ -136,8 +127,7 @@ class PatientLayer:
             return
         try:
             async with asyncio.timeout(SEND_S):
-                envelope = {"groups": list(groups), "message": message}
-                await self._loop_listeners().redis.publish(_CHANNEL, json.dumps(envelope))
+                await self._redis.group_send(_ALL, {"groups": list(groups), "message": message})
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             MESSAGES_LOST.labels(message["type"]).inc()
             self._away(error)
@@ -174,53 +164,37 @@ class PatientLayer:
 
     async def flush(self) -> None:
         """Drop the channels of this event loop; close its connections and those of threads."""
-        await self._close()
-        loop = _loop_of_threads(os.getpid())
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._close(), loop))
-
-    async def _close(self) -> None:
         listeners = self._listeners.pop(asyncio.get_running_loop(), None)
-        if listeners is None:
-            return
-        if listeners.task is not None:
+        if listeners is not None and listeners.task is not None:
             listeners.task.cancel()
             await asyncio.wait({listeners.task})
-        await listeners.redis.aclose()
+        await self._redis.flush()
+        loop = _loop_of_threads(os.getpid())
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._redis.flush(), loop))
 
     def _loop_listeners(self) -> _Listeners:
-        loop = asyncio.get_running_loop()
-        if loop not in self._listeners:
-            # reopens a closed connection once
-            retry = Retry(NoBackoff(), 1, (RedisConnectionError,))
-            redis = Redis.from_url(self._url, retry=retry, single_connection_client=True)
-            self._listeners[loop] = _Listeners(redis)
-        return self._listeners[loop]
+        return self._listeners.setdefault(asyncio.get_running_loop(), _Listeners())
 
     async def _listen(self, listeners: _Listeners) -> None:
         """Subscribe, with retries, and pass messages on to the channels of this event loop."""
-        try:
-            while True:
-                try:
-                    await self._receive_all(listeners)
-                except (RedisError, OSError) as error:
-                    listeners.is_subscribed.clear()
-                    self._away(error)
-                    await asyncio.sleep(SUBSCRIBE_AGAIN_S)
-        finally:
-            await listeners.redis.aclose()
-
-    async def _receive_all(self, listeners: _Listeners) -> None:
-        async with listeners.redis.pubsub() as subscription:
-            await subscription.subscribe(_CHANNEL)
-            while True:
-                # renews a subscription whose connection was closed
-                received = await subscription.get_message(timeout=RECEIVE_S)
-                if received is None:
-                    continue
-                if received["type"] == "subscribe":
-                    listeners.is_subscribed.set()
-                elif received["type"] == "message":
-                    listeners.pass_on(**json.loads(received["data"]))
+        while True:
+            try:
+                channel = await self._redis.new_channel()
+                await self._redis.group_add(_ALL, channel)
+                break
+            except (RedisError, OSError) as error:
+                self._away(error)
+                # drops a partial subscription
+                await self._redis.flush()
+                await asyncio.sleep(SUBSCRIBE_AGAIN_S)
+        listeners.is_subscribed.set()
+        # from here on channels_redis renews the subscription by itself
+        while True:
+            envelope = await self._redis.receive(channel)
+            for group in envelope["groups"]:
+                for listener in listeners.groups.get(group, ()):
+                    if queue := listeners.queues.get(listener):
+                        queue.put_nowait(envelope["message"])
 
     def _away(self, error: Exception) -> None:
         """Log the error and stop sending for `REST_S` seconds."""

@@ -142,7 +142,10 @@ CACHES = {
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "webprofile.realtime.layer.PatientLayer",
-        "CONFIG": {"url": REDIS_URL},
+        "CONFIG": {
+            "hosts": [{"address": REDIS_URL}],
+            "prefix": "mgw",
+        },
     }
 }
 #: broker of background tasks: redis:// or unix:// for Redis, amqp:// for RabbitMQ

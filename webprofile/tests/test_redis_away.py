@@ -52,7 +52,7 @@ def redis():
 
 @pytest.fixture
 async def layer(redis):
-    layer = PatientLayer(patient(f"redis://127.0.0.1:{redis.port}/0"))
+    layer = PatientLayer(hosts=[{"address": patient(f"redis://127.0.0.1:{redis.port}/0")}])
     yield layer
     await layer.flush()
 

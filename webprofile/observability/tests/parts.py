@@ -39,8 +39,9 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 def redis_layers(url: str) -> dict[str, Any]:
     """Return the setting CHANNEL_LAYERS of a site with this Redis."""
+    hosts = [{"address": patient(url)}]
     backend = "webprofile.realtime.layer.PatientLayer"
-    return {"default": {"BACKEND": backend, "CONFIG": {"url": patient(url)}}}
+    return {"default": {"BACKEND": backend, "CONFIG": {"hosts": hosts}}}
 
 
 def samples(text: str) -> dict[str, float]:

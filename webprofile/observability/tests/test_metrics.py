@@ -216,7 +216,7 @@ def test_storage_calls_are_timed_and_errors_counted(storage, settings):
 def test_lost_message_is_counted_and_the_task_continues(
     settings, django_capture_on_commit_callbacks
 ):
-    nowhere = {"url": "redis://127.0.0.1:9/0"}
+    nowhere = {"hosts": [{"address": "redis://127.0.0.1:9/0"}]}
     backend = "webprofile.realtime.layer.PatientLayer"
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": nowhere}}
     before = metric_value("mgw_messages_lost_total", hint="task.changed")
