@@ -103,7 +103,7 @@ def _heat_style() -> str:
 
 
 def _apply_colours(rules: str, values: dict[str, str]) -> str:
-    return _COLOUR_PLACE.sub(lambda place: values[place[1]], rules)
+    return str(_COLOUR_PLACE.sub(lambda place: values[place[1]], rules))
 
 
 @cache
