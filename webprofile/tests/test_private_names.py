@@ -32,9 +32,6 @@ _RECORD = "a Profiler cannot be paused, nor made to drop or join what it has rec
 _RUNNING = "MegEngine says whether a Profiler runs, but not which"
 #: (module, name): why it is used
 ALLOWED = {
-    ("accounts/api/login.py", "_get_login_attempts_cache_key"): (
-        "allauth does not say how long a refused login has to wait"
-    ),
     ("agent/load_and_run/devices.py", "_api"): _TYPES,
     ("agent/load_and_run/graph_library.py", "_dev_tensor"): (
         "the input of a graph takes it, and a Tensor has no public name for it"
