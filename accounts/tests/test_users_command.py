@@ -94,7 +94,7 @@ def test_sessions_are_ended(client):
     assert users("end-sessions", alice.email) == "alice@example.com is logged out.\n"
     assert client.get("/tasks/").status_code == 302
     output = users("end-sessions", alice.email)
-    assert output == "There was no session of alice@example.com to end.\n"
+    assert output == "There was no session or access token of alice@example.com to end.\n"
 
 
 def test_an_error_for_one_user_does_not_prevent_the_others():

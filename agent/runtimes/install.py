@@ -31,8 +31,8 @@ _POLL_S = 0.2
 _NEEDED_BYTES = 5 * 10**9  # 2 GB for MegEngine; pip needs the rest during the installation
 
 _A_VERSION = re.compile(r"\d{1,4}(\.\d{1,6}){1,3}([a-z]{1,4}\d{1,4})?(\+[a-z0-9.]{1,20})?")
-#: requirements that are installed first
-_TOOLS = frozenset({"pip", "setuptools", "wheel"})
+#: requirements that are installed first; wheel needs packaging
+_TOOLS = frozenset({"pip", "setuptools", "wheel", "packaging"})
 #: pip's messages if the index has no such version, or none for this Python or machine
 _NOT_FOUND_MESSAGES = ("No matching distribution found", "Could not find a version that satisfies")
 _AVAILABLE_WHEELS = (
