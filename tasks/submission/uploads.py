@@ -94,7 +94,7 @@ def save_confirmed(files: Sequence[UploadedFile], *fields: str) -> None:
     until = timezone.now() + datetime.timedelta(seconds=2 * settings.PRESIGN_EXPIRY_S)
     for file in files:
         file.upload_removal_at = until if file.copy else None
-    type(files[0]).objects.bulk_update(files, ["copy", "upload_removal_at", *fields])
+    type(files[0])._default_manager.bulk_update(files, ["copy", "upload_removal_at", *fields])
 
 
 @contextmanager
@@ -121,10 +121,10 @@ def check_uploads(files: Sequence[tuple[UploadedFile, StoredObject | None]]) -> 
 
     Raises DomainError upload_missing or upload_damaged, naming the files.
     """
-    missing = [file.name for file, stored in files if stored is None]
+    missing = [str(file) for file, stored in files if stored is None]
     if missing:
         raise DomainError("upload_missing", status=409, files=", ".join(missing))
-    damaged = [f.name for f, stored in files if stored != (f.size_bytes, f.stored_md5)]
+    damaged = [str(f) for f, stored in files if stored != (f.size_bytes, f.stored_md5)]
     if damaged:
         raise DomainError("upload_damaged", status=409, files=", ".join(damaged))
 
