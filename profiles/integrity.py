@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agent.protocol import EndReason
 from profiles.models import OpenedFile, PartedUpload, Profile, ProfileUpload, RemovedObjects
-from tasks.models import Artifact, Attempt, Task, TaskFile
+from tasks.models import Artifact, Attempt, Task, TaskFile, UploadedFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
@@ -133,12 +133,15 @@ def _page(page: list[Listed], seen: _Seen, before: datetime.datetime) -> Iterato
     left = []
     for entry in page:
         row = rows.get(entry.key)
+        # a confirmation that did not complete may have left a copy; the sweep removes it
+        if row is None and isinstance(rows.get(entry.key.rpartition("-")[0]), UploadedFile):
+            continue
         if row is None:
             left.append(entry)
             continue
         if isinstance(row, Profile) and entry.key == row.spans_key:
             continue  # the span index can be rebuilt, and only traces have one
-        if isinstance(row, TaskFile | OpenedFile) and entry.key != row.object_key:
+        if isinstance(row, UploadedFile) and entry.key != row.object_key:
             continue  # uploaded after the confirmation; the sweep removes it
         seen[type(row)].add(row.pk)
         if isinstance(row, Profile) or not _is_stored(row):
