@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import dramatiq
 from structlog.contextvars import bind_contextvars
 
-from tasks.health_checks import yield_to_tasks
 from tasks.lifecycle.failures import end_failed_run
 from tasks.models import Attempt
 from tasks.scheduling.assignment import assign_waiting
@@ -58,7 +57,6 @@ def dispatch(worker_ids: list[int]) -> None:
     workers by their rows.
     """
     if workers := _batch.take(worker_ids):
-        yield_to_tasks(workers)
         assign_waiting(workers)
 
 

@@ -3,7 +3,7 @@
 import datetime
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -14,7 +14,6 @@ from django.utils.translation import gettext
 
 from accounts.services import system_user
 from agent.protocol.plan import PRESETS, Plan
-from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Blame, Reason, wording_of
 from tasks.models import Attempt, Purpose, Task, TaskFile
@@ -124,19 +123,6 @@ def environment_of(worker: Worker, runtime: Runtime) -> str:
     facts = [worker.facts.get(name) for name in ("platform", "cpu_model", "cores", "gpus")]
     parts = [worker.agent_version, runtime.version, facts]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
-
-
-def yield_to_tasks(worker_ids: Collection[int]) -> None:
-    """Cancel runs that measure scatter on devices for which a user's task is waiting."""
-    pending = HealthCheck.objects.filter(
-        result="", cause=HealthCheck.Cause.SCATTER, worker__in=worker_ids
-    )
-    waiting = Task.objects.filter(
-        worker=OuterRef("worker"), state=TaskState.WAITING, purpose=Purpose.USER
-    )
-    ids = pending.filter(Exists(waiting)).values_list("task_id", flat=True)
-    for task in Task.objects.filter(pk__in=[pk for pk in ids if pk], state__in=LIVE):
-        cancel_task(task)
 
 
 def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set[int]) -> Q:

@@ -27,7 +27,7 @@ MIB = 1 << 20
 PART = 8 * MIB
 TASKS = "/api/v1/tasks/"
 #: two full parts and a smaller one
-CONTENT = os.urandom(17 * MIB)
+CONTENT = b"mgb0001\0" + os.urandom(17 * MIB - 8)
 PIECES = [CONTENT[at : at + PART] for at in range(0, len(CONTENT), PART)]
 
 

@@ -63,7 +63,7 @@ def test_without_yes_nothing_is_removed():
     assert count_rows() == before
     assert "Nothing was removed" in output
     files = next(line for line in output.splitlines() if line.startswith("files"))
-    assert files.split()[-3:] == ["2", "22", "bytes"]
+    assert files.split()[-3:] == ["2", "27", "bytes"]
     assert files.startswith("files, 30 days ")
     assert Task.objects.get().owner.email in files
     assert "4.9" in next(line for line in output.splitlines() if line.startswith("profiles"))

@@ -134,10 +134,10 @@ def test_reading_a_result_renews_its_message_time(storage, monkeypatch):
     times = []
     derive = results.derive
 
-    def derive_with_report(files, report):
+    def derive_with_report(files, report, *others):
         report("reading", 1)
         times.append(Task.objects.get(pk=attempt.task_id).hinted_at)
-        return derive(files, report)
+        return derive(files, report, *others)
 
     monkeypatch.setattr("profiles.ingest.results.derive", derive_with_report)
     build_attempt_profile(attempt)

@@ -133,6 +133,7 @@ def fail_script(
         detail=detail,
     )
     receive_report(attempt, report)
+    diagnose_run.fn(str(attempt.pk))
     attempt.task.refresh_from_db()
     return attempt.task
 

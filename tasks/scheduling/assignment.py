@@ -13,7 +13,8 @@ from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from tasks.lifecycle.attempts import assign_attempt
-from tasks.models import Attempt, Task
+from tasks.lifecycle.cancel import cancel_task
+from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling.eligibility import owner_may_use, runnable, startable, takes_tasks
 from tasks.scheduling.fair_share import (
     Turn,
@@ -25,8 +26,8 @@ from tasks.scheduling.fair_share import (
 from tasks.scheduling.queue_depth import history_of, usual_s_in
 from tasks.scheduling.rebinding import fits, rebind_task
 from tasks.scheduling.targets import candidates, match, pools_of, target_of
-from tasks.states import TaskState
-from workers.models import LONG, Runtime, Worker
+from tasks.states import LIVE, TaskState
+from workers.models import LONG, HealthCheck, Runtime, Worker
 
 log = structlog.get_logger()
 
@@ -39,6 +40,8 @@ ORPHANS_READ = 200
 ORPHANS_IN_VAIN = 400
 #: large columns of a task that scheduling does not need
 LONG_OF_TASK = ("script", "options", "plan", "inputs", "target")
+#: a pending run that measures scatter
+_MEASURING = {"result": "", "cause": HealthCheck.Cause.SCATTER}
 #: the waiting tasks of one user in one tier, and the first of them
 Head = tuple[UserQueue, list[Task]]
 
@@ -53,12 +56,23 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
     sweep.
     """
     workers, free = _load_workers_with_work(worker_ids)
+    if measuring := [worker.pk for worker in workers if worker.has_own and worker.is_measuring]:
+        _yield_to_tasks(measuring)
     assigned = list(_assign([w for w in workers if w.has_own and free[w.pk]], free))
     # after their own workers had the chance to take them, so that no task moves needlessly
     takers = [worker.pk for worker in workers if worker.may_take and free[worker.pk]]
     if takers:
         assigned += _take_from_others(Worker.objects.filter(takes_tasks(), pk__in=takers))
     return assigned
+
+
+def _yield_to_tasks(worker_ids: Collection[int]) -> None:
+    """Cancel runs that measure scatter on workers for which a user's task is waiting."""
+    waiting = _waiting().filter(worker=OuterRef("worker"), purpose=Purpose.USER)
+    pending = HealthCheck.objects.filter(Exists(waiting), worker__in=worker_ids, **_MEASURING)
+    ids = [task_id for task_id in pending.values_list("task_id", flat=True) if task_id]
+    for task in Task.objects.filter(pk__in=ids, state__in=LIVE):
+        cancel_task(task)
 
 
 def workers_with_work() -> list[int]:
@@ -78,7 +92,10 @@ def _load_workers_with_work(
     own, movable = _waiting().filter(worker=OuterRef("pk")), _waiting().filter(target__isnull=False)
     # including workers that are held back, since they start health checks
     rows = Worker.objects.filter(takes_tasks(checks=True)).defer(*LONG)
-    rows = rows.annotate(has_own=Exists(own), may_take=Exists(movable))
+    measuring = HealthCheck.objects.filter(worker=OuterRef("pk"), **_MEASURING)
+    rows = rows.annotate(
+        has_own=Exists(own), may_take=Exists(movable), is_measuring=Exists(measuring)
+    )
     if worker_ids is not None:
         rows = rows.filter(pk__in=worker_ids)
     return _with_free_slots(rows.filter(Q(has_own=True) | Q(may_take=True)))

@@ -14,9 +14,9 @@ from tasks.health_checks import (
     newest_runtime,
     runtime_to_check,
     verdict_of,
-    yield_to_tasks,
 )
 from tasks.models import Attempt, Purpose, Task
+from tasks.scheduling.assignment import assign_waiting
 from tasks.selectors import listed_tasks
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import (
@@ -323,11 +323,11 @@ def test_a_run_that_measures_scatter_yields_to_a_task(scatter_runs):
     assert check is not None
     task = create_health_task(check)
     Task.objects.filter(pk=task.pk).update(state=TaskState.RUNNING)
-    yield_to_tasks([worker.pk])
+    assign_waiting([worker.pk])
     task.refresh_from_db()
     assert task.state == TaskState.RUNNING
     make_waiting_task(make_user(), worker)
-    yield_to_tasks([worker.pk])
+    assign_waiting([worker.pk])
     task.refresh_from_db()
     assert task.state == TaskState.CANCELLING
 
@@ -339,6 +339,6 @@ def test_a_health_check_does_not_yield(scatter_runs):
     task = create_health_task(check)
     Task.objects.filter(pk=task.pk).update(state=TaskState.RUNNING)
     make_waiting_task(make_user(), worker)
-    yield_to_tasks([worker.pk])
+    assign_waiting([worker.pk])
     task.refresh_from_db()
     assert task.state == TaskState.RUNNING

@@ -47,7 +47,7 @@ def test_invalid_model_file_is_refused_when_it_is_chosen(form, tmp_path, model):
     picture = tmp_path / "photo.mge"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     form.find("#model").send_keys(str(picture))
-    form.until(lambda: "looks like a picture" in form.text("#model-status"), "the refusal")
+    form.until(lambda: "is a picture" in form.text("#model-status"), "the refusal")
     assert "trace.dump" in form.text("#model-status")
     assert "1" in form.text("#submit-state")
     form.click("#submit")
