@@ -3,6 +3,7 @@
 Unknown fields are rejected. Error messages use JSON terms, while those of DRF use Python types.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
@@ -12,6 +13,8 @@ from rest_framework import serializers
 
 #: largest primary key
 KEY_LIMIT = 2**63 - 1
+#: largest number of other fields by default; sums of such numbers are finite
+NUMBER_LIMIT = 1e18
 
 
 class QueryInvalid(serializers.ValidationError):
@@ -72,18 +75,18 @@ class QueryParameters(_Read):
 
 
 class Whole(serializers.IntegerField):
-    """An integer in a query parameter, as text."""
+    """An integer from 0 to 2^63 - 1 in a query parameter, as text."""
 
     default_error_messages = {"invalid": _("Give a whole number.")}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"min_value": 0, "max_value": KEY_LIMIT} | kwargs)
 
 
 class Integer(Whole):
     """An integer from 0 to 2^63 - 1; rejects "1", true and 1.0."""
 
     default_error_messages = {"invalid": _("Give a whole number, without quotation marks.")}
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"min_value": 0, "max_value": KEY_LIMIT} | kwargs)
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
@@ -102,8 +105,23 @@ class Key(Integer):
         super().__init__(**{"min_value": 1} | kwargs)
 
 
-class Number(serializers.FloatField):
-    """A number; rejects "1" and true."""
+class Real(serializers.FloatField):
+    """A finite number in a query parameter, as text."""
+
+    default_error_messages = {"invalid": _("Give a number.")}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"min_value": -NUMBER_LIMIT, "max_value": NUMBER_LIMIT} | kwargs)
+
+    def to_internal_value(self, data: Any) -> float:
+        number = float(super().to_internal_value(data))
+        if not math.isfinite(number):  # NaN passes every comparison with a limit
+            self.fail("invalid")
+        return number
+
+
+class Number(Real):
+    """A finite number; rejects "1" and true."""
 
     default_error_messages = {"invalid": _("Give a number, without quotation marks.")}
 
@@ -111,7 +129,7 @@ class Number(serializers.FloatField):
         if isinstance(data, bool) or not isinstance(data, int | float):
             self.fail("invalid")
         try:
-            return float(data)
+            return super().to_internal_value(data)
         except OverflowError:
             self.fail("invalid")
 

@@ -1,9 +1,16 @@
 """Schema of `measurement.json`: the raw measurements of an attempt and the state of its device."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent.protocol.numbers import (
+    LimitedCount,
+    LimitedInteger,
+    LimitedJson,
+    LimitedMilliseconds,
+    LimitedNumber,
+)
 from agent.protocol.plan import Plan
 
 
@@ -24,8 +31,8 @@ class OtherLoad(_MeasurementModel):
     It explains disturbances, but is none itself. `processes` are the busiest: `make (70 %)`.
     """
 
-    percent: float
-    most_percent: float
+    percent: LimitedNumber
+    most_percent: LimitedNumber
     processes: tuple[str, ...] = Field(default=(), max_length=5)
 
 
@@ -44,23 +51,23 @@ class PassRecord(_MeasurementModel):
     context switches in the same time. `contaminations` are the disturbances of this pass.
     """
 
-    number: int = Field(ge=1)
+    number: LimitedCount
     kind: Literal["inspect", "clean", "profiled", "dump", "script"]
     kept: bool = True
     argv: tuple[str, ...] = ()
-    started_at: float = 0.0
-    run_s: float = 0.0
-    start_s: float | None = None
-    exit_code: int | None = None
-    load_ms: float | None = None
-    prepare_ms: float | None = None
-    warmup_ms: tuple[float, ...] = ()
-    e2e_ms: tuple[float, ...] = ()
-    host_ms: tuple[float | None, ...] = ()
+    started_at: LimitedNumber = 0.0
+    run_s: LimitedNumber = 0.0
+    start_s: LimitedNumber | None = None
+    exit_code: LimitedInteger | None = None
+    load_ms: LimitedMilliseconds | None = None
+    prepare_ms: LimitedMilliseconds | None = None
+    warmup_ms: tuple[LimitedMilliseconds, ...] = ()
+    e2e_ms: tuple[LimitedMilliseconds, ...] = ()
+    host_ms: tuple[LimitedMilliseconds | None, ...] = ()
     profile: str = ""
-    waited_ms: float | None = None
-    watched_ms: float | None = None
-    switches: int | None = None
+    waited_ms: LimitedMilliseconds | None = None
+    watched_ms: LimitedMilliseconds | None = None
+    switches: LimitedInteger | None = None
     contaminations: tuple[Contamination, ...] = Field(default=(), max_length=10)
 
 
@@ -74,8 +81,8 @@ class Measurement(_MeasurementModel):
     format: Literal[1] = 1
     plan: Plan
     passes: tuple[PassRecord, ...] = Field(default=(), max_length=200)
-    gate: dict[str, Any] = Field(default_factory=dict)
-    device: dict[str, Any] = Field(default_factory=dict)
+    gate: LimitedJson = Field(default_factory=dict)
+    device: LimitedJson = Field(default_factory=dict)
     contaminations: tuple[Contamination, ...] = Field(default=(), max_length=50)
     other_load: OtherLoad | None = None
     notes: tuple[str, ...] = Field(default=(), max_length=50)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.types import UUID4
 
+from agent.protocol.numbers import Integer, Moment, Number, Seconds, Size
 from agent.protocol.plan import Plan
 
 PROTOCOL_VERSION = 1
@@ -107,7 +108,7 @@ class Frozen(BaseModel):
 
 class Gpu(Frozen):
     name: str = Field(max_length=200)
-    memory_bytes: int | None = Field(default=None, ge=0)
+    memory_bytes: Size | None = None
     driver: str = Field(default="", max_length=100)
 
 
@@ -119,8 +120,8 @@ class Facts(Frozen):
     platform: str = Field(max_length=200)
     machine: str = Field(max_length=40)
     cpu_model: str = Field(default="", max_length=200)
-    cores: int = Field(ge=1)
-    memory_bytes: int = Field(ge=0, le=2**63 - 1)
+    cores: int = Field(ge=1, le=1_000_000)
+    memory_bytes: Size
     gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
     labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)
 
@@ -142,7 +143,7 @@ class MeasuredRoofs(Frozen):
         default_factory=dict, max_length=16
     )
     copy_bytes_s: _Speed
-    measured_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
+    measured_at: Moment
 
 
 class RuntimeInfo(Frozen):
@@ -178,9 +179,9 @@ class InputFile(Frozen):
     option: str = Field(default="", max_length=60)
     sha256: Sha256 | None = None
     url: str = Field(max_length=4000)
-    size_bytes: int = Field(ge=0, le=2**63 - 1)
+    size_bytes: Size
     md5: PartedMd5
-    part_bytes: int = Field(default=0, ge=0, le=2**63 - 1)
+    part_bytes: Size = 0
 
 
 class GivenInput(Frozen):
@@ -209,7 +210,7 @@ class FileOffer(Frozen):
     """A file that the agent wants to upload."""
 
     name: FileName
-    size_bytes: int = Field(ge=0, le=2**63 - 1)
+    size_bytes: Size
     md5: Md5
 
 
@@ -217,8 +218,8 @@ class Phase(Frozen):
     """A named time span of an attempt, by the device's clock; the server turns it into a span."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_ ]{0,39}$")
-    started_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
-    ended_at: float = Field(ge=0, le=1e11, allow_inf_nan=False)
+    started_at: Moment
+    ended_at: Moment
 
 
 class UploadTarget(Frozen):
@@ -282,7 +283,7 @@ class Hello(Frozen):
     """First frame of a connection: the agent's version and features, and the attempts it holds."""
 
     type: Literal["hello"] = "hello"
-    protocol: int = PROTOCOL_VERSION
+    protocol: Size = PROTOCOL_VERSION
     agent_version: str = Field(max_length=32)
     features: frozenset[Annotated[str, Field(max_length=40)]] = Field(
         default=frozenset(), max_length=50
@@ -296,7 +297,7 @@ class Heartbeat(Frozen):
     """Report that the agent is alive, and renew the leases of the attempts it holds."""
 
     type: Literal["heartbeat"] = "heartbeat"
-    sent_at: float
+    sent_at: Moment
     running: frozenset[UUID4] = frozenset()
 
 
@@ -317,8 +318,8 @@ class AttemptStarted(Frozen):
 
     type: Literal["attempt.started"] = "attempt.started"
     attempt: UUID4
-    at: float
-    download_s: float = Field(default=0.0, ge=0)
+    at: Moment
+    download_s: Seconds = 0.0
     command: Text = Field(default="", max_length=8000)
     passes: int = Field(default=0, ge=0, le=MOST_PASSES)
     passes_done: int = Field(default=0, ge=0, le=MOST_PASSES)
@@ -333,7 +334,7 @@ class AttemptLog(Frozen):
     type: Literal["attempt.log"] = "attempt.log"
     attempt: UUID4
     seq: int = Field(ge=1, le=2**31 - 1)
-    offset: int = Field(ge=0, le=2**63 - 1)
+    offset: Size
     size: int = Field(ge=0, le=2**31 - 1)
     text: str = Field(max_length=16 * 1024)
 
@@ -359,12 +360,12 @@ class AttemptFinished(Frozen):
 
     type: Literal["attempt.finished"] = "attempt.finished"
     attempt: UUID4
-    at: float
+    at: Moment
     reason: EndReason
     exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
     detail: Text = Field(default="", max_length=1000)
     cause: str = Field(default="", max_length=40)
-    run_s: float | None = Field(default=None, ge=0)
+    run_s: Seconds | None = None
     command: Text = Field(default="", max_length=8000)
     log_end: Text = Field(default="", max_length=LOG_END_CHARACTERS)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
@@ -379,10 +380,10 @@ class Welcome(Frozen):
     """Answer to Hello; sets the heartbeat interval. `agent_version` is what the server offers."""
 
     type: Literal["welcome"] = "welcome"
-    protocol: int = PROTOCOL_VERSION
+    protocol: Size = PROTOCOL_VERSION
     worker: str
-    server_time: float
-    heartbeat_s: float = Field(gt=0)
+    server_time: Moment
+    heartbeat_s: float = Field(gt=0, le=1e9)
     features: frozenset[str] = frozenset()
     agent_version: str = Field(default="", max_length=32)
 
@@ -410,11 +411,11 @@ class Start(Frozen):
     fill: bool = True
     seed: int = Field(default=0, ge=0, le=2**63 - 1)
     plan: Plan = Field(default_factory=Plan)
-    options: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    options: dict[str, bool | Integer | Number | str] = Field(default_factory=dict)
     script: Script | None = None
-    timeout_s: float = Field(gt=0)
-    grace_s: float = Field(default=5.0, ge=0)
-    task: int | None = Field(default=None, ge=1)
+    timeout_s: float = Field(gt=0, le=1e9)
+    grace_s: Seconds = 5.0
+    task: Size | None = None
     traceparent: TraceParent = ""
 
 

@@ -15,6 +15,15 @@ class TimeUnit(NamedTuple):
     decimals: int
 
 
+def finite(value: float | None) -> float | None:
+    """Return a number as float; None if there is none, or none that a float can hold."""
+    try:
+        number = None if value is None else float(value)
+    except OverflowError:  # an integer above 1.8e308
+        return None
+    return number if number is not None and math.isfinite(number) else None
+
+
 _TIMES = (
     TimeUnit(1.0, "s", 9),
     TimeUnit(1e-3, "ms", 6),
@@ -25,7 +34,7 @@ _TIMES = (
 
 def unit_of(values: Iterable[float | None]) -> TimeUnit:
     """Return the common unit for times, s, that are shown together: it fits the longest of them."""
-    most = max((abs(value) for value in values if value and math.isfinite(value)), default=0.0)
+    most = max((abs(value) for value in map(finite, values) if value), default=0.0)
     if most == 0:
         return _TIMES[0]
     return next((unit for unit in _TIMES if most >= unit.scale), _TIMES[-1])
@@ -36,7 +45,8 @@ def duration(value: float | None, unit: TimeUnit | None = None) -> str:
 
     unit: the common unit of the times shown together (`unit_of`); by default, the unit that fits
     """
-    if value is None or not math.isfinite(value):
+    value = finite(value)
+    if value is None:
         return ABSENT
     scale, name, decimals = unit or unit_of([value])
     if value == 0:

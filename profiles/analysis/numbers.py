@@ -2,7 +2,7 @@
 
 import math
 
-from profiles.analysis.durations import ABSENT
+from profiles.analysis.durations import ABSENT, finite
 
 PREFIXES = ("", "K", "M", "G", "T", "P")
 
@@ -22,7 +22,8 @@ def share(ratio: float | None, absent: str = ABSENT) -> str:
 
     absent: text for None, inf and nan
     """
-    return absent if ratio is None or not math.isfinite(ratio) else f"{ratio * 100:.1f} %"
+    number = finite(ratio)
+    return absent if number is None else f"{number * 100:.1f} %"
 
 
 def ratio(part: float, whole: float) -> float | None:

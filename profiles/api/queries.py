@@ -178,7 +178,7 @@ class TimelineQuery(fields.QueryParameters):
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
         for name, text in (("from", "Where it begins"), ("to", "Where it ends")):
-            declared[name] = serializers.FloatField(
+            declared[name] = fields.Real(
                 required=False,
                 min_value=0,
                 max_value=1e15,
@@ -190,14 +190,14 @@ class TimelineQuery(fields.QueryParameters):
 class CutQuery(fields.QueryParameters):
     """A range of a trace; without parameters the whole trace."""
 
-    begin_s = serializers.FloatField(
+    begin_s = fields.Real(
         required=False,
         default=None,
         help_text="What touches the time from here on, s, by the clock of the trace.",
     )
-    end_s = serializers.FloatField(required=False, default=None, help_text="Up to here, s.")
+    end_s = fields.Real(required=False, default=None, help_text="Up to here, s.")
     lane = serializers.ListField(
-        child=serializers.IntegerField(min_value=0, max_value=10_000),
+        child=fields.Whole(min_value=0, max_value=10_000),
         required=False,
         default=None,
         max_length=1_000,
@@ -283,7 +283,7 @@ class RowsQuery(ChosenQuery):
         help_text="Rows with any of these in any profile; may be repeated.",
     )
     q = _text("Part of the name or type of an operator of the row.", limit=200)
-    min = serializers.FloatField(
+    min = fields.Real(
         required=False,
         min_value=0,
         max_value=1000,

@@ -20,6 +20,7 @@ from agent.protocol.artifacts import (
     profile_number,
 )
 from agent.protocol.measurement import Measurement
+from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
 from agent.protocol.run_log import parse_log
 from profiles.analysis.archive import VERSION
@@ -68,7 +69,7 @@ _SHOWN_STATE = (
 #: limits of texts, keys and lists (cores, GPUs, passes)
 _LONGEST_TEXT, _LONGEST_KEY, _MOST_ROWS = 500, 100, 200
 #: larger numbers are no plausible device readings, and break number formatting
-_LARGEST = 2**63
+_LARGEST = LARGEST_NUMBER
 #: storage errors that a retry cannot fix, with the reason that the task ends with
 _STORAGE = {
     "object_missing": Reason.PROFILE_MISSING,
@@ -318,7 +319,7 @@ def _plain(value: Any, *, depth: int) -> Any:
     """
     if isinstance(value, str):
         return _text(value, _LONGEST_TEXT)
-    if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+    if isinstance(value, int | float) and not abs(value) < _LARGEST:
         return None
     if isinstance(value, dict | list) and not depth:
         return None

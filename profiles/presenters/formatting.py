@@ -5,12 +5,11 @@ characters made visible, and without affecting the text direction around them. A
 isolates (`<bdi>`) is not sufficient: an unmatched mark in a name ends the isolation.
 """
 
-import math
 from collections.abc import Iterable
 
 from django.utils.translation import pgettext
 
-from profiles.analysis.durations import ABSENT, TimeUnit, duration
+from profiles.analysis.durations import ABSENT, TimeUnit, duration, finite
 from profiles.analysis.numbers import four_digits
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -27,12 +26,14 @@ LONGEST = 200
 
 def milliseconds(value: float | None, unit: TimeUnit | None = None) -> str:
     """Format a time in ms as `duration` does."""
-    return duration(None if value is None else value / 1000, unit)
+    number = finite(value)
+    return duration(None if number is None else number / 1000, unit)
 
 
 def microseconds(value: float | None, unit: TimeUnit | None = None) -> str:
     """Format a time in µs as `duration` does."""
-    return duration(None if value is None else value / 1e6, unit)
+    number = finite(value)
+    return duration(None if number is None else number / 1e6, unit)
 
 
 def listed(texts: Iterable[str]) -> str:
@@ -42,20 +43,20 @@ def listed(texts: Iterable[str]) -> str:
 
 def bytesize(value: float | None) -> str:
     """Format a size in binary units: `1.5 MiB`, `200 B`."""
-    if value is None:
+    number = finite(value)
+    if number is None:
         return ABSENT
     step = 0
-    while value >= 1024 and step < len(_SIZES) - 1:
-        value /= 1024
+    while number >= 1024 and step < len(_SIZES) - 1:
+        number /= 1024
         step += 1
-    return f"{value:.{1 if step else 0}f} {_SIZES[step]}"
+    return f"{number:.{1 if step else 0}f} {_SIZES[step]}"
 
 
 def giga(value: float | None) -> str:
     """Format a rate in units of 10^9 with four significant digits: `109.6`."""
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return ABSENT
-    return four_digits(value / 1e9)
+    number = finite(value) if isinstance(value, int | float) else None
+    return ABSENT if number is None else four_digits(number / 1e9)
 
 
 def visible(text: str) -> str:

@@ -39,7 +39,7 @@ class JsonParser(BaseParser):
             raise too_large()
         try:
             text = body.decode()
-            content = json.loads(text, strict=True, parse_float=_finite)
+            content = json.loads(text, strict=True, parse_float=_finite, parse_constant=_finite)
             # "\ud800" is valid JSON, but databases cannot store a lone surrogate
             json.dumps(content, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from profiles.presenters.formatting import bytesize
 from tasks.lifecycle.reasons import held_words
 from webprofile.templatetags.moments import local_and_utc_text
 from workers.heartbeats import HeartbeatStatus, heartbeat_status
@@ -206,7 +207,7 @@ def hardware(worker: Worker) -> str:
     parts = [
         facts.get("cpu_model", ""),
         _cores(facts.get("cores")),
-        f"{size / 1024**3:.1f} GiB" if size else "",
+        bytesize(size) if size else "",
         *(gpu.get("name", "") for gpu in facts.get("gpus", ())),
     ]
     return " · ".join(filter(None, parts)) or "–"
