@@ -89,8 +89,8 @@ class Tools:
 class Ending(Exception):
     """The attempt ends early, for a reason that the server has a message for."""
 
-    def __init__(self, reason: EndReason, detail: str = "") -> None:
-        self.reason, self.detail = reason, detail
+    def __init__(self, reason: EndReason, detail: str = "", cause: str = "") -> None:
+        self.reason, self.detail, self.cause = reason, detail, cause
         super().__init__(reason.value)
 
 
@@ -167,7 +167,7 @@ class Attempt:
         try:
             return await self._run()
         except Ending as end:
-            ended = self._finished(end.reason, detail=end.detail)
+            ended = self._finished(end.reason, detail=end.detail, cause=end.cause)
         except Stopped:
             raise
         except Exception as exc:
@@ -339,7 +339,7 @@ class Attempt:
             report.begun_at, begin = time.time(), time.monotonic()
             report.received = await self._tools.transfer.fetch_all(files, target)
         except TransferError as exc:
-            raise Ending(EndReason.DOWNLOAD_FAILED, str(exc)) from exc
+            raise Ending(EndReason.DOWNLOAD_FAILED, str(exc), exc.cause) from exc
         report.download_s = time.monotonic() - begin
         return report.download_s
 
@@ -400,6 +400,7 @@ class Attempt:
         reason: EndReason,
         *,
         detail: str = "",
+        cause: str = "",
         exit_code: int | None = None,
         run_s: float | None = None,
     ) -> AttemptFinished:
@@ -409,6 +410,7 @@ class Attempt:
             reason=reason,
             # a file's name need not be UTF-8, but a frame must
             detail=detail[:1000].encode("utf-8", "replace").decode(),
+            cause=cause,
             exit_code=exit_code,
             run_s=run_s,
         )

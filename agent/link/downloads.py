@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.link.retries import is_transport, may_pass
-from agent.protocol import InputFile
+from agent.protocol import CAUSE_DIGEST, InputFile
 from agent.protocol.multipart import Checksum
 
 _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
@@ -20,11 +20,12 @@ _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 class TransferError(RuntimeError):
     """A file could not be transferred; the text names the file and the cause, never its URL.
 
-    `is_transient` is True if another try (for an upload, one with a new URL) may succeed.
+    `is_transient` is True if another try (for an upload, one with a new URL) may succeed. `cause`
+    is a code for the server, or empty.
     """
 
-    def __init__(self, text: str, *, is_transient: bool) -> None:
-        self.is_transient = is_transient
+    def __init__(self, text: str, *, is_transient: bool, cause: str = "") -> None:
+        self.is_transient, self.cause = is_transient, cause
         super().__init__(text)
 
 
@@ -34,6 +35,8 @@ class Incoming:
     def __init__(self, file: InputFile, path: Path) -> None:
         self.name, self.url = file.name, file.url
         self._file, self._path = file, path
+        #: a damaged transfer differs once; an object with other bytes differs again
+        self._has_differed = False
         self._forget()
 
     def _forget(self) -> None:
@@ -93,8 +96,11 @@ class Incoming:
             raise self._of_another_size(self.size_bytes)
         if self._checksum.hexdigest() != self._file.md5:
             self._forget()
+            is_first, self._has_differed = not self._has_differed, True
             raise TransferError(
-                f"{self.name}: MD5 differs from what was announced", is_transient=True
+                f"{self.name}: MD5 differs from what was announced",
+                is_transient=is_first,
+                cause=CAUSE_DIGEST,
             )
         return self._content.hexdigest()
 

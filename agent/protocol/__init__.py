@@ -1,6 +1,7 @@
 """The protocol between agent and server; the only part of the agent that the server imports."""
 
 from agent.protocol.messages import (
+    CAUSE_DIGEST,
     FEATURE_PARTS,
     FEATURE_PLANS,
     FEATURE_SCRIPTS,
@@ -43,6 +44,7 @@ from agent.protocol.messages import (
 from agent.protocol.plan import PRESETS, Plan
 
 __all__ = [
+    "CAUSE_DIGEST",
     "FEATURE_PARTS",
     "FEATURE_PLANS",
     "FEATURE_SCRIPTS",

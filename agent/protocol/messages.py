@@ -22,6 +22,8 @@ PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024
 #: most files in one `attempt.uploads`: their presigned URLs must fit into a frame
 MAX_FILES = 16
+#: most attempts that an agent reports to hold
+MAX_RUNNING = 100
 #: most passes of one attempt: those that a plan can have, and one for dumps
 MOST_PASSES = 1000
 #: `Hello.features`: the agent runs plans of several passes, and passes inputs and option files to
@@ -44,6 +46,8 @@ class CloseCode(IntEnum):
     TOO_MUCH = 4429
 
 
+#: `AttemptFinished.cause`: a file has another MD5 than announced, also when downloaded again
+CAUSE_DIGEST = "digest_differs"
 #: most characters of the log in an `attempt.finished`
 LOG_END_CHARACTERS = 4000
 
@@ -290,7 +294,7 @@ class Hello(Frozen):
     )
     facts: Facts
     runtimes: tuple[RuntimeInfo, ...] = Field(default=(), max_length=50)
-    running: frozenset[UUID4] = frozenset()
+    running: frozenset[UUID4] = Field(default=frozenset(), max_length=MAX_RUNNING)
 
 
 class Heartbeat(Frozen):
@@ -298,7 +302,7 @@ class Heartbeat(Frozen):
 
     type: Literal["heartbeat"] = "heartbeat"
     sent_at: Moment
-    running: frozenset[UUID4] = frozenset()
+    running: frozenset[UUID4] = Field(default=frozenset(), max_length=MAX_RUNNING)
 
 
 class AttemptAccepted(Frozen):
@@ -352,7 +356,8 @@ class AttemptFinished(Frozen):
 
     `exit_code` is the value that a shell shows (128 + signal number for a signal), None if no
     process ran. `detail` is one line of details known to the agent only (a file name, a limit).
-    `cause` is a code from `agent.protocol.inputs` if `reason` is `input_wrong`. `command` holds
+    `cause` is a code from `agent.protocol.inputs` if `reason` is `input_wrong`, and may be
+    `CAUSE_DIGEST` if it is `download_failed`. `command` holds
     one command line for each kind of pass, separated by newlines. `received` lists the downloaded
     files of the order. `log_end` is the end of the output before a failure, since log chunks may
     be lost in transit. `phases` are in chronological order, at most `MAX_PHASES` of them.

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from agent.link import cache, transfers
-from agent.protocol import AttemptStarted, AttemptUploads, EndReason
+from agent.protocol import CAUSE_DIGEST, AttemptStarted, AttemptUploads, EndReason
 from agent.tests.fakes import MODEL
 
 RESULT_FILES = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
@@ -16,7 +16,7 @@ RESULT_FILES = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
 @pytest.mark.parametrize(
     ("changes", "refusals", "detail", "tries"),
     [
-        ({"md5": "0" * 32}, [], "MD5 differs from what was announced", 3),
+        ({"md5": "0" * 32}, [], "MD5 differs from what was announced", 2),
         ({"size_bytes": 399}, [], "400 bytes arrived instead of 399", 3),
         ({"size_bytes": 401}, [], "400 bytes arrived instead of 401", 3),
         ({}, [503] * 9, "the storage answered 503", 3),
@@ -37,6 +37,8 @@ async def test_a_failed_download_fails_the_attempt(
     device.start()
     end = await server.run(model=storage.input_file("model.mge", **changes))
     assert (end.reason, end.detail) == (EndReason.DOWNLOAD_FAILED, f"model.mge: {detail}")
+    # bytes that differ twice are not fetched a third time: the user is told
+    assert end.cause == (CAUSE_DIGEST if "md5" in changes else "")
     assert storage.requests.count("GET model.mge") == tries
     assert not server.messages(AttemptStarted)
     await device.wait_until_forgotten()

@@ -22,6 +22,9 @@ from tasks.states import Outcome, TaskState
 LEASE_EXPIRED = "lease_expired"
 AGENT_FORGOT = "agent_forgot"
 SCRIPTS_WITHDRAWN = "scripts_withdrawn"
+#: end reason of an attempt whose device got other bytes than the user announced, twice: neither
+#: another attempt nor another device would get the right ones
+FILE_CHANGED = "file_changed"
 
 
 class End(NamedTuple):
@@ -62,6 +65,7 @@ ENDS: dict[str, End] = {
     EndReason.NO_SANDBOX: End(Reason.NO_SANDBOX, is_device_at_fault=True),
     EndReason.FILE_MISSING: End(Reason.FILE_MISSING),
     EndReason.DOWNLOAD_FAILED: _retried(Reason.DOWNLOAD_FAILED, may_last=True),
+    FILE_CHANGED: End(Reason.FILE_CHANGED),
     EndReason.UPLOAD_FAILED: _retried(Reason.UPLOAD_FAILED, may_last=True),
     EndReason.AGENT_RESTARTED: _retried(Reason.AGENT_RESTARTED),
     EndReason.AGENT_ERROR: _retried(Reason.AGENT_ERROR, may_last=True),

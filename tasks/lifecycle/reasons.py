@@ -274,6 +274,11 @@ class Reason(Enum):
     DOWNLOAD_FAILED = Wording(
         Blame.SERVER, _("The device could not fetch the uploaded files."), TRY_AGAIN
     )
+    FILE_CHANGED = Wording(
+        Blame.SERVER,
+        _("The device got other bytes than you uploaded."),
+        _("Upload the file again; if it ends like this once more, tell an administrator."),
+    )
     UPLOAD_FAILED = Wording(Blame.SERVER, _("The device could not store the result."), TRY_AGAIN)
     AGENT_RESTARTED = Wording(
         Blame.DEVICE, _("The device's agent was restarted during the run."), TRY_AGAIN

@@ -12,11 +12,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agent.protocol import AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
+from agent.protocol import CAUSE_DIGEST, AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.attempts import lease_deadline
 from tasks.lifecycle.failures import reason_and_detail
-from tasks.lifecycle.outcomes import about, continue_task, end_task, reader_of
+from tasks.lifecycle.outcomes import FILE_CHANGED, about, continue_task, end_task, reader_of
+from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, TaskFile
 from tasks.states import Outcome, TaskState
@@ -75,7 +76,7 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
             _write(
                 attempt,
                 ended_at=now,
-                end_reason=report.reason.value,
+                end_reason=_end_reason(report),
                 exit_code=report.exit_code,
                 run_s=report.run_s,
                 detail=report.detail,
@@ -84,6 +85,12 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
             _continue_after_end(attempt, report)
             return True
     return False
+
+
+def _end_reason(report: AttemptFinished) -> str:
+    if report.reason == EndReason.DOWNLOAD_FAILED and report.cause == CAUSE_DIGEST:
+        return FILE_CHANGED
+    return report.reason.value
 
 
 def _write(attempt: Attempt, **columns: Any) -> None:
@@ -99,7 +106,10 @@ def _continue_after_end(attempt: Attempt, report: AttemptFinished) -> None:
     holds the rows of the attempt and its task, and logs are long.
     """
     _store_checksums(attempt, report)
-    if continue_task(attempt, reason=report.reason.value, detail=report.detail):
+    if continue_task(attempt, reason=attempt.end_reason, detail=report.detail):
+        return
+    if attempt.end_reason == FILE_CHANGED:
+        end_task(attempt, Outcome.FAILED, Reason.FILE_CHANGED.code, report.detail)
         return
     if report.reason != EndReason.EXITED:
         end_task(attempt, Outcome.FAILED, *reason_and_detail(attempt, report))
