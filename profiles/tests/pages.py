@@ -13,7 +13,7 @@ from agent.protocol import AttemptFinished, EndReason, FileOffer
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.response_checks import response_faults
-from tasks.lifecycle.artifacts import record_artifacts
+from tasks.lifecycle.artifacts import offer_artifacts, record_artifacts
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
 from tasks.tests.make import make_attempt, make_user, make_waiting_task, receive_report
@@ -65,6 +65,7 @@ def store_artifacts(attempt: Attempt, files: Mapping[str, bytes]) -> None:
         storage.write(artifact_key(str(attempt.pk), name), content)
         digest = hashlib.md5(content).hexdigest()
         offers.append(FileOffer(name=name, size_bytes=len(content), md5=digest))
+    offer_artifacts(attempt, offers)
     record_artifacts(attempt, offers)
 
 

@@ -36,7 +36,7 @@ from agent.protocol import (
 from tasks.dispatch import gateway
 from webprofile.errors import DomainError
 from webprofile.observability.counters import AGENT_FRAMES
-from webprofile.realtime.consumers import ClosesOnce, Pace
+from webprofile.realtime.consumers import ClosesOnce, agent_pace
 from workers.models import Worker
 from workers.tokens import bearer_of, check_token, digest, valid_tokens, worker_group
 
@@ -93,16 +93,31 @@ class AgentConsumer(ClosesOnce):
     async def connect(self) -> None:
         header = dict(self.scope["headers"]).get(b"authorization", b"")
         self.token = bearer_of(header.decode("latin-1"))
-        self.pace = Pace(settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
+        self._opened_at = time.time()
+        self._hello_due: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
         #: attempt -> when its start order was last sent (monotonic)
         self._started: dict[UUID, float] = {}
         # accepted even with an invalid token: only an open socket can carry a close code
         await self.accept()
         if await self.authenticate():
+            self._hello_due = asyncio.create_task(self._await_hello())
             await self.channel_layer.group_add(self._group, self.channel_name)
+            await self.channel_layer.group_send(self._group, self._event("worker.connected"))
+
+    def _event(self, kind: str) -> dict[str, Any]:
+        return {"type": kind, "by": self.channel_name, "at": self._opened_at}
+
+    async def _await_hello(self) -> None:
+        """Close the connection if no valid Hello arrives in time."""
+        await asyncio.sleep(settings.AGENT_HELLO_S)
+        if not self.greeted:
+            log.warning("agent_without_hello", worker=self.worker and self.worker.name)
+            await self.close(code=CloseCode.BAD_FRAME)
 
     async def disconnect(self, code: int) -> None:
+        if self._hello_due is not None:
+            self._hello_due.cancel()
         if self.worker is not None:
             heartbeat_batch().discard(self)
             await self.channel_layer.group_discard(self._group, self.channel_name)
@@ -111,7 +126,7 @@ class AgentConsumer(ClosesOnce):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.is_closed or self.worker is None:
             return
-        if not self.pace.has_room():
+        if not agent_pace(self.worker.pk).has_room():
             log.warning("agent_says_too_much", worker=self.worker.name)
             await self.close(code=CloseCode.TOO_MUCH)
             return
@@ -139,8 +154,7 @@ class AgentConsumer(ClosesOnce):
                 return
             # before any order is sent: two agents with one token would start the same attempt
             self.greeted = True
-            replaced = {"type": "worker.replaced", "by": self.channel_name}
-            await self.channel_layer.group_send(self._group, replaced)
+            await self.channel_layer.group_send(self._group, self._event("worker.replaced"))
         assert self.worker is not None
         about = {"worker": self.worker.name, "kind": kind}
         try:
@@ -192,6 +206,16 @@ class AgentConsumer(ClosesOnce):
     async def worker_replaced(self, event: dict[str, Any]) -> None:
         if event["by"] != self.channel_name:
             await self.close(code=CloseCode.REPLACED)
+
+    async def worker_connected(self, event: dict[str, Any]) -> None:
+        """Close this connection if it has not said Hello and the device opened a newer one.
+
+        A connection that said Hello stays until the newer one does, too: a newer connection that
+        never does must not end one that works.
+        """
+        is_newer = (event["at"], event["by"]) > (self._opened_at, self.channel_name)
+        if is_newer and not self.greeted:
+            await self.close(code=CloseCode.BAD_FRAME)
 
     async def worker_revoked(self, event: dict[str, Any]) -> None:
         """Handle the revocation of a token of this worker, which may be another than this one."""

@@ -8,7 +8,7 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -39,7 +39,12 @@ from agent.protocol import (
     Welcome,
 )
 from tasks.lifecycle import attempts
-from tasks.lifecycle.artifacts import judge_artifacts, offer_artifacts, record_artifacts
+from tasks.lifecycle.artifacts import (
+    find_stored,
+    judge_artifacts,
+    offer_artifacts,
+    record_artifacts,
+)
 from tasks.lifecycle.attempts import revive_attempts
 from tasks.lifecycle.outcomes import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
@@ -149,7 +154,10 @@ _HEARTBEAT_COLUMNS = ("created_at", "lease_expires_at", "task__state")
 def on_report(worker: Worker, report: Report, token: str | None = None) -> Replies:
     """Apply a report about an attempt; acknowledge those that the agent repeats until then."""
     if not (isinstance(report, AttemptAccepted) and _accept(worker, report, token)):
-        _apply(worker, report, token)
+        stored = list[FileOffer]()
+        if isinstance(report, AttemptFinished) and report.files:
+            stored = find_stored(_attempts(worker, report.attempt, token), report.files)
+        _apply(worker, report, token, stored)
     match report:
         case AttemptAccepted() | AttemptFinished():
             return [Ack(of=report.type, attempt=report.attempt)]
@@ -171,12 +179,12 @@ def _accept(worker: Worker, report: AttemptAccepted, token: str | None) -> bool:
 
 
 @transaction.atomic
-def _apply(worker: Worker, report: Report, token: str | None) -> None:
+def _apply(worker: Worker, report: Report, token: str | None, stored: Sequence[FileOffer]) -> None:
     attempt = _lock_attempt(worker, report.attempt, token)
     if attempt is None or attempt.ended_at is not None:
         return
-    if isinstance(report, AttemptFinished) and report.files:
-        record_artifacts(attempt, report.files)
+    if stored:
+        record_artifacts(attempt, stored)
     if apply_report(attempt, report) and isinstance(report, AttemptFinished):
         trace_attempt(attempt, report.phases)
 

@@ -1,16 +1,15 @@
 """Record the files that attempts leave in object storage."""
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import or_
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from agent.protocol import FileOffer
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from tasks.models import Artifact, Attempt
+from webprofile.storage import storage
 
 log = structlog.get_logger()
 
@@ -50,27 +49,6 @@ def _refusal_of(file: FileOffer, total_bytes: int) -> str:
 @transaction.atomic
 def offer_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> None:
     """Record the files for which an agent gets upload URLs. Idempotent."""
-    _upsert(attempt, files, is_stored=False)
-
-
-@transaction.atomic(savepoint=False)
-def record_artifacts(attempt: Attempt, files: Sequence[FileOffer]) -> None:
-    """Record the files that an agent reports as stored; they are verified when they are read.
-
-    Files that the attempt may not store are ignored.
-    """
-    if not files:
-        return
-    # fast path: all files were offered before, and were checked when their URLs were signed
-    same = (Q(name=file.name, size_bytes=file.size_bytes, md5=file.md5) for file in files)
-    offered = Artifact.objects.filter(reduce(or_, same), attempt=attempt)
-    if offered.update(is_stored=True) == len(files):
-        return
-    judged = judge_artifacts(attempt, files)
-    _upsert(attempt, [file for file, refused in judged if not refused], is_stored=True)
-
-
-def _upsert(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) -> None:
     # unique names: one INSERT ... ON CONFLICT may not affect a row twice
     rows = {
         file.name: Artifact(
@@ -78,7 +56,7 @@ def _upsert(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) ->
             name=file.name,
             size_bytes=file.size_bytes,
             md5=file.md5,
-            is_stored=is_stored,
+            is_stored=False,
         )
         for file in files
     }
@@ -88,3 +66,31 @@ def _upsert(attempt: Attempt, files: Iterable[FileOffer], *, is_stored: bool) ->
         unique_fields=["attempt", "name"],
         update_fields=["size_bytes", "md5", "is_stored"],
     )
+
+
+def find_stored(attempts: QuerySet[Attempt], files: Sequence[FileOffer]) -> list[FileOffer]:
+    """Return those of the reported files that storage holds as they were offered.
+
+    Each is looked up in storage, so this is not called inside a transaction. Files without an
+    upload URL are not looked up.
+
+    attempts: a queryset that holds the attempt or is empty
+
+    Raises DomainError storage_unreachable.
+    """
+    offered = Artifact.objects.filter(attempt__in=attempts.filter(ended_at=None))
+    keys = {(row.name, row.size_bytes, row.md5): row.object_key for row in offered}
+    found = []
+    for file in files:
+        key = keys.get((file.name, file.size_bytes, file.md5))
+        if key is None or storage.head(key) != (file.size_bytes, file.md5):
+            log.warning("artifact_not_stored", name=file.name)
+        else:
+            found.append(file)
+    return found
+
+
+def record_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> None:
+    """Record that storage holds these files, which were offered before."""
+    names = [file.name for file in files]
+    Artifact.objects.filter(attempt=attempt, name__in=names).update(is_stored=True)

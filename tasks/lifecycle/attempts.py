@@ -101,7 +101,12 @@ def store_log(attempts: QuerySet[Attempt], chunk: AttemptLog) -> Attempt | None:
     if attempt is None:
         return None
     size = len(chunk.text.encode())
-    if attempt.ended_at is not None or attempt.kept_bytes + size > settings.LOG_LIMIT_BYTES:
+    is_beyond = (
+        attempt.kept_bytes + size > settings.LOG_LIMIT_BYTES
+        # each number is stored once, so this limits the rows, also those of empty pieces
+        or chunk.seq > settings.LOG_PIECES_LIMIT
+    )
+    if attempt.ended_at is not None or is_beyond or not chunk.text:
         LOG_PIECES.labels("dropped").inc()
         return attempt
     if attempt.is_repeated:

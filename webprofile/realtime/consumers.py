@@ -49,6 +49,24 @@ class Pace:
         return True
 
 
+class Paces:
+    """A `Pace` for each sender, which survives that the sender connects again.
+
+    At most `limit` senders are remembered, those that were silent for longest are forgotten.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._paces: dict[int, Pace] = {}
+
+    def of(self, sender: int, burst: float, per_s: float) -> Pace:
+        pace = self._paces.pop(sender, None) or Pace(burst, per_s)
+        self._paces[sender] = pace
+        if len(self._paces) > self._limit:
+            self._paces.pop(next(iter(self._paces)), None)
+        return pace
+
+
 class SocketCounter:
     """Count the open sockets of each user in this process, at most `SOCKETS_PER_USER`."""
 
@@ -88,6 +106,12 @@ class ClosesOnce(AsyncWebsocketConsumer):
 
 
 _OPEN_SOCKETS = SocketCounter()
+_AGENT_PACES = Paces()
+
+
+def agent_pace(worker: int) -> Pace:
+    """Return the limit of an agent's frames, on its sockets and by HTTP, in this process."""
+    return _AGENT_PACES.of(worker, settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S)
 
 
 class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):

@@ -245,6 +245,8 @@ RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
 #: limit of a log; an agent sends 1 MiB by default, which is 3 MiB if every byte becomes U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
+#: limit of the pieces of a log; a script that prints all the time sends five a second
+LOG_PIECES_LIMIT = env.int("LOG_PIECES_LIMIT", default=20_000)
 #: lifetime of download URLs for agents; at least agent.link.transfers.DOWNLOAD_LIMIT_S
 AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
@@ -270,6 +272,8 @@ HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 #: after a measurement an agent sends its whole log at once, over 1 MiB in chunks of 8 KiB
 AGENT_FRAMES_BURST = env.int("AGENT_FRAMES_BURST", default=1000)
 AGENT_FRAMES_PER_S = env.float("AGENT_FRAMES_PER_S", default=50.0)
+#: time after which a connection without a valid Hello is closed, s
+AGENT_HELLO_S = env.float("AGENT_HELLO_S", default=20.0)
 #: threads of a server process that handle agents' frames, each with a connection of DATABASE_POOL;
 #: with 0 they share the thread of the browsers' WebSockets
 AGENT_THREADS = env.int("AGENT_THREADS", default=4)

@@ -123,10 +123,10 @@ async def test_exceeded_limits_close_the_socket_without_an_error(server):
                       "memory_bytes": 1},
         }
     )  # fmt: skip
-    assert await close_code(address, "/ws/agent/", agent, [hello, *[beat] * 40]) == 4429
     assert await close_code(address, "/ws/agent/", agent, ["x" * 70_000]) == 1009
     assert await close_code(address, "/ws/agent/", agent, [b"\x00binary"]) == 4400
     assert await close_code(address, "/ws/agent/", agent, ["[" * 60_000]) == 4400
+    assert await close_code(address, "/ws/agent/", agent, [hello, *[beat] * 40]) == 4429
     assert await close_code(address, "/ws/tasks/", browser, ["{}"] * 30, **own) == 4429
     assert await close_code(address, "/ws/tasks/", browser, ["x" * 2_000], **own) == 4400
     assert await close_code(address, "/ws/tasks/", browser, [b"\x00binary"], **own) == 4400

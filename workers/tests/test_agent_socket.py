@@ -1,8 +1,11 @@
 """A simulated agent on the WebSocket: authentication, orders, and reports."""
 
+import asyncio
+import hashlib
 import json
 import uuid
 
+import httpx2
 import pytest
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
@@ -38,7 +41,7 @@ pytestmark = [
     pytest.mark.usefixtures("disconnect_sockets"),
 ]
 
-PROFILE = FileOffer(name="profile.json", size_bytes=2, md5=MD5)
+PROFILE = FileOffer(name="profile.json", size_bytes=2, md5=hashlib.md5(b"{}").hexdigest())
 
 
 def final_report(attempt_id: uuid.UUID, **fields) -> AttemptFinished:
@@ -158,7 +161,7 @@ async def test_an_agent_with_an_unsupported_protocol_is_closed_with_its_code():
     assert await agent.close_code() == 4426
 
 
-async def test_a_task_is_sent_run_and_finished():
+async def test_a_task_is_sent_run_and_finished(storage):
     agent, order = await connect_busy_agent()
     assert (order.runtime, order.model.name) == ("1.13.0", "model.mge")
     assert [(file.name, file.input) for file in order.data] == [("input-0.npy", "data")]
@@ -169,6 +172,7 @@ async def test_a_task_is_sent_run_and_finished():
     await agent.send(AttemptUploads(attempt=order.attempt, files=(PROFILE,)))
     (target,) = (await agent.receive()).targets
     assert f"attempts/{order.attempt}/profile.json" in target.url
+    await asyncio.to_thread(httpx2.put, target.url, content=b"{}", headers=target.headers)
     await agent.send(final_report(order.attempt, files=(PROFILE,)))
     assert (await agent.receive()).of == "attempt.finished"
     attempt = await Attempt.objects.select_related("task").aget(pk=order.attempt)

@@ -12,6 +12,7 @@ from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
 from tasks.dispatch.gateway import on_heartbeats
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
+from webprofile.realtime.consumers import agent_pace
 from workers.tokens import bearer_of, check_token, redeem_code
 
 
@@ -56,6 +57,10 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
         return _refuse(DomainError("bad_request", status=413))
     try:
         worker = check_token(bearer_of(request.headers.get("Authorization", "")))
+        if not agent_pace(worker.pk).has_room():
+            return _refuse(DomainError("throttled", status=429, wait_s=1))
+        if len(request.body) > MAX_FRAME_BYTES:  # a body in chunks has no Content-Length
+            return _refuse(DomainError("bad_request", status=413))
         message = Heartbeat.model_validate_json(request.body)
     except ValidationError:
         return _refuse(DomainError("bad_request", status=400))
