@@ -13,6 +13,7 @@ from profiles.tests.make import (
     make_script_profile,
     process_attempt,
 )
+from tasks.actors import diagnose_run
 from tasks.tests.make import make_attempt, make_user, receive_report, store_log_chunk
 from tasks.tests.scripts import make_script_task, program_file
 
