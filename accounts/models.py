@@ -172,7 +172,7 @@ class Webhook(models.Model):
     failures = models.PositiveSmallIntegerField(default=0)
     disabled_at = models.DateTimeField(_("disabled"), null=True, blank=True)
     #: consecutive slow calls of its user to its host, and the end of the pause after the last one
-    slow_calls = models.PositiveSmallIntegerField(default=0)
+    slow_calls = models.PositiveSmallIntegerField(default=0, db_default=0)
     rests_until = models.DateTimeField(null=True)
 
     class Meta:

@@ -280,10 +280,12 @@ class HealthCheck(models.Model):
     #: median time of an iteration, s
     median_s = models.FloatField(_("median"), null=True, blank=True)
     #: for the cause `scatter`: fingerprint of what the times depend on (kernel, agent, runtime)
-    environment = models.CharField(max_length=40, blank=True, default="", editable=False)
+    environment = models.CharField(
+        max_length=40, blank=True, default="", db_default="", editable=False
+    )
     #: for the cause `scatter`: {"device": [s], "host": [s], "latency": [s]}, one value for each
     #: pass; empty if the run was disturbed
-    samples = models.JSONField(default=dict, editable=False)
+    samples = models.JSONField(default=dict, db_default={}, editable=False)
 
     class Meta:
         verbose_name = _("health check")

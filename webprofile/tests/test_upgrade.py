@@ -152,6 +152,8 @@ def _upgraded(
                 storage.write(str(path.relative_to(objects)), path.read_bytes())
         recorded_columns |= columns_with_defaults()
         call_command("migrate", verbosity=0)
+        # otherwise pages ask for a moment of patience while an actor rebuilds a profile
+        call_command("reprofile", "--outdated", verbosity=0)
         yield
 
 
