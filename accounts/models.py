@@ -81,6 +81,13 @@ class User(AbstractBaseUser, PermissionsMixin):
         blank=True,
         help_text=_("Tasks waiting and running at once; empty for the site's own limit."),
     )
+    #: maximum size of the files of all tasks; None for the setting `STORAGE_PER_USER_BYTES`
+    storage_limit_gib = models.PositiveIntegerField(
+        _("storage (GiB)"),
+        null=True,
+        blank=True,
+        help_text=_("For the files and results of tasks; empty for the site's own limit."),
+    )
 
     objects: ClassVar[UserManager] = UserManager()
     #: of AbstractBaseUser: the new password until it is saved

@@ -222,18 +222,22 @@ def reactivate_user(user: User, *, by: User | None) -> bool:
 
 
 @transaction.atomic
-def limit_user(user: User, *, task_limit: int | None, by: User | None) -> None:
-    """Limit the tasks of a user that have not ended; None for the limit of the site.
+def limit_user(
+    user: User, *, task_limit: int | None, storage_limit_gib: int | None, by: User | None
+) -> None:
+    """Limit the tasks of a user that have not ended, and their storage; None for the site's limit.
 
     Raises DomainError not_administrator if `by` has lost that role.
     """
     _lock_administrators(by)
-    before = User.objects.get(pk=user.pk).task_limit
-    if before == task_limit:
+    limits = {"task_limit": task_limit, "storage_limit_gib": storage_limit_gib}
+    row = User.objects.get(pk=user.pk)
+    new = {name: limit for name, limit in limits.items() if getattr(row, name) != limit}
+    if not new:
         return
-    User.objects.filter(pk=user.pk).update(task_limit=task_limit)
+    old = {name: getattr(row, name) for name in new}
+    User.objects.filter(pk=user.pk).update(**new)
     user.refresh_from_db()
-    old, new = {"task_limit": before}, {"task_limit": task_limit}
     record_audit_entry("user.change", user, by=by, before=old, after=new)
 
 

@@ -74,7 +74,7 @@ class UserAdmin(ActionsAdmin):
     search_fields = ("email", "granted_workers__name")
     search_help_text = _("An e-mail, or the name of a private device")
     ordering = ("email",)
-    fields = ("email", "task_limit")
+    fields = ("email", "task_limit", "storage_limit_gib")
     readonly_fields = ("email",)
     change_form_template = "admin/accounts/user/change_form.html"
 
@@ -124,8 +124,8 @@ class UserAdmin(ActionsAdmin):
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if change:
-            limit = form.cleaned_data["task_limit"]
-            services.limit_user(obj, task_limit=limit, by=current_user(request))
+            limits = {name: form.cleaned_data[name] for name in ("task_limit", "storage_limit_gib")}
+            services.limit_user(obj, **limits, by=current_user(request))
             return
         user = services.create_account(
             email=obj.email,

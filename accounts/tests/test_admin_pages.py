@@ -208,6 +208,11 @@ def test_the_form_changes_the_limit_of_tasks_and_nothing_else(client, root):
     page(client, f"{USERS}{bob.pk}/change/", task_limit="-1")
     bob.refresh_from_db()
     assert bob.task_limit == 7
+    page(client, f"{USERS}{bob.pk}/change/", task_limit="7", storage_limit_gib="3")
+    bob.refresh_from_db()
+    assert (bob.task_limit, bob.storage_limit_gib) == (7, 3)
+    last = AuditEntry.objects.latest("pk")
+    assert (last.before, last.after) == ({"storage_limit_gib": None}, {"storage_limit_gib": 3})
 
 
 def test_a_stale_form_does_not_restore_permissions(client, root):

@@ -27,6 +27,7 @@ from accounts.models import AccessToken, User, canonical_email
 from accounts.selectors import current_user
 from accounts.sessions import end_user_sessions
 from accounts.tokens.access import issue_token, revoke_token
+from tasks.submission.validation import storage_quota_of
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
@@ -48,7 +49,8 @@ def profile(request: HttpRequest) -> HttpResponse:
                 messages.success(request, _("Saved."))
             return redirect("accounts:profile")
         user.refresh_from_db()
-    return render(request, "accounts/profile.html", {"form": form}, status=_status(form))
+    context = {"form": form, "storage": storage_quota_of(user)}
+    return render(request, "accounts/profile.html", context, status=_status(form))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -170,7 +170,7 @@ class TaskList(ApiListView):
         | problems(
             {
                 404: ["object_missing"],
-                409: ["idempotency_in_progress", "quota_reached"],
+                409: ["idempotency_in_progress", "quota_reached", "storage_full"],
                 422: [*REFUSALS, *idempotency.ERRORS],
             }
         ),
@@ -300,7 +300,7 @@ class TaskViewSet(OneTask):
         | problems(
             {
                 400: ["query_invalid"],
-                409: ["upload_missing", "upload_damaged"],
+                409: ["upload_missing", "upload_damaged", "storage_full"],
                 422: ["input_*", "dtype_not_here", "script_*", "model_*", "scripts_*"],
             }
         ),
@@ -339,7 +339,7 @@ class TaskViewSet(OneTask):
         | problems(
             {
                 404: ["not_found", "object_missing", "task_gone"],
-                409: ["idempotency_in_progress", "not_ended", "quota_reached"],
+                409: ["idempotency_in_progress", "not_ended", "quota_reached", "storage_full"],
                 422: ["file_gone", *REFUSALS, *idempotency.ERRORS],
             }
         ),

@@ -22,7 +22,13 @@ from tasks.models import Purpose, Task, TaskFile, TaskKind
 from tasks.states import Outcome, TaskState
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of
-from tasks.submission.validation import Admitted, admit, allowed_priority, check_quota
+from tasks.submission.validation import (
+    Admitted,
+    admit,
+    allowed_priority,
+    check_quota,
+    check_storage,
+)
 from webprofile.errors import DomainError
 from webprofile.observability import trace_context
 from workers.models import Worker
@@ -44,12 +50,13 @@ def create_task(*, owner: User, worker: Worker | None = None, request: TaskReque
     """Create a task in state initiated, with one row for each of its files.
 
     Raises DomainError if the request is refused (`tasks.submission.validation`), quota_reached if
-    the owner has too many live tasks.
+    the owner has too many live tasks, storage_full if their files would become too large.
 
     worker: None if the request's target chooses it
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
+        check_storage(owner, sum(file.size_bytes for file in request.files))
     task, files = task_rows(owner, request, admit(owner=owner, worker=worker, request=request))
     task.save(force_insert=True)
     TaskFile.objects.bulk_create(files)

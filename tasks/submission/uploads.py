@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from tasks.lifecycle.transitions import transition_if
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Task, TaskFile, UploadedFile
+from tasks.models import Purpose, Task, TaskFile, UploadedFile
 from tasks.scheduling.targets import candidates, target_of
 from tasks.states import TaskState
 from tasks.submission.contents import head_bytes_of, inspect_files
 from tasks.submission.creation import mark_file_stored
 from tasks.submission.request import FileRequest, request_of
-from tasks.submission.validation import first_that_fits
+from tasks.submission.validation import check_storage, first_that_fits
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -181,7 +181,7 @@ def submit_task(
     files: the task's files with the keys of their confirmed objects, as `confirm_object` sets them
 
     Raises DomainError upload_missing or upload_damaged, naming the files; input_* for data that no
-    runtime accepts; script_* and model_* for an invalid program or model.
+    runtime accepts; script_* and model_* for an invalid program or model; storage_full.
     """
     if task.state != TaskState.INITIATED:
         return False
@@ -196,6 +196,8 @@ def submit_task(
                 return False
         raise
     inspect_files(task, files, heads or {})
+    if task.purpose == Purpose.USER:
+        check_storage(task.owner)  # results that arrived since the creation count, too
     placement = _choose_worker(task, files)
     # registered first, so that on commit the device is woken before the browsers
     dispatch_on_commit({placement.get("worker_id", task.worker_id)})

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from django.conf import settings
+from django.db.models import Sum
 
 from accounts.models import User
 from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import Capabilities, Value, check_options, find_problems
 from agent.protocol.plan import PRESETS
-from tasks.models import Purpose, Task
+from tasks.models import Artifact, Purpose, Task, TaskFile
 from tasks.scheduling import eligibility
 from tasks.scheduling.eligibility import Placement, find_runtime
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
@@ -156,6 +157,41 @@ def quota_of(owner: User) -> Quota:
     limit = settings.TASKS_PER_USER if owner.task_limit is None else owner.task_limit
     tasks = Task.objects.filter(owner=owner, state__in=LIVE, purpose=Purpose.USER)
     return Quota(tasks.count(), limit)
+
+
+class StorageQuota(NamedTuple):
+    """Size of the files of a user's tasks, and its limit, in bytes."""
+
+    used: int
+    limit: int
+
+
+def storage_quota_of(owner: User) -> StorageQuota:
+    """Return the storage quota of a user.
+
+    Files count from the creation of their task, with the announced size, and results once they are
+    stored, until they are removed. Health checks do not count.
+    """
+    gib = owner.storage_limit_gib
+    limit = settings.STORAGE_PER_USER_BYTES if gib is None else gib << 30
+    files = TaskFile.objects.filter(
+        task__owner=owner, task__purpose=Purpose.USER, purged_at=None
+    ).order_by()
+    results = Artifact.objects.filter(
+        attempt__task__owner=owner, attempt__task__purpose=Purpose.USER, is_stored=True
+    ).order_by()
+    used = sum(
+        rows.aggregate(size=Sum("size_bytes", default=0))["size"] for rows in (files, results)
+    )
+    return StorageQuota(used, limit)
+
+
+def check_storage(owner: User, added_bytes: int = 0) -> None:
+    """Raise DomainError storage_full if the user's files exceed the limit with `added_bytes`."""
+    quota = storage_quota_of(owner)
+    if quota.used + added_bytes > quota.limit:
+        used, limit = (f"{size / 1024**3:.1f}" for size in quota)
+        raise DomainError("storage_full", status=409, used_gib=used, limit_gib=limit)
 
 
 def check_quota(owner: User) -> None:

@@ -38,7 +38,7 @@ from webprofile.tests.documented_api import DocumentedClient
 from workers import tokens
 
 #: of all steps together; one of them saves the keys of confirmed files
-LIMIT = 37
+LIMIT = 39
 
 
 class StatementRecorder:

@@ -91,6 +91,7 @@ KEYS: dict[str, Any] = {
     "security_keys": _("security keys"),
     "address": _("from where"),
     "task_limit": _("tasks at once"),
+    "storage_limit_gib": _("storage (GiB)"),
     "name": _("name"),
     "public": _("public"),
     "is_public": _("public"),

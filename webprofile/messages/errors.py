@@ -27,6 +27,11 @@ WORDINGS: dict[str, Any] = {
         "%(live)s of your tasks have not ended, and %(limit)s is the most at once. Cancel some, "
         "wait until some have finished, or ask an administrator to raise your limit."
     ),
+    "storage_full": _(
+        "The files of your tasks take %(used_gib)s GiB of storage, and %(limit_gib)s GiB is the "
+        "most, with the files of this task. Delete tasks that you do not need, or ask an "
+        "administrator to raise your limit."
+    ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
     "time_limit": _(
         "The time limit is a whole number of seconds, at most %(limit)s for all passes of this "

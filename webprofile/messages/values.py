@@ -34,6 +34,8 @@ MEANINGS: dict[str, Any] = {
     "limit_kib": _("the most that is accepted, KiB"),
     "limit_mib": _("the most that is accepted, MiB"),
     "live": _("how many of your tasks have not ended"),
+    "used_gib": _("storage that the files of your tasks take, GiB"),
+    "limit_gib": _("storage that they may take, GiB"),
     "low": _("the lowest value that is accepted"),
     "most": _("the largest value in the picture"),
     "name": _("what was given: the name of a file, a thing or a parameter"),

@@ -243,6 +243,8 @@ RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
 RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 #: limit of live (waiting and running) tasks of one user
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
+#: limit of the files of all tasks of one user: uploads, as announced, and results
+STORAGE_PER_USER_BYTES = env.int("STORAGE_PER_USER_BYTES", default=100 * 1024**3)
 #: limit of a log; an agent sends 1 MiB by default, which is 3 MiB if every byte becomes U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
 #: limit of the pieces of a log; a script that prints all the time sends five a second
