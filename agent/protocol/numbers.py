@@ -5,7 +5,7 @@ limits are far above what any device reports and fit into 64 bits, JSON and data
 """
 
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypeAliasType
@@ -21,10 +21,13 @@ Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER, allow_inf
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 #: a duration in seconds, at most 31 years
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-#: any JSON whose numbers are bounded
-Json = TypeAliasType(
-    "Json", dict[str, "Json"] | list["Json"] | bool | Integer | Number | str | None
-)
+if TYPE_CHECKING:  # mypy does not resolve the name of a recursive type in its own definition
+    Json = Any
+else:
+    #: any JSON whose numbers are bounded
+    Json = TypeAliasType(
+        "Json", dict[str, "Json"] | list["Json"] | bool | Integer | Number | str | None
+    )
 
 LONGEST_MS = 1e12
 
