@@ -68,7 +68,9 @@ def close_check(
         return False
     check.refresh_from_db()
     log.info("health_checked", worker=check.worker.name, result=result, reason=reason)
-    if result == HealthCheck.Result.FAILED:
+    if check.cause == HealthCheck.Cause.SCATTER:
+        pass  # it measures and says nothing about the device's health
+    elif result == HealthCheck.Result.FAILED:
         _hold(check.worker, held_reason, now)
     elif result == HealthCheck.Result.PASSED:
         release_worker(check.worker, by=None)

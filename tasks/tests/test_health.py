@@ -292,6 +292,15 @@ def test_disturbed_runs_are_repeated_but_not_forever(scatter_runs):
     assert due() == {}
 
 
+def test_a_failed_run_that_measures_scatter_does_not_hold_the_device(scatter_runs):
+    worker = make_worker("w")
+    check = open_check(worker, version="1.13.0", cause=Cause.SCATTER)
+    assert check is not None
+    close_check(check, Result.FAILED, reason="shape", held_reason="The shape does not fit.")
+    worker.refresh_from_db()
+    assert worker.held_at is None
+
+
 def test_scatter_is_measured_again_after_a_change_of_kernel_or_agent(scatter_runs):
     worker = make_worker("new")
     for _ in range(scatter_runs):
