@@ -1,4 +1,4 @@
-"""Limits of failed logins, so that guessing is bounded and nobody is locked out by others.
+"""Limits of failed logins, so that guessing is bounded and users cannot lock out each other.
 
 A browser in which somebody logged in before has a signed cookie that is bound to the account
 (OWASP's device cookies). It has a limit of its own, which the attempts of others do not use up.

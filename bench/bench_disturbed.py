@@ -3,7 +3,7 @@
 `python -m bench.bench_disturbed [--runs 10] [--home FOLDER] [--only calm,page,busy,burst]` starts a
 site with its default settings, waits until the device has measured its scatter, and runs two models
 with the plan "standard" under four conditions in turn: nothing else runs; the task's page is open
-in Chromium on this machine; one thread is busy beside the whole run; one is busy for a second in
+in Chromium on this machine; one thread is busy during the whole run; one is busy for a second in
 the middle. Then it compares runs of the first condition through `webprofile compare --fail-above
 5`: pairs of one model, and pairs of a model with one that has about 20 % more blocks.
 
@@ -141,7 +141,7 @@ class Trials:
             sent.append(submit(self._visitor, self._worker, model))
             return sent[0][0]
 
-        with beside(condition, site, start):
+        with under(condition, site, start):
             wait_for_end(self._visitor, sent[0])
         row = self._row(condition, name, sent[0][0])
         self.rows.append(row)
@@ -185,8 +185,8 @@ def submit(visitor: Visitor, worker: int, model: Path) -> tuple[int, float]:
 
 
 @contextlib.contextmanager
-def beside(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Iterator[None]:
-    """Start a run, and do beside it what the condition says until the block ends."""
+def under(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Iterator[None]:
+    """Start a run under a condition, which holds until the block ends."""
     with contextlib.ExitStack() as stack:
         if condition == "busy":
             spinning = subprocess.Popen([sys.executable, "-c", _SPIN.format(seconds=3600)])

@@ -34,6 +34,8 @@ PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=
 SAMPLE_PLAN = PRESETS["standard"]
 #: at most this many runs measure scatter, as a multiple of the undisturbed ones that are needed
 _MOST_TRIES = 3
+#: after this many failed runs the device is not measured, since it cannot run the sample model
+_MOST_FAILED = 2
 #: a device is measured if no user's task ran on it for this long
 _RESTED = datetime.timedelta(seconds=10)
 #: end reasons for which the device may be at fault
@@ -107,9 +109,16 @@ def _is_measured(worker: Worker) -> bool:
         cause=HealthCheck.Cause.SCATTER,
         environment=environment_of(worker, runtime),
     ).exclude(result=HealthCheck.Result.ABANDONED)
-    counts = checks.aggregate(tries=Count("pk"), undisturbed=Count("pk", filter=~Q(samples={})))
+    counts = checks.aggregate(
+        tries=Count("pk"),
+        undisturbed=Count("pk", filter=~Q(samples={})),
+        failed=Count("pk", filter=Q(result=HealthCheck.Result.FAILED)),
+    )
     needed = settings.SCATTER_RUNS
-    return bool(counts["undisturbed"] >= needed or counts["tries"] >= _MOST_TRIES * needed)
+    is_known = counts["undisturbed"] >= needed
+    return bool(
+        is_known or counts["tries"] >= _MOST_TRIES * needed or counts["failed"] >= _MOST_FAILED
+    )
 
 
 def newest_runtime(worker: Worker) -> Runtime | None:

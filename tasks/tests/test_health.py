@@ -254,7 +254,9 @@ def test_health_task_belongs_to_a_system_user_and_is_not_listed():
     assert another.owner == task.owner
 
 
-def make_scatter_check(worker: Worker, *, is_disturbed: bool = False) -> HealthCheck:
+def make_scatter_check(
+    worker: Worker, result: str = Result.PASSED, *, is_disturbed: bool = False
+) -> HealthCheck:
     runtime = newest_runtime(worker)
     assert runtime is not None
     check = open_check(
@@ -264,7 +266,7 @@ def make_scatter_check(worker: Worker, *, is_disturbed: bool = False) -> HealthC
         environment=environment_of(worker, runtime),
     )
     assert check is not None
-    close_check(check, Result.PASSED, samples={} if is_disturbed else {"device": [0.01]})
+    close_check(check, Result(result), samples={} if is_disturbed else {"device": [0.01]})
     return check
 
 
@@ -294,11 +296,13 @@ def test_disturbed_runs_are_repeated_but_not_forever(scatter_runs):
 
 def test_a_failed_run_that_measures_scatter_does_not_hold_the_device(scatter_runs):
     worker = make_worker("w")
-    check = open_check(worker, version="1.13.0", cause=Cause.SCATTER)
-    assert check is not None
-    close_check(check, Result.FAILED, reason="shape", held_reason="The shape does not fit.")
+    for _ in range(2):
+        assert due() == {"w": "scatter"}
+        make_scatter_check(worker, Result.FAILED, is_disturbed=True)
     worker.refresh_from_db()
     assert worker.held_at is None
+    # it cannot run the sample model
+    assert due() == {}
 
 
 def test_scatter_is_measured_again_after_a_change_of_kernel_or_agent(scatter_runs):
