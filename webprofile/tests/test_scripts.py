@@ -189,3 +189,10 @@ def test_javascript_unit_tests_pass():
         cwd=ROOT,
     )
     assert result.returncode == 0, result.stdout
+
+
+def test_no_style_animates_without_end():
+    """An endless animation repaints the page, which slows down runs on the same machine."""
+    styles = ROOT / "static" / "css"
+    files = [path for path in styles.rglob("*.css") if "infinite" in path.read_text("utf-8")]
+    assert files == []
