@@ -56,8 +56,10 @@ def create_task(*, owner: User, worker: Worker | None = None, request: TaskReque
     """
     if request.purpose == Purpose.USER:
         check_quota(owner)
+    admitted = admit(owner=owner, worker=worker, request=request)
+    if request.purpose == Purpose.USER:
         check_storage(owner, sum(file.size_bytes for file in request.files))
-    task, files = task_rows(owner, request, admit(owner=owner, worker=worker, request=request))
+    task, files = task_rows(owner, request, admitted)
     task.save(force_insert=True)
     TaskFile.objects.bulk_create(files)
     wakeups.task_changed_on_commit(task)

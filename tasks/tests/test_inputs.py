@@ -169,6 +169,7 @@ def test_longest_input_name_is_accepted():
 def test_largest_accepted_order_fits_into_a_frame(settings, mark):
     """The order has as many files, as long names and as many values as the limits allow."""
     settings.S3_PUBLIC_ENDPOINT_URL = f"https://{'storage.' * 7}example.org"
+    settings.STORAGE_PER_USER_BYTES = 2**50
 
     def files(count: int) -> list[FileRequest]:
         names = (f"{number:02}" + mark * (LONGEST_NAME - 2) for number in range(count))

@@ -17,7 +17,7 @@ def test_invariants_hold_after_runs_of_all_outcomes(site, visitor, testdata):
     folder = testdata / "inputs" / "two_inputs"
     data = {"data": folder / "data.npy", "mask": folder / "mask.npy"}
     good = send(visitor, model, data)
-    bad = send(visitor, testdata / "bad" / "models" / "truncated_half.mge", {})
+    bad = send(visitor, testdata / "bad" / "models" / "flipped_64.mge", {})
     gone = send(visitor, model, data)
     visitor.post(f"/api/v1/tasks/{gone}/cancel/", {})
     outcomes = [watch(visitor, task)[0][-1] for task in (good, bad, gone)]

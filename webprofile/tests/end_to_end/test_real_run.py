@@ -62,7 +62,7 @@ def test_memory_plan_of_a_run_is_shown_with_its_operators(visitor, testdata):
     assert rows.count("data-row=") > 100
 
 
-@pytest.mark.parametrize("model", ["truncated_half", "pickle"])
+@pytest.mark.parametrize("model", ["truncated_fbs1", "flipped_64"])
 def test_invalid_model_fails_with_cause_and_log(visitor, testdata, model):
     task = send(visitor, testdata / "bad" / "models" / f"{model}.mge", {})
     states, log = watch(visitor, task)
@@ -92,6 +92,16 @@ def test_unsuitable_data_file_fails_with_the_cause(
     text = page(visitor, task)
     assert title in text
     assert detail in text
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [("truncated_half", "is cut short: it has 3004 bytes"), ("pickle", "is a Python pickle")],
+)
+def test_invalid_model_is_refused_by_the_site(visitor, testdata, model, cause):
+    with pytest.raises(DemoError, match=cause) as raised:
+        send(visitor, testdata / "bad" / "models" / f"{model}.mge", {})
+    assert f"{model}.mge" in str(raised.value)
 
 
 def test_invalid_data_file_is_refused_by_the_site(visitor, testdata):
