@@ -26,6 +26,8 @@ WAITED_PERCENT = 5.0
 OTHER_PERCENT = 10.0
 #: steal time, in percent of one core
 _STOLEN_PERCENT = 5.0
+#: the kernel reports steal time per core in steps of 10 ms
+_STEAL_SLACK_S = 0.02
 #: allowed drop of the highest clock below the maximum of the run
 _CLOCK_DROP_PERCENT = 15.0
 _HOT_C = 90.0
@@ -60,7 +62,7 @@ def pass_contaminations(
     `waits` is None if the waiting of its threads says nothing about other processes. The counters
     are those just before and after the pass; `cores` are those of the run, empty for all.
     """
-    return [*_waiting(waits, before, after, cores), *_stealing(before, after, cores)]
+    return [*_waiting(waits, before, after, cores), *_stealing(waits, before, after, cores)]
 
 
 def contaminations(
@@ -115,11 +117,16 @@ def _waiting(
         yield _contamination(ContaminationCode.WAITED, text)
 
 
-def _stealing(before: Counters, after: Counters, cores: Sequence[int]) -> Iterator[Contamination]:
-    elapsed_s = after.monotonic_s - before.monotonic_s
-    stolen_s = after.stolen_on(cores) - before.stolen_on(cores)
-    stolen = 100 * stolen_s / max(elapsed_s, 1e-6)
-    if stolen > _STOLEN_PERCENT and stolen_s > _COUNTING_SLACK_S:
+def _stealing(
+    waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
+) -> Iterator[Contamination]:
+    if waits is not None and waits.stolen_ms is not None:  # of the timed iterations only
+        stolen_s, elapsed_s = waits.stolen_ms / 1000, waits.elapsed_ms / 1000
+    else:
+        stolen_s = after.stolen_on(cores) - before.stolen_on(cores)
+        elapsed_s = after.monotonic_s - before.monotonic_s
+    stolen = 100 * max(stolen_s - _STEAL_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
+    if stolen > _STOLEN_PERCENT:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
         yield _contamination(ContaminationCode.STOLEN, text)
 

@@ -1,7 +1,8 @@
 """Measure how long the threads of this process were ready to run and waited for a core.
 
-The kernel counts this for each thread (second number of `/proc/PID/task/TID/schedstat`, ns). It is
-read before and after the timed iterations, so start-up and loading are not counted.
+The kernel counts this for each thread (second number of `/proc/PID/task/TID/schedstat`, ns), and
+for each core the time that the host gave to other machines (steal, `/proc/stat`). Both are read
+before and after the timed iterations, so start-up and loading are not counted.
 """
 
 import os
@@ -15,6 +16,7 @@ class Meter(object):
     def __init__(self):
         self._waited_ns = waited_ns_by_thread()
         self._switches = _switches()
+        self._stolen_ms = stolen_ms()
         self._started = time.perf_counter()
 
     def line(self):
@@ -25,8 +27,12 @@ class Meter(object):
             return ""
         waited_ns = sum(now_ns[thread] - self._waited_ns.get(thread, 0) for thread in now_ns)
         return (
-            "=== threads waited {:.3f} ms for a core in {:.3f} ms; {} involuntary switches".format(
-                waited_ns / 1e6, elapsed_ms, _switches() - self._switches
+            "=== threads waited {:.3f} ms for a core in {:.3f} ms; {} involuntary switches; "
+            "{:.0f} ms given to other machines".format(
+                waited_ns / 1e6,
+                elapsed_ms,
+                _switches() - self._switches,
+                stolen_ms() - self._stolen_ms,
             )
         )
 
@@ -41,6 +47,21 @@ def waited_ns_by_thread():
     except (OSError, IndexError, ValueError):
         return {}
     return counters
+
+
+def stolen_ms():
+    """Return the steal time of the cores of this process in ms; 0 if the kernel does not tell."""
+    ticks = 0
+    try:
+        cores = {"cpu{}".format(core) for core in os.sched_getaffinity(0)}
+        with open("/proc/stat") as file:
+            for line in file:
+                fields = line.split()
+                if fields and fields[0] in cores:
+                    ticks += int(fields[8])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return ticks * 1000.0 / os.sysconf("SC_CLK_TCK")
 
 
 def _switches():

@@ -41,6 +41,7 @@ _AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
 #: printed by agent/load_and_run only; groups: waiting time of all threads, duration, switches
 _WAITED = re.compile(
     rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
+    rf"(?:; {_N} ms given to other machines)?"
 )
 _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
@@ -80,12 +81,14 @@ class CoreWaits:
     """Time that the threads of a process were ready to run and waited for a core, summed, ms.
 
     `elapsed_ms` is the duration of the observation, `switches` the number of involuntary context
-    switches of all threads, None if unknown.
+    switches of all threads, `stolen_ms` the time that the host gave the cores of the process to
+    other machines meanwhile; None if unknown.
     """
 
     waited_ms: float
     elapsed_ms: float
     switches: int | None = None
+    stolen_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,9 @@ class _Reader:
         if waited_ms is None or elapsed_ms is None or waited_ms < 0 or elapsed_ms <= 0:
             return
         if self.waits is None or elapsed_ms > self.waits.elapsed_ms:
-            self.waits = CoreWaits(waited_ms, elapsed_ms, int(match[3]))
+            self.waits = CoreWaits(
+                waited_ms, elapsed_ms, int(match[3]), _number(match[4]) if match[4] else None
+            )
 
     def _read_once(self, line: str) -> None:
         """Read the lines that occur once in a log; with several threads, take the first one."""

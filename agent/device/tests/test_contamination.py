@@ -42,9 +42,9 @@ def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
     return Counters(at_s, busy, stolen, own_s)
 
 
-def in_pass(waited_ms, *, after=None, cores=()):
+def in_pass(waited_ms, *, stolen_ms=None, after=None, cores=()):
     """Return the disturbances of a pass of one second, of which 400 ms were timed."""
-    waits = None if waited_ms is None else CoreWaits(waited_ms, 400.0)
+    waits = None if waited_ms is None else CoreWaits(waited_ms, 400.0, stolen_ms=stolen_ms)
     return pass_contaminations(waits, counters(), after or counters(1.0), cores)
 
 
@@ -74,8 +74,15 @@ def test_only_load_on_the_cores_of_the_run_counts():
 
 def test_time_that_the_host_gave_to_other_machines_disturbs_a_pass():
     code, detail = single(in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0))))
-    assert (code, "20 % of a core" in detail) == (ContaminationCode.STOLEN, True)
+    assert (code, "18 % of a core" in detail) == (ContaminationCode.STOLEN, True)
     assert in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0)), cores=(1,)) == []
+
+
+def test_time_that_was_stolen_while_a_pass_started_does_not_disturb_it():
+    loading = counters(1.0, stolen=(0.3, 0.0))
+    assert in_pass(0.0, stolen_ms=20.0, after=loading) == []
+    code, detail = single(in_pass(0.0, stolen_ms=100.0, after=loading))
+    assert (code, "20 % of a core" in detail) == (ContaminationCode.STOLEN, True)
 
 
 def test_the_load_of_other_processes_is_described_with_their_names():

@@ -16,6 +16,7 @@ from agent.load_and_run.tests.running import (
     models,
 )
 from agent.protocol.input_rules import escaped
+from agent.protocol.run_log import parse_log
 from testdata import DATA
 
 pytestmark = pytest.mark.megengine
@@ -67,6 +68,10 @@ def test_the_log_has_the_lines_of_load_and_run(run: Runner) -> None:
         rf"=== total time: {number}ms\n\n",
     ):
         assert re.search(pattern, done.stderr), pattern
+    waits = parse_log(done.stderr).waits
+    assert waits is not None
+    assert waits.elapsed_ms > 0
+    assert None not in (waits.switches, waits.stolen_ms)
 
 
 def test_one_iteration_has_no_deviation_and_none_has_no_summary(run: Runner) -> None:
