@@ -44,7 +44,7 @@ $(INSTALLED): requirements/dev.txt
 	@if [ ! -x $(PY) ]; then \
 		found=; \
 		usable='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
-		for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+		for python in $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3; do \
 			if $$python -c "$$usable" >/dev/null 2>&1; then found=$$python; break; fi; \
 		done; \
 		if [ -z "$$found" ]; then \

