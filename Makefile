@@ -233,7 +233,7 @@ fuzz-socket: setup $(POSTGRES)
 
 # megengine.txt is for other versions of Python than the rest
 requirements: setup
-	@cd requirements && for name in base embedded agent production postgres tracing fuzz dev megengine; do \
+	@cd requirements && for name in base build embedded agent production postgres tracing fuzz dev megengine; do \
 		if [ $$name = megengine ]; then python='3.6 --fork-strategy requires-python'; \
 		else python='3.11 --fork-strategy fewest'; fi; \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \

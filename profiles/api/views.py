@@ -82,10 +82,7 @@ class TasksTable(ResultView):
         query = self.validated_query(TasksQuery)
         tasks = visible_tasks(self.request.user).filter(pk__in=query["task"])
         stream = io.BytesIO()
-        writer = WRITERS[query["format"]](stream, ROWS["task"])
-        for columns in task_columns(tasks):
-            writer.write(columns)
-        writer.close()
+        WRITERS[query["format"]](stream, ROWS["task"], task_columns(tasks))
         kind = "text/csv; charset=utf-8" if query["format"] == "csv" else "application/json"
         content = stream.getvalue()
         if query["format"] == "csv":

@@ -3,7 +3,7 @@
 import codecs
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from profiles.exports.fields import SOURCE_FIELDS, Field, as_json
@@ -25,9 +25,8 @@ def to_csv(
     prefixed with an apostrophe, which spreadsheets do not show; JSON contains it unchanged.
     """
     file = io.BytesIO()
-    writer = CsvWriter(file, [*fields, *SOURCE_FIELDS])
-    writer.write([*columns, *([cell] * len(columns[0]) for cell in _source(meta))])
-    writer.close()
+    source = ([cell] * len(columns[0]) for cell in _source(meta))
+    write_csv(file, [*fields, *SOURCE_FIELDS], [[*columns, *source]])
     return for_spreadsheets(file.getvalue())
 
 
@@ -36,27 +35,26 @@ def for_spreadsheets(csv_text: bytes) -> bytes:
     return csv_text if csv_text.isascii() else codecs.BOM_UTF8 + csv_text
 
 
-class CsvWriter:
-    """Write RFC 4180; missing values are empty, formulas are escaped."""
+def write_csv(
+    stream: BinaryIO, fields: Sequence[Field], pieces: Iterable[Sequence[Sequence[Any]]]
+) -> None:
+    """Write RFC 4180; missing values are empty, formulas are escaped.
 
-    def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
-        self._fields = fields
-        self._text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-        self._writer = csv.writer(self._text)
-        self._writer.writerow([field.heading for field in fields])
-
-    def write(self, columns: Sequence[Sequence[Any]]) -> None:
+    pieces: the values of each field, for some of the rows
+    """
+    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    writer.writerow([field.heading for field in fields])
+    for columns in pieces:
         cells = [
             [None if value is None else safe_text(value) for value in column]
             if field.kind == "text"
             else column
-            for field, column in zip(self._fields, columns, strict=True)
+            for field, column in zip(fields, columns, strict=True)
         ]
-        self._writer.writerows(zip(*cells, strict=True))
-
-    def close(self) -> None:
-        self._text.flush()
-        self._text.detach()
+        writer.writerows(zip(*cells, strict=True))
+    text.flush()
+    text.detach()
 
 
 def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,16 +3,18 @@
 Memory holds one profile and one piece.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, cast
 
+import arro3.io
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema
+from arro3.core import Field as ArrowField
 from django.db.models import Prefetch, QuerySet
 
 from profiles.analysis.errors import AnalysisError
-from profiles.exports.csv_file import CsvWriter
+from profiles.exports.csv_file import write_csv
 from profiles.exports.fields import FIELDS, Field, as_json, rows_by_time, values_of
 from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
@@ -177,72 +179,84 @@ def _time(moment: Any) -> str | None:
     return moment.isoformat(timespec="milliseconds") if moment else None
 
 
-class JsonWriter:
+def write_json(stream: BinaryIO, fields: Sequence[Field], pieces: Iterable[Columns]) -> None:
     """Write a JSON array with one object per line; nan and infinity, which JSON lacks, are null."""
-
-    def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
-        self._stream = stream
-        self._names = [field.heading for field in fields]
-        self._raw = [field.kind == "json" for field in fields]
-        self._before = b"[\n"
-
-    def write(self, columns: Columns) -> None:
+    names = [field.heading for field in fields]
+    is_raw = [field.kind == "json" for field in fields]
+    before = b"[\n"
+    for columns in pieces:
         for values in zip(*columns, strict=True):
             row = {
                 name: msgspec.Raw(value.encode()) if raw and value is not None else value
-                for name, raw, value in zip(self._names, self._raw, values, strict=True)
+                for name, raw, value in zip(names, is_raw, values, strict=True)
             }
-            self._stream.write(self._before + msgspec.json.encode(row))
-            self._before = b",\n"
-
-    def close(self) -> None:
-        self._stream.write(b"\n]\n" if self._before == b",\n" else b"[]\n")
+            stream.write(before + msgspec.json.encode(row))
+            before = b",\n"
+    stream.write(b"\n]\n" if before == b",\n" else b"[]\n")
 
 
-class ParquetWriter:
+class _ParquetOutput(io.RawIOBase):
+    """A stream that keeps the first error instead of raising it.
+
+    arro3 panics if a write fails, and loses the class of errors that the batches raise.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.error: BaseException | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.error is None:
+            try:
+                self._stream.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+
+def write_parquet(stream: BinaryIO, fields: Sequence[Field], pieces: Iterable[Columns]) -> None:
     """Write one row group per `GROUP_ROWS` rows; the schema has the description of each field."""
-
-    def __init__(self, stream: BinaryIO, fields: Sequence[Field]) -> None:
-        types = {"text": pa.string(), "json": pa.string(), "count": pa.int64()}
-        about = {"format": FORMAT, "version": str(VERSION)}
-        self._schema = pa.schema(
-            [
-                pa.field(
-                    field.heading,
-                    types.get(field.kind, pa.float64()),
-                    metadata={"description": field.help},
-                )
-                for field in fields
-            ],
-            metadata=about,
+    types = {"text": DataType.utf8(), "json": DataType.utf8(), "count": DataType.int64()}
+    described = [
+        ArrowField(
+            field.heading,
+            types.get(field.kind, DataType.float64()),
+            metadata={"description": field.help},
         )
-        self._file = pq.ParquetWriter(stream, self._schema, compression="zstd")
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
+        for field in fields
+    ]
+    schema = Schema(described, metadata={"format": FORMAT, "version": str(VERSION)})
+    output = _ParquetOutput(stream)
 
-    def write(self, columns: Columns) -> None:
-        arrays = [
-            pa.array(column, type=field.type, from_pandas=False)
-            for column, field in zip(columns, self._schema, strict=True)
-        ]
-        batch = pa.record_batch(arrays, schema=self._schema)
-        self._waiting.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= GROUP_ROWS:
-            self._flush()
+    def batches() -> Iterator[RecordBatch]:
+        try:
+            for columns in pieces:
+                if output.error is not None:
+                    return
+                arrays = [
+                    Array(column, type=field.type)
+                    for column, field in zip(columns, described, strict=True)
+                ]
+                yield RecordBatch.from_arrays(arrays, schema=schema)
+        except (Exception, KeyboardInterrupt) as error:
+            output.error = error
 
-    def close(self) -> None:
-        self._flush()
-        self._file.close()
+    arro3.io.write_parquet(
+        RecordBatchReader.from_batches(schema, batches()),
+        cast(BinaryIO, output),
+        compression="zstd(1)",
+        max_row_group_size=GROUP_ROWS,
+    )
+    if output.error is not None:
+        raise output.error
 
-    def _flush(self) -> None:
-        if self._waiting:
-            self._file.write_table(pa.Table.from_batches(self._waiting), row_group_size=GROUP_ROWS)
-        self._waiting, self._rows = [], 0
 
-
-WRITERS: Mapping[str, type[CsvWriter] | type[JsonWriter] | type[ParquetWriter]] = {
-    "csv": CsvWriter,
-    "json": JsonWriter,
-    "parquet": ParquetWriter,
+#: functions that write pieces of rows into a stream, by format
+WRITERS: Mapping[str, Callable[[BinaryIO, Sequence[Field], Iterable[Columns]], None]] = {
+    "csv": write_csv,
+    "json": write_json,
+    "parquet": write_parquet,
 }

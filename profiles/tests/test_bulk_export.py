@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import math
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -27,6 +29,7 @@ from profiles.tests.make import (
 from profiles.tests.pages import ended_attempt
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user
+from webprofile.errors import DomainError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -122,11 +125,9 @@ def test_nan_differs_from_a_missing_number(tmp_path):
     fields = [many.Field("x", "number", "x"), many.Field("o", "json", "o")]
     columns = [[math.nan, None, math.inf], ['{"a":1}', None, "[]"]]
     tables = {}
-    for ending, kind in WRITERS.items():
+    for ending, write in WRITERS.items():
         with (path := tmp_path / f"a.{ending}").open("wb") as stream:
-            writer = kind(stream, fields)
-            writer.write(columns)
-            writer.close()
+            write(stream, fields, [columns])
         tables[ending] = rows_of(path)
     assert [row["x"] for row in tables["csv"]] == ["nan", "", "inf"]
     assert tables["json"] == [
@@ -187,14 +188,46 @@ def test_a_full_disk_is_not_a_usage_error(tasks, tmp_path, ending):
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
-def test_the_parquet_writer_flushes_row_groups(tmp_path, monkeypatch):
+def test_parquet_has_row_groups_of_limited_size(tmp_path, monkeypatch):
     monkeypatch.setattr(many, "GROUP_ROWS", 100)
     path = tmp_path / "a.parquet"
+    pieces = ([list(range(start, start + 50))] for start in range(0, 1000, 50))
     with path.open("wb") as stream:
-        writer = many.ParquetWriter(stream, ROWS["task"][:1])
-        for start in range(0, 1000, 50):
-            writer.write([list(range(start, start + 50))])
-            assert writer._rows < 100
-        writer.close()
+        many.write_parquet(stream, ROWS["task"][:1], pieces)
     assert pq.ParquetFile(path).num_row_groups == 10
     assert pq.read_table(path)["task"].to_pylist() == list(range(1000))
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_rows_are_written_while_others_are_still_computed(tmp_path, monkeypatch, ending):
+    """An export of many tasks must not be in memory at once."""
+    monkeypatch.setattr(many, "GROUP_ROWS", 20_000)
+    sizes = []
+    with (path := tmp_path / f"a.{ending}").open("wb", buffering=0) as stream:
+
+        def pieces() -> Iterator[list[list[float]]]:
+            generator = random.Random(1)
+            for _ in range(10):
+                yield [[generator.random() for _ in range(20_000)]]
+                sizes.append(path.stat().st_size)
+
+        WRITERS[ending](stream, [many.Field("x", "number", "x")], pieces())
+    assert sizes[-1] > 0.7 * path.stat().st_size
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_an_error_of_the_rows_or_of_the_output_keeps_its_class(ending, capfd):
+    def pieces() -> Iterator[list[list[float]]]:
+        yield [[1.0]]
+        raise DomainError("storage_unreachable", status=503)
+
+    class Closed(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise BrokenPipeError
+
+    fields = [many.Field("x", "number", "x")]
+    with pytest.raises(DomainError, match="storage_unreachable"):
+        WRITERS[ending](io.BytesIO(), fields, pieces())
+    with pytest.raises(BrokenPipeError):
+        WRITERS[ending](Closed(), fields, [[[1.0]]])
+    assert capfd.readouterr().err == ""

@@ -14,7 +14,7 @@ from django.utils import timezone
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.exports.formats import FORMATS, prepare_export, profile_of_files
-from profiles.exports.many import ROWS, WRITERS, operator_columns, task_columns
+from profiles.exports.many import ROWS, WRITERS, Columns, operator_columns, task_columns
 from profiles.exports.provenance import provenance
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.loading import profile_data
@@ -92,34 +92,32 @@ class Command(BaseCommand):
             raise CommandError("--query goes with --profile.", returncode=USAGE)
         if not is_chosen:
             raise CommandError("Say which: numbers, filters or --all.", returncode=USAGE)
-        writer_of = WRITERS[_format(options, _TABLES)]
+        write = WRITERS[_format(options, _TABLES)]
+        skipped: list[int] = []
         with plain_errors():
             tasks = filtered_tasks(options)
             with _open_output(options["output"]) as stream:
-                writer = writer_of(stream, fields)
-                skipped = self._write(writer, tasks, rows_of)
-                writer.close()
+                write(stream, fields, _pieces(tasks, rows_of, skipped))
         if skipped:
-            raise CommandError(f"{skipped} profiles could not be read; all others are there.")
+            raise CommandError(f"{len(skipped)} profiles could not be read; all others are there.")
 
-    def _write(self, writer: Any, tasks: QuerySet[Task], rows: str) -> int:
-        """Write the rows and return the number of skipped tasks."""
-        problems = []
 
-        def skip(task: Task, error: DomainError) -> None:
-            problems.append(task.pk)
-            progress.line(f"#{task.pk} {word(error)}")
+def _pieces(tasks: QuerySet[Task], rows: str, skipped: list[int]) -> Iterator[Columns]:
+    """Yield the rows in pieces and show the progress; add tasks that have none to `skipped`."""
 
-        with Progress(tasks.count(), "Exporting", unit="tasks") as progress:
-            if rows == "task":
-                for columns in task_columns(tasks):
-                    writer.write(columns)
-                    progress.advance(len(columns[0]))
-            else:
-                for columns in operator_columns(tasks, skip):
-                    writer.write(columns)
-                    progress.advance()
-        return len(problems)
+    def skip(task: Task, error: DomainError) -> None:
+        skipped.append(task.pk)
+        progress.line(f"#{task.pk} {word(error)}")
+
+    with Progress(tasks.count(), "Exporting", unit="tasks") as progress:
+        if rows == "task":
+            for columns in task_columns(tasks):
+                yield columns
+                progress.advance(len(columns[0]))
+        else:
+            for columns in operator_columns(tasks, skip):
+                yield columns
+                progress.advance()
 
 
 def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:

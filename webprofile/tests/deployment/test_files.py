@@ -80,8 +80,21 @@ def test_dockerfile_pins_versions_and_sets_a_user(dockerfile):
     users = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
     assert users and users[-1] == "10001:10001"
     assert re.search(r"^HEALTHCHECK ", text, re.MULTILINE)
-    for install in re.findall(r"pip install (.*?)(?:\\\n|\n)", text):
+    for install in re.findall(r"pip (?:--python \S+ )?install (.*?)(?:\\\n|\n)", text):
         assert "--require-hashes" in install
+
+
+def test_server_image_has_no_package_that_only_the_build_needs():
+    """npm and Babel have 230 MB, PyArrow 165 MB; the packages that a site needs have 300 MB."""
+
+    def names(file: str) -> set[str]:
+        lines = (ROOT / "requirements" / file).read_text(encoding="utf-8").splitlines()
+        return {match[1].lower() for line in lines if (match := re.match(r"([\w-]+)==", line))}
+
+    for file in ("production.txt", "tracing.txt"):
+        assert names(file) & (names("build.txt") | {"pyarrow", "scipy", "uv", "pip"}) == set()
+    last = (DOCKER / "server" / "Dockerfile").read_text().split("\nFROM ")[-1]
+    assert re.findall(r"^COPY --from=build (\S+)", last, re.MULTILINE) == ["/opt/site", "/app"]
 
 
 def test_added_user_does_not_exist_in_the_base_image():
