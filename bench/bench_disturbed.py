@@ -171,7 +171,7 @@ class Trials:
             "passes": len(profiled),
             "used": sum(row["used"] for row in profiled),
             "waited_percent": [round(100 * r["waited_ms"] / r["watched_ms"], 1) for r in timed],
-            "disturbed_by": [item["code"] for item in latency["contaminations"]],
+            "disturbed_by": [item["code"] for item in latency["disturbances"]],
             "load": measured["other_load"],
         }
 

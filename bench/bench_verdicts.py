@@ -120,7 +120,7 @@ def measure(home: Path, kept: Path, args: argparse.Namespace) -> None:
             # written last: `read_runs` ignores a folder without it
             measured = visitor.artifact(sent[0], "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
-            causes = [cause["detail"] for cause in json.loads(measured)["contaminations"]]
+            causes = [cause["detail"] for cause in json.loads(measured)["disturbances"]]
             state = f"disturbed: {'; '.join(causes)}" if causes else f"undisturbed, {calm + 1}"
             print(f"{folder.name}: {time.monotonic() - begin:.1f} s, {state}", flush=True)
 
@@ -139,7 +139,7 @@ def read_runs(folder: Path) -> list[StoredRun]:
             for record in measurement.passes
             if record.kind == "clean" and record.kept and record.e2e_ms
         )
-        if not measurement.contaminations:
+        if not measurement.disturbances:
             runs.append(StoredRun(path.parent, clean_s))
     return runs
 

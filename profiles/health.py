@@ -111,6 +111,6 @@ def _median_s(row: AttemptMeasurement | None) -> float | None:
 
 def _samples(row: AttemptMeasurement | None) -> dict[str, Sequence[float | None]] | None:
     """Return the samples of a run that measures scatter; None if it was disturbed."""
-    if row is None or row.contaminations:
+    if row is None or row.disturbances:
         return None
     return {figure: samples_of(row, figure) for figure in FIGURES}

@@ -230,7 +230,7 @@ class AttemptMeasurement(models.Model):
     load_ms = models.FloatField(_("load time (ms)"), null=True)
     plan = models.JSONField(default=dict)
     passes = models.JSONField(default=list)
-    contaminations = models.JSONField(default=list)
+    disturbances = models.JSONField(default=list)
     #: load of other processes, as `agent.protocol.measurement.OtherLoad`; empty if unknown
     other_load = models.JSONField(default=dict, db_default={})
     notes = models.JSONField(default=list)

@@ -12,9 +12,9 @@ from profiles.models import AttemptMeasurement, Profile, ProfileUpload
 from profiles.presenters.attempt_messages import (
     artifact_help,
     artifact_title,
-    contamination_word,
     device_rows,
     disturbance_notes,
+    disturbance_word,
     note_words,
     pass_word,
 )
@@ -75,9 +75,9 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             for row in measurement.passes
         ],
         "disturbance_notes": disturbance_notes(measurement),
-        "contaminations": [
-            {"word": contamination_word(contamination["code"]), "detail": contamination["detail"]}
-            for contamination in measurement.contaminations
+        "disturbances": [
+            {"word": disturbance_word(disturbance["code"]), "detail": disturbance["detail"]}
+            for disturbance in measurement.disturbances
         ],
         "notes": [note_words(str(note)) for note in measurement.notes],
         "device": device_rows(measurement.device),

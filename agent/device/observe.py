@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from agent.device.contamination import (
+from agent.device.disturbance import (
     OTHER_PERCENT,
-    contaminations,
     other_load,
+    run_disturbances,
 )
 from agent.device.gate import GateResult
 from agent.device.gpu import GpuReader
@@ -29,7 +29,7 @@ from agent.device.state import (
     take_sample,
     take_snapshot,
 )
-from agent.protocol.measurement import Contamination, OtherLoad
+from agent.protocol.measurement import Disturbance, OtherLoad
 
 #: most samples of a run; beyond that, every second one is dropped and the interval is doubled
 _MOST_SAMPLES = 600
@@ -43,13 +43,13 @@ class Observation(BaseModel):
     before: Snapshot
     during: tuple[DeviceSample, ...]
     after: Snapshot
-    contaminations: tuple[Contamination, ...]
+    disturbances: tuple[Disturbance, ...]
     other_load: OtherLoad | None = None
     watch_cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the data for `Measurement.device`, i.e. without what has a field of its own."""
-        own = {"contaminations", "other_load"}
+        own = {"disturbances", "other_load"}
         return self.model_dump(mode="json", exclude_none=True, exclude=own)
 
 
@@ -96,7 +96,7 @@ class Observer:
             before=self._before,
             during=tuple(self._samples),
             after=after,
-            contaminations=tuple(contaminations(self._before, self._samples, after)),
+            disturbances=tuple(run_disturbances(self._before, self._samples, after)),
             other_load=other_load(self._before, self._samples, after),
             watch_cpu_s=self._watch_cpu_s,
         )

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.device.contamination import pass_contaminations
+from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
 from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder
@@ -244,8 +244,8 @@ class PassRunner:
                 waited_ms=waits.waited_ms if waits else None,
                 watched_ms=waits.elapsed_ms if waits else None,
                 switches=waits.switches if waits else None,
-                contaminations=tuple(
-                    pass_contaminations(
+                disturbances=tuple(
+                    pass_disturbances(
                         None if self._waits_for_itself else waits, before, after, self._cores
                     )
                     if step.kind in ("clean", "profiled")

@@ -134,7 +134,7 @@ class Report:
             passes=tuple(self.passes.records),
             gate=observer.gate.to_json() if observer else {},
             device=observation.to_json() if observation else {},
-            contaminations=observation.contaminations if observation else (),
+            disturbances=observation.disturbances if observation else (),
             other_load=observation.other_load if observation else None,
             notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
         )

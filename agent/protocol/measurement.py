@@ -18,7 +18,7 @@ class _MeasurementModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Contamination(_MeasurementModel):
+class Disturbance(_MeasurementModel):
     """A disturbance that may have slowed down a run or a pass; `detail` is what was observed."""
 
     code: str = Field(max_length=40)
@@ -48,7 +48,7 @@ class PassRecord(_MeasurementModel):
     `waited_ms` is the time for which threads were ready to run and waited for a core, summed over
     all threads, within `watched_ms`: the timed iterations of a wheel, the whole process of a
     compiled binary. Both are null if the kernel does not count it. `switches` are involuntary
-    context switches in the same time. `contaminations` are the disturbances of this pass.
+    context switches in the same time. `disturbances` are the disturbances of this pass.
     """
 
     number: LimitedCount
@@ -68,14 +68,14 @@ class PassRecord(_MeasurementModel):
     waited_ms: LimitedMilliseconds | None = None
     watched_ms: LimitedMilliseconds | None = None
     switches: LimitedInteger | None = None
-    contaminations: tuple[Contamination, ...] = Field(default=(), max_length=10)
+    disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=10)
 
 
 class Measurement(_MeasurementModel):
     """The root object of `measurement.json`.
 
     `device` holds snapshots of the device: `before`, `during` (a list, taken while nothing is
-    timed) and `after`. `contaminations` are disturbances of the whole run; each pass has its own.
+    timed) and `after`. `disturbances` are disturbances of the whole run; each pass has its own.
     """
 
     format: Literal[1] = 1
@@ -83,6 +83,6 @@ class Measurement(_MeasurementModel):
     passes: tuple[PassRecord, ...] = Field(default=(), max_length=200)
     gate: LimitedJson = Field(default_factory=dict)
     device: LimitedJson = Field(default_factory=dict)
-    contaminations: tuple[Contamination, ...] = Field(default=(), max_length=50)
+    disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=50)
     other_load: OtherLoad | None = None
     notes: tuple[str, ...] = Field(default=(), max_length=50)

@@ -173,7 +173,7 @@ async def test_waiting_for_an_idle_device_does_not_count_towards_the_timeout(
     measurement = read_measurement(storage)
     assert measurement.gate["passed"] is False
     # what it suffered decides whether a run was disturbed, not whether the device was idle before
-    assert not measurement.contaminations
+    assert not measurement.disturbances
 
 
 async def test_a_clean_pass_without_iterations_is_a_failure(device, server):
@@ -372,11 +372,11 @@ async def test_each_pass_is_judged_by_how_long_it_waited_for_a_core(device, serv
     assert (await server.run(plan=plan)).exit_code == 0
     clean, first, second = read_measurement(storage).passes
     assert (first.waited_ms, first.watched_ms, first.switches) == (90.0, 400.0, 70)
-    assert [item.code for item in first.contaminations] == ["waited"]
-    assert "22 % of the time" in first.contaminations[0].detail
-    assert not clean.contaminations
-    assert not second.contaminations
-    assert not read_measurement(storage).contaminations
+    assert [item.code for item in first.disturbances] == ["waited"]
+    assert "22 % of the time" in first.disturbances[0].detail
+    assert not clean.disturbances
+    assert not second.disturbances
+    assert not read_measurement(storage).disturbances
 
 
 async def test_a_run_with_more_threads_than_cores_is_not_judged_by_its_own_waiting(
@@ -386,7 +386,7 @@ async def test_a_run_with_more_threads_than_cores_is_not_judged_by_its_own_waiti
     assert (await server.run(options={"multithread": 250})).exit_code == 0
     (only,) = read_measurement(storage).passes
     assert only.waited_ms == 90.0
-    assert "waited" not in [item.code for item in only.contaminations]
+    assert "waited" not in [item.code for item in only.disturbances]
 
 
 async def test_the_threads_of_a_binary_are_sampled(device, server, storage):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agent.protocol.measurement import Contamination, Measurement, PassRecord
+from agent.protocol.measurement import Disturbance, Measurement, PassRecord
 
 Times = NDArray[np.float64]
 #: longest plausible time (11 days); longer and negative times are left out
@@ -62,28 +62,28 @@ class UsedPasses:
 
     used: their numbers. Disturbed profiled passes are not among them if enough others are.
     left_out: the profiles of kept passes that are not used
-    contaminations: disturbances of the whole run, then of the used passes, one of each kind
+    disturbances: disturbances of the whole run, then of the used passes, one of each kind
     """
 
     used: frozenset[int]
     left_out: frozenset[str]
-    contaminations: tuple[Contamination, ...]
+    disturbances: tuple[Disturbance, ...]
 
 
 def used_passes(measurement: Measurement) -> UsedPasses:
     """Choose the passes of a measurement of which figures are computed."""
     kept = [record for record in measurement.passes if record.kept]
     profiled = [record for record in kept if record.kind == "profiled"]
-    calm = [record for record in profiled if not record.contaminations]
+    calm = [record for record in profiled if not record.disturbances]
     dropped: list[PassRecord] = []
     if len(calm) >= LEAST_UNDISTURBED and 2 * len(calm) > len(profiled):
-        dropped = [record for record in profiled if record.contaminations]
+        dropped = [record for record in profiled if record.disturbances]
     used = [record for record in kept if record not in dropped]
-    found = [*measurement.contaminations, *(item for row in used for item in row.contaminations)]
+    found = [*measurement.disturbances, *(item for row in used for item in row.disturbances)]
     return UsedPasses(
         used=frozenset(record.number for record in used),
         left_out=frozenset(record.profile for record in dropped if record.profile),
-        contaminations=tuple({item.code: item for item in reversed(found)}.values())[::-1],
+        disturbances=tuple({item.code: item for item in reversed(found)}.values())[::-1],
     )
 
 
@@ -183,7 +183,7 @@ def _row(record: PassRecord, *, is_used: bool) -> dict[str, Any]:
         "profile": record.profile,
         "used": is_used,
         "waited": _waited(record),
-        "disturbed_by": [item.code for item in record.contaminations],
+        "disturbed_by": [item.code for item in record.disturbances],
     }
 
 

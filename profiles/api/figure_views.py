@@ -81,7 +81,7 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
         allow_null=True, help_text="Of the iterations without profiling; null without them."
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
-    contaminations = DisturbanceAnswer(many=True, help_text="What disturbed it.")
+    disturbances = DisturbanceAnswer(many=True, help_text="What disturbed it.")
     device = DeviceStateAnswer(many=True, help_text="The device before and after.")
     device_totals_s = fields.numbers("Total of operators on the device in each profiled pass, s.")
     waited_s = fields.number("How long it waited for a quiet device, s.")
@@ -92,7 +92,7 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
             "histogram", "profiled_iterations", "profiled_median_ms", "overhead",
             "device_totals_s", "device_cv", "start_s", "load_ms", "waited_s", "passes",
-            "contaminations", "device",
+            "disturbances", "device",
         )  # fmt: skip
         extra_kwargs = {
             "iterations": {"help_text": "How many were timed without profiling."},
@@ -377,12 +377,12 @@ def _coverage(covered: Coverage | None, withheld: str | None) -> dict[str, Any] 
 def _latency(measurement: AttemptMeasurement) -> Any:
     view = measurement_view(measurement) or {}
     own = {name: getattr(measurement, name, None) for name in LatencyAnswer.Meta.fields}
-    pairs = zip(measurement.contaminations, view["contaminations"], strict=True)
+    pairs = zip(measurement.disturbances, view["disturbances"], strict=True)
     return own | {
         "histogram": measurement.histogram or None,
         "waited_s": view["waited_s"],
         "device": view["device"],
-        "contaminations": [
+        "disturbances": [
             {"code": item["code"], "text": str(words["word"]), "detail": words["detail"]}
             for item, words in pairs
         ],

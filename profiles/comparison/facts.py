@@ -22,7 +22,7 @@ from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import MISSING, SIDES
 from profiles.models import AttemptMeasurement, Profile
-from profiles.presenters.attempt_messages import contamination_word
+from profiles.presenters.attempt_messages import disturbance_word
 from profiles.presenters.formatting import listed, shortened
 from profiles.presenters.statistics import damage_of_trace, fault_notes
 from tasks.models import TaskFile
@@ -260,8 +260,8 @@ def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
 
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:
-    contaminations: list[dict[str, Any]] = measurement.contaminations if measurement else []
-    return listed(dict.fromkeys(contamination_word(item["code"]) for item in contaminations))
+    disturbances: list[dict[str, Any]] = measurement.disturbances if measurement else []
+    return listed(dict.fromkeys(disturbance_word(item["code"]) for item in disturbances))
 
 
 #: phases that mark a step; the one called less often is counted

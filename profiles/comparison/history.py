@@ -37,7 +37,7 @@ _LEAST_PASSES = 4
 #: columns that are loaded to find and compare equal runs; a full measurement is much larger
 _NEEDED = (
     "passes",
-    "contaminations",
+    "disturbances",
     "device_totals_s",
     "host_totals_s",
     "attempt__task__runtime_version",
@@ -108,7 +108,7 @@ class _History:
         self.groups: defaultdict[_Key, list[AttemptMeasurement]] = defaultdict(list)
         for run in runs:
             group = self.groups[_key(run.attempt.task, files[run.attempt.task_id])]
-            if not run.contaminations and len(group) < _MOST_EQUAL:
+            if not run.disturbances and len(group) < _MOST_EQUAL:
                 group.append(run)
         self.of_device: dict[Figure, Scatter | None] = {}
         checks = HealthCheck.objects.filter(worker=device, cause=HealthCheck.Cause.SCATTER).exclude(
@@ -120,7 +120,7 @@ class _History:
         equal = self.groups.get(_key(attempt.task, list(attempt.task.files.all())), [])
         measurement = getattr(attempt, "measurement", None)
         return Evidence(
-            disturbed=measurement is not None and bool(measurement.contaminations),
+            disturbed=measurement is not None and bool(measurement.disturbances),
             scatter={figure: self._scatter(equal, figure) for figure in FIGURES},
         )
 

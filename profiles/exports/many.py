@@ -158,7 +158,7 @@ def _of_result(task: Task) -> list[Any]:
         attempts[-1].run_s if attempts else None,
         *(_of(times, name) for name in ("iterations", "median_ms", "mean_ms", "min_ms", "max_ms")),
         *(_of(measurement, name) for name in ("p90_ms", "p99_ms", "cv", "load_ms", "overhead")),
-        " ".join(sorted({str(item["code"]) for item in measurement.contaminations}))
+        " ".join(sorted({str(item["code"]) for item in measurement.disturbances}))
         if measurement
         else None,
         *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),

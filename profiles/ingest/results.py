@@ -288,7 +288,7 @@ def measurement_row(
     host_totals_s: Sequence[float | None] = (),
 ) -> AttemptMeasurement:
     """Build the row of a measurement, not saved yet; totals hold one value per profile, s."""
-    sums, contaminations = figures(measurement), used_passes(measurement).contaminations
+    sums, disturbances = figures(measurement), used_passes(measurement).disturbances
     known = [total for total in device_totals_s if total is not None]
     return AttemptMeasurement(
         attempt=attempt,
@@ -298,7 +298,7 @@ def measurement_row(
         host_totals_s=list(host_totals_s),
         device_cv=variation(known),
         plan=measurement.plan.model_dump(mode="json"),
-        contaminations=_plain([row.model_dump() for row in contaminations], depth=2),
+        disturbances=_plain([row.model_dump() for row in disturbances], depth=2),
         notes=_plain(list(measurement.notes), depth=1),
         gate=_plain(measurement.gate, depth=3),
         device={

@@ -68,8 +68,8 @@ def _with_measurement(facts: RunFacts, measured: AttemptMeasurement) -> RunFacts
         iterations_s=measured.iterations_s,
         iteration_cv=measured.cv,
         overhead=measured.overhead,
-        contaminations=tuple(
-            str(contamination.get("code", "")) for contamination in measured.contaminations
+        disturbances=tuple(
+            str(disturbance.get("code", "")) for disturbance in measured.disturbances
         ),
     )
 

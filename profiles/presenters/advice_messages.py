@@ -35,7 +35,7 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _("Profile again with at least one warm-up."),
     ),
-    "contaminated": RuleWords(
+    "disturbed": RuleWords(
         _("Disturbed run"),
         _(
             "Something else used the device during the run, so its times may be too high. "

@@ -53,7 +53,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     "fitting_model.lite": (_("Fitted model"), _("A packed model with the best options found.")),
 }
 
-CONTAMINATIONS: dict[str, Any] = {
+DISTURBANCES: dict[str, Any] = {
     "waited": _("the run had to wait for a processor core"),
     "other_load": _("other programs used the processor cores of the run"),
     "stolen": _("other machines on the same host took processor time"),
@@ -132,9 +132,9 @@ def note_words(note: str) -> str:
     return note
 
 
-def contamination_word(code: str) -> str:
+def disturbance_word(code: str) -> str:
     """Return the message for a disturbance; an unknown code is returned unchanged."""
-    return str(CONTAMINATIONS.get(code, code))
+    return str(DISTURBANCES.get(code, code))
 
 
 def pass_word(row: Mapping[str, Any]) -> str:
@@ -161,7 +161,7 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
         )
         notes.append(text % counts)
     load = _mapping(measurement.other_load)
-    is_disturbed = bool(measurement.contaminations) or used < len(rows)
+    is_disturbed = bool(measurement.disturbances) or used < len(rows)
     if is_disturbed and _is_number(load.get("percent")) and _is_number(load.get("most_percent")):
         shares = {key: f"{load[key]:.0f}" for key in ("percent", "most_percent")}
         text = gettext(

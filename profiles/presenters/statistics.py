@@ -242,7 +242,7 @@ def withheld(
     data: ProfileData, covered: Coverage, measurement: AttemptMeasurement | None
 ) -> Withheld | None:
     """Return why the time that is not attributed to operators is not shown; None if it is shown."""
-    if measurement is not None and measurement.contaminations:
+    if measurement is not None and measurement.disturbances:
         return "disturbed"
     if covered.lowest_outside_s < 0:
         return "overlap"

@@ -105,7 +105,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
             {"kind": "profiled", "profile": "profile.json", "last_ms": 3.5},
             {"kind": "profiled", "profile": "profile-2.json", "last_ms": None},
         ],
-        contaminations=[{"code": "hot", "detail": ""}],
+        disturbances=[{"code": "hot", "detail": ""}],
     )
 
     profile.refresh_from_db()
@@ -114,7 +114,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
     assert facts.machine == "aarch64"
     assert (facts.iteration_cv, facts.overhead) == (0.01, 0.1)
     assert facts.iterations_s == {"profile.json": 0.0035}
-    assert facts.contaminations == ("hot",)
+    assert facts.disturbances == ("hot",)
 
 
 @pytest.mark.django_db

@@ -48,10 +48,10 @@ def test_unsteady_iterations_and_a_large_overhead_are_reported(rule, facts, fire
     assert (rule in findings_of(recorded_profile("resnet18"), facts=facts)) is fires
 
 
-def test_contamination_comes_first():
-    facts = RunFacts(contaminations=("other_load",))
+def test_disturbance_comes_first():
+    facts = RunFacts(disturbances=("other_load",))
 
-    assert advise(data_of(recorded_profile("resnet18")), facts).findings[0].rule == "contaminated"
+    assert advise(data_of(recorded_profile("resnet18")), facts).findings[0].rule == "disturbed"
 
 
 def spaced(gap: float, *times_ms: float) -> bytes:
@@ -80,7 +80,7 @@ def test_time_outside_operators_is_computed_for_each_pass_and_its_iteration():
 
 
 @pytest.mark.parametrize(
-    ("gap", "iteration_s", "contaminations", "fires"),
+    ("gap", "iteration_s", "disturbances", "fires"),
     [
         (1.0, 0.010, (), True),
         (1.0, 0.005, (), False),  # 80 % of the iteration
@@ -89,9 +89,9 @@ def test_time_outside_operators_is_computed_for_each_pass_and_its_iteration():
     ],
 )
 def test_time_outside_operators_needs_an_undisturbed_run_and_an_idle_device(
-    gap, iteration_s, contaminations, fires
+    gap, iteration_s, disturbances, fires
 ):
-    facts = RunFacts(iterations_s={"profile-1.json": iteration_s}, contaminations=contaminations)
+    facts = RunFacts(iterations_s={"profile-1.json": iteration_s}, disturbances=disturbances)
 
     assert (outside_operators(facts, spaced(gap, 1.0, 2.0, 1.0)) is not None) is fires
 
@@ -100,10 +100,10 @@ def test_a_disturbed_run_gets_only_advice_that_does_not_depend_on_times():
     profile = recorded_profile("resnet18")
     passes = [profile, scale_times(profile, 1.6), scale_times(profile, 1.3)]
     calm = findings_of(*passes, facts=RunFacts(options={}))
-    disturbed = advise(data_of(*passes), RunFacts(options={}, contaminations=("other_load",)))
+    disturbed = advise(data_of(*passes), RunFacts(options={}, disturbances=("other_load",)))
 
     rules = [finding.rule for finding in disturbed.findings]
-    assert rules == ["contaminated", "unfused_batch_norm"]
+    assert rules == ["disturbed", "unfused_batch_norm"]
     assert {"unsteady", "dominant_type"} <= calm.keys()
     assert {"unsteady", "dominant_type", "copies"} <= set(disturbed.suppressed)
     assert not set(disturbed.suppressed) & set(disturbed.checked)

@@ -99,7 +99,7 @@ def test_findings_with_options_come_first_then_by_savings_below_the_total(name):
 def test_every_rule_fires_on_a_recorded_profile_or_has_its_own_test():
     fired = set(" ".join([*IMPORTED.values(), *RECORDED.values()]).split())
     by_facts = {
-        "contaminated",
+        "disturbed",
         "unsteady",
         "far_from_roof",
         "untried_algorithms",

@@ -9,7 +9,7 @@ from django.utils import translation
 from agent.device.cores import oversubscription
 from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Contamination, OtherLoad
+from agent.protocol.measurement import Disturbance, OtherLoad
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (
@@ -64,9 +64,9 @@ def standard_attempt(storage) -> Attempt:
             plan=STANDARD,
             device=DEVICE,
             gate={"waited_s": 4.5, "passed": True},
-            contaminations=(
-                Contamination(code="other_load", detail="<b>cc1plus</b> 80 %"),
-                Contamination(code="moon_phase", detail="full"),
+            disturbances=(
+                Disturbance(code="other_load", detail="<b>cc1plus</b> 80 %"),
+                Disturbance(code="moon_phase", detail="full"),
             ),
             notes=("no temperature on this device",),
         ),
@@ -143,7 +143,7 @@ def test_task_and_result_page_show_passes_latency_disturbances_and_device(
     assert len(ids) == len(set(ids))
 
 
-def test_contamination_messages_are_translated_to_chinese(client, standard_attempt):
+def test_disturbance_messages_are_translated_to_chinese(client, standard_attempt):
     task = process_attempt(standard_attempt)
     text = get_page(client, task, "", "zh-hans")
     assert "other programs used the processor cores" not in text
@@ -221,7 +221,7 @@ HOSTILE = {
         },
         "after": {"cpu_percent": 1e308, "gpus": [{"utilisation_percent": HUGE}]},
     },
-    "contaminations": [{"code": "\x00", "detail": "\x00"}],
+    "disturbances": [{"code": "\x00", "detail": "\x00"}],
     "notes": ["\x00"],
 }
 
@@ -232,7 +232,7 @@ def test_huge_numbers_and_nul_do_not_break_the_pages(client, storage):
     row = AttemptMeasurement.objects.get()
     assert (row.iterations, row.min_ms, row.max_ms, row.mean_ms) == (2, 10.0, 12.0, 11.0)
     assert (row.start_s, row.load_ms, row.gate["waited_s"]) == (None, None, None)
-    stored = json.dumps([row.passes, row.gate, row.device, row.contaminations, row.notes])
+    stored = json.dumps([row.passes, row.gate, row.device, row.disturbances, row.notes])
     assert "\\u0000" not in stored
     assert str(HUGE) not in stored
     for page in ("", "status/", "result/"):
@@ -268,7 +268,7 @@ def test_known_notes_are_translated_and_unknown_notes_are_not():
 
 def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attempt:
     """An attempt with a clean pass (number 1) and a profiled pass for each of `times_s`."""
-    waited = Contamination(code="waited", detail="threads waited for a core for 22 % of the time")
+    waited = Disturbance(code="waited", detail="threads waited for a core for 22 % of the time")
     plan = Plan(preset="custom", clean=True, profiled=len(times_s))
     names = [profile_name(number + 1) for number in range(len(times_s))]
     passes = [CLEAN, *(profiled_pass(2 + n, 12.0, profile=name) for n, name in enumerate(names))]
@@ -277,7 +277,7 @@ def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attemp
             update={
                 "waited_ms": 90.0 if record.number in disturbed else 1.0,
                 "watched_ms": 400.0,
-                "contaminations": (waited,) if record.number in disturbed else (),
+                "disturbances": (waited,) if record.number in disturbed else (),
             }
         )
         for record in passes
@@ -294,7 +294,7 @@ def test_a_disturbed_pass_is_left_out_and_the_run_is_not_disturbed(client, stora
     profile = Profile.objects.get(attempt=attempt)
     assert profile.device_total_s == pytest.approx(0.011)
     row = AttemptMeasurement.objects.get(attempt=attempt)
-    assert row.contaminations == []
+    assert row.disturbances == []
     assert row.device_totals_s == [
         pytest.approx(total_s) if total_s else None for total_s in (0.010, None, 0.012, 0.011)
     ]
@@ -309,7 +309,7 @@ def test_a_run_with_too_few_undisturbed_passes_is_disturbed_and_uses_all(client,
     attempt = attempt_of_passes({3, 4}, (0.010, 0.030, 0.031, 0.011))
     task = process_attempt(attempt)
     row = AttemptMeasurement.objects.get(attempt=attempt)
-    assert [item["code"] for item in row.contaminations] == ["waited"]
+    assert [item["code"] for item in row.disturbances] == ["waited"]
     assert None not in row.device_totals_s
     assert "the run had to wait for a processor core" in get_page(client, task, "result/")
 
@@ -318,7 +318,7 @@ def test_a_disturbed_clean_pass_disturbs_the_run(storage):
     attempt = attempt_of_passes({1}, (0.010, 0.010, 0.010))
     process_attempt(attempt)
     row = AttemptMeasurement.objects.get(attempt=attempt)
-    assert [item["code"] for item in row.contaminations] == ["waited"]
+    assert [item["code"] for item in row.disturbances] == ["waited"]
 
 
 def test_a_device_that_does_not_count_waiting_is_told(client, standard_attempt):

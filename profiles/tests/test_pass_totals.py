@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from accounts.models import User
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Contamination, PassRecord
+from agent.protocol.measurement import Disturbance, PassRecord
 from agent.protocol.plan import Plan
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
@@ -77,10 +77,10 @@ def make_profile_of(
         records.append(
             profiled_pass(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name)
         )
-    load = (Contamination(code="other_load", detail="browser"),) if disturbed else ()
+    load = (Disturbance(code="other_load", detail="browser"),) if disturbed else ()
     files = dict(zip(names, passes, strict=True)) | {
         "log.txt": b"",
-        "measurement.json": measurement_json(*records, plan=PLAN, contaminations=load),
+        "measurement.json": measurement_json(*records, plan=PLAN, disturbances=load),
     }
     attempt = ended_attempt(files, owner, plan=PLAN)
     build_attempt_profile(attempt)
@@ -155,10 +155,10 @@ def test_a_disturbed_run_suppresses_advice_about_times():
     text = get_page(profile)
     _, advice = get_statistics_and_advice(profile)
 
-    assert text.count('id="advice-contaminated"') == 1
+    assert text.count('id="advice-disturbed"') == 1
     details = text.split('id="advice"')[1]
     assert details.count("Recommendations that depend on times are left out.") == 1
-    assert finding_rules(advice) == {"contaminated"}
+    assert finding_rules(advice) == {"disturbed"}
     assert "Time not attributed to operators" in advice["suppressed"]
     assert "One operator dominates" not in advice["checked"]
     assert 'id="advice-none"' not in text

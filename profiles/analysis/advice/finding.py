@@ -30,7 +30,7 @@ class RunFacts:
     iterations_s: the iteration, s, that each profiled pass holds, by the name of its file
     iteration_cv: standard deviation / mean of the iterations without profiling
     overhead: profiled median / clean median - 1
-    contaminations: codes of disturbances during the run
+    disturbances: codes of disturbances during the run
     options: load_and_run's options by name, as far as they were set; None if unknown
     machine: `platform.machine()` of the device
     of_trace: whether the operators come from a trace
@@ -40,7 +40,7 @@ class RunFacts:
     iterations_s: Mapping[str, float] = field(default_factory=dict)
     iteration_cv: float | None = None
     overhead: float | None = None
-    contaminations: tuple[str, ...] = ()
+    disturbances: tuple[str, ...] = ()
     options: Mapping[str, object] | None = None
     machine: str = ""
     roofs: Roofs | None = None
@@ -50,7 +50,7 @@ class RunFacts:
     @property
     def is_disturbed(self) -> bool:
         """Whether the run was disturbed, so that the times are not those of the model alone."""
-        return bool(self.contaminations)
+        return bool(self.disturbances)
 
     def has_option(self, *names: str) -> bool:
         """Whether any of these options is known to have been enabled."""

@@ -49,7 +49,7 @@ class Rule:
 
 RULES = (
     Rule("first_run", reliability.first_run),
-    Rule("contaminated", reliability.contaminated),
+    Rule("disturbed", reliability.disturbed),
     Rule("unsteady", reliability.unsteady, timed=True),
     Rule("interrupted", hotspots.interrupted, timed=True),
     Rule("spike", hotspots.spike, timed=True),

@@ -22,14 +22,14 @@ def first_run(context: RuleContext) -> Finding | None:
     return Finding(rule="first_run", severity="warning", options=("warmup_iter",))
 
 
-def contaminated(context: RuleContext) -> Finding | None:
+def disturbed(context: RuleContext) -> Finding | None:
     """The run was disturbed."""
-    if not context.facts.contaminations:
+    if not context.facts.disturbances:
         return None
     return Finding(
-        rule="contaminated",
+        rule="disturbed",
         severity="warning",
-        params={"codes": " ".join(context.facts.contaminations)},
+        params={"codes": " ".join(context.facts.disturbances)},
     )
 
 

@@ -122,7 +122,7 @@ def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | Non
     used = sum(row["used"] for row in profiled)
     if used < len(profiled):
         print(f"figures of {used} of {len(profiled)} profiled passes; the others were disturbed")
-    for cause in latency["contaminations"]:
+    for cause in latency["disturbances"]:
         print(plain(": ".join(filter(None, ["disturbed", cause["text"], cause["detail"]]))))
 
 

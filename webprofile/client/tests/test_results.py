@@ -8,7 +8,7 @@ import pytest
 
 from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Contamination
+from agent.protocol.measurement import Disturbance
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
@@ -81,14 +81,14 @@ def make_steady(alice):
             profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
             for number in range(1, 6)
         }
-        causes = (Contamination(code="hot", detail="93 °C"),) if disturbed else ()
+        causes = (Disturbance(code="hot", detail="93 °C"),) if disturbed else ()
         passes = [CLEAN]
         for number, name in enumerate(profiles, start=2):
-            waited = (Contamination(code="waited"),) if number < 2 + disturbed_passes else ()
+            waited = (Disturbance(code="waited"),) if number < 2 + disturbed_passes else ()
             record = profiled_pass(number, 11.0, profile=name)
-            passes.append(record.model_copy(update={"contaminations": waited}))
+            passes.append(record.model_copy(update={"disturbances": waited}))
         files = profiles | {
-            "measurement.json": measurement_json(*passes, plan=plan, contaminations=causes)
+            "measurement.json": measurement_json(*passes, plan=plan, disturbances=causes)
         }
         attempt = ended_attempt(files, alice, plan=plan)
         # each duration belongs to another model

@@ -5,7 +5,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from agent.protocol import Plan
-from agent.protocol.measurement import Contamination, PassRecord
+from agent.protocol.measurement import Disturbance, PassRecord
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP as FLOW
@@ -26,7 +26,7 @@ PLAN = Plan(preset="standard", clean=True, profiled=2)
 MAX_TOP_PX, MIN_ROWS = 420, 10
 
 
-def make_measured(owner, *contaminations: Contamination) -> str:
+def make_measured(owner, *disturbances: Disturbance) -> str:
     """Make a result of a task with a title and options; return its path."""
     first = good_profile("resnet18")
     clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
@@ -38,7 +38,7 @@ def make_measured(owner, *contaminations: Contamination) -> str:
     files = {
         "profile.json": first,
         "profile-2.json": another_pass(first, 1),
-        "measurement.json": measurement_json(*passes, plan=PLAN, contaminations=contaminations),
+        "measurement.json": measurement_json(*passes, plan=PLAN, disturbances=disturbances),
     }
     options = {"fast_run": True, "iter": 20}
     attempt = ended_attempt(files, owner, plan=PLAN, title="Nightly resnet", options=options)
@@ -47,7 +47,7 @@ def make_measured(owner, *contaminations: Contamination) -> str:
 
 
 def make_disturbed(owner) -> str:
-    address = make_measured(owner, Contamination(code="other_load", detail="cc1plus 80 %"))
+    address = make_measured(owner, Disturbance(code="other_load", detail="cc1plus 80 %"))
     Profile.objects.update(warnings=["weights were not preprocessed", "a layout is unknown"])
     return address
 

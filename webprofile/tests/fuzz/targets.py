@@ -259,7 +259,7 @@ def feed_measurement(data: bytes) -> None:
     except ValidationError:
         return
     row = measurement_row(Attempt(), measurement, [])
-    columns = (row.plan, row.passes, row.contaminations, row.notes, row.gate, row.device)
+    columns = (row.plan, row.passes, row.disturbances, row.notes, row.gate, row.device)
     # PostgreSQL's JSON accepts neither NaN nor NUL
     text = json.dumps([*columns, row.histogram], allow_nan=False, ensure_ascii=False)
     if "\\u0000" in text:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent.device.contamination import (
-    ContaminationCode,
-    contaminations,
+from agent.device.disturbance import (
+    DisturbanceCode,
     other_load,
-    pass_contaminations,
+    pass_disturbances,
+    run_disturbances,
 )
 from agent.device.gpu import GpuState
 from agent.device.state import Counters, OtherProcess
@@ -14,8 +14,8 @@ from agent.device.tests.make import sample, snapshot
 from agent.protocol.run_log import CoreWaits
 
 
-def find_contaminations(before=None, during=(), after=None):
-    return contaminations(before or snapshot(), during or [sample()], after or snapshot(10.0))
+def find_disturbances(before=None, during=(), after=None):
+    return run_disturbances(before or snapshot(), during or [sample()], after or snapshot(10.0))
 
 
 def single(items):
@@ -34,8 +34,8 @@ def single(items):
     ],
     ids=["idle device", "GPU at its power limit or idle"],
 )
-def test_an_undisturbed_run_has_no_contaminations(after):
-    assert find_contaminations(after=after) == []
+def test_an_undisturbed_run_has_no_disturbances(after):
+    assert find_disturbances(after=after) == []
 
 
 def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
@@ -45,13 +45,13 @@ def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
 def in_pass(waited_ms, *, stolen_ms=None, after=None, cores=()):
     """Return the disturbances of a pass of one second, of which 400 ms were timed."""
     waits = None if waited_ms is None else CoreWaits(waited_ms, 400.0, stolen_ms=stolen_ms)
-    return pass_contaminations(waits, counters(), after or counters(1.0), cores)
+    return pass_disturbances(waits, counters(), after or counters(1.0), cores)
 
 
 def test_a_pass_whose_threads_waited_for_a_core_is_disturbed():
     load = counters(1.0, busy=(1.0, 0.4), own_s=1.0)
     code, detail = single(in_pass(60.0, after=load))
-    assert code == ContaminationCode.WAITED
+    assert code == DisturbanceCode.WAITED
     assert "15 % of the time" in detail
     assert "other processes used 35 % of a core" in detail
 
@@ -62,7 +62,7 @@ def test_load_that_cost_the_run_nothing_is_no_disturbance():
 
 def test_load_counts_where_the_kernel_does_not_count_waiting():
     code, detail = single(in_pass(None, after=counters(1.0, busy=(1.0, 0.4), own_s=1.0)))
-    assert (code, detail) == (ContaminationCode.OTHER_LOAD, "other processes used 35 % of a core")
+    assert (code, detail) == (DisturbanceCode.OTHER_LOAD, "other processes used 35 % of a core")
     assert in_pass(None, after=counters(1.0, busy=(1.0, 0.1), own_s=1.0)) == []
 
 
@@ -74,7 +74,7 @@ def test_only_load_on_the_cores_of_the_run_counts():
 
 def test_time_that_the_host_gave_to_other_machines_disturbs_a_pass():
     code, detail = single(in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0))))
-    assert (code, "18 % of a core" in detail) == (ContaminationCode.STOLEN, True)
+    assert (code, "18 % of a core" in detail) == (DisturbanceCode.STOLEN, True)
     assert in_pass(0.0, after=counters(1.0, stolen=(0.2, 0.0)), cores=(1,)) == []
 
 
@@ -82,7 +82,7 @@ def test_time_that_was_stolen_while_a_pass_started_does_not_disturb_it():
     loading = counters(1.0, stolen=(0.3, 0.0))
     assert in_pass(0.0, stolen_ms=20.0, after=loading) == []
     code, detail = single(in_pass(0.0, stolen_ms=100.0, after=loading))
-    assert (code, "20 % of a core" in detail) == (ContaminationCode.STOLEN, True)
+    assert (code, "20 % of a core" in detail) == (DisturbanceCode.STOLEN, True)
 
 
 def test_the_load_of_other_processes_is_described_with_their_names():
@@ -120,9 +120,9 @@ def test_a_short_load_during_a_long_run_is_described():
         ({"gpus": (GpuState(other_processes=2),)}, {}, "gpu_shared", "2 other processes"),
     ],
 )
-def test_each_kind_of_contamination_is_reported_once(after, during, code, words):
+def test_each_kind_of_disturbance_is_reported_once(after, during, code, words):
     actual, detail = single(
-        find_contaminations(during=[sample(**during)], after=snapshot(10.0, **after))
+        find_disturbances(during=[sample(**during)], after=snapshot(10.0, **after))
     )
     assert actual == code
     assert words in detail
@@ -130,14 +130,14 @@ def test_each_kind_of_contamination_is_reported_once(after, during, code, words)
 
 def test_a_clock_drop_is_reported_only_under_load():
     fell = [sample(max_clock_mhz=3000.0), sample(max_clock_mhz=2000.0)]
-    code, detail = single(find_contaminations(during=fell))
-    assert code == ContaminationCode.CLOCK_DROPPED
+    code, detail = single(find_disturbances(during=fell))
+    assert code == DisturbanceCode.CLOCK_DROPPED
     assert "from 3000 to 2000 MHz" in detail
     idle = [sample(max_clock_mhz=3000.0), sample(max_clock_mhz=800.0, own_cores=0.1)]
-    assert find_contaminations(during=idle) == []
+    assert find_disturbances(during=idle) == []
 
 
-def test_missing_readings_are_no_contamination():
+def test_missing_readings_are_no_disturbance():
     nothing = {
         "memory_available_bytes": None,
         "swapped_bytes": None,
@@ -145,5 +145,5 @@ def test_missing_readings_are_no_contamination():
         "temperature_c": None,
     }
     bare = {"max_clock_mhz": None, "temperature_c": None, "memory_available_bytes": None}
-    result = find_contaminations(snapshot(**nothing), [sample(**bare)], snapshot(10.0, **nothing))
+    result = find_disturbances(snapshot(**nothing), [sample(**bare)], snapshot(10.0, **nothing))
     assert result == []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from agent.device.state import Counters, DeviceSample, OtherProcess, Snapshot, other_cores
-from agent.protocol.measurement import Contamination, OtherLoad
+from agent.protocol.measurement import Disturbance, OtherLoad
 from agent.protocol.run_log import CoreWaits
 
 #: throttling reasons that are disturbances; idling, fixed clocks and the power limit are not
@@ -40,7 +40,7 @@ _AT_WORK_CORES = 0.5
 _States = Sequence[Snapshot | DeviceSample]
 
 
-class ContaminationCode(StrEnum):
+class DisturbanceCode(StrEnum):
     """Kinds of disturbance."""
 
     WAITED = "waited"
@@ -54,9 +54,9 @@ class ContaminationCode(StrEnum):
     GPU_SHARED = "gpu_shared"
 
 
-def pass_contaminations(
+def pass_disturbances(
     waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int] = ()
-) -> list[Contamination]:
+) -> list[Disturbance]:
     """Return the disturbances of one pass.
 
     `waits` is None if the waiting of its threads says nothing about other processes. The counters
@@ -65,11 +65,11 @@ def pass_contaminations(
     return [*_waiting(waits, before, after, cores), *_stealing(waits, before, after, cores)]
 
 
-def contaminations(
+def run_disturbances(
     before: Snapshot,
     during: Sequence[DeviceSample],
     after: Snapshot,
-) -> list[Contamination]:
+) -> list[Disturbance]:
     """Return the disturbances of the whole run, one per kind, beyond those of single passes."""
     states: _States = (before, *during, after)
     return [
@@ -96,30 +96,30 @@ def other_load(
     return OtherLoad(percent=percent, most_percent=most, processes=_names(during, after))
 
 
-def _contamination(code: ContaminationCode, detail: str) -> Contamination:
-    return Contamination(code=code.value, detail=detail[:500])
+def _disturbance(code: DisturbanceCode, detail: str) -> Disturbance:
+    return Disturbance(code=code.value, detail=detail[:500])
 
 
 def _waiting(
     waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
-) -> Iterator[Contamination]:
+) -> Iterator[Disturbance]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     load_s = other_cores(before, after, cores) * elapsed_s
     load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
     others = f"other processes used {load:.0f} % of a core"
     if waits is None:
         if load > OTHER_PERCENT:
-            yield _contamination(ContaminationCode.OTHER_LOAD, others)
+            yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
         return
     waited = 100 * waits.waited_ms / waits.elapsed_ms
     if waited > WAITED_PERCENT:
         text = f"threads waited for a core for {waited:.0f} % of the time; {others}"
-        yield _contamination(ContaminationCode.WAITED, text)
+        yield _disturbance(DisturbanceCode.WAITED, text)
 
 
 def _stealing(
     waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
-) -> Iterator[Contamination]:
+) -> Iterator[Disturbance]:
     if waits is not None and waits.stolen_ms is not None:  # of the timed iterations only
         stolen_s, elapsed_s = waits.stolen_ms / 1000, waits.elapsed_ms / 1000
     else:
@@ -128,7 +128,7 @@ def _stealing(
     stolen = 100 * max(stolen_s - _STEAL_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
     if stolen > _STOLEN_PERCENT:
         text = f"the host gave {stolen:.0f} % of a core to other machines"
-        yield _contamination(ContaminationCode.STOLEN, text)
+        yield _disturbance(DisturbanceCode.STOLEN, text)
 
 
 def _names(during: Sequence[DeviceSample], after: Snapshot) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _names(during: Sequence[DeviceSample], after: Snapshot) -> tuple[str, ...]:
     return tuple(f"{name} ({percent:.0f} %)"[:100] for percent, name in top[:3])
 
 
-def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
+def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
     parts = []
     for kind, count in after.throttle_counts.items():
         rose = count - before.throttle_counts.get(kind, count)
@@ -156,10 +156,10 @@ def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[
     if faults := sorted(reasons & _GPU_FAULTS):
         parts.append(f"the GPU slowed down ({', '.join(faults)})")
     if parts:
-        yield _contamination(ContaminationCode.THROTTLED, "; ".join(parts))
+        yield _disturbance(DisturbanceCode.THROTTLED, "; ".join(parts))
 
 
-def _clocks(during: Sequence[DeviceSample]) -> Iterator[Contamination]:
+def _clocks(during: Sequence[DeviceSample]) -> Iterator[Disturbance]:
     clocks = [
         sample.max_clock_mhz
         for sample in during
@@ -170,34 +170,34 @@ def _clocks(during: Sequence[DeviceSample]) -> Iterator[Contamination]:
     drop = 100 * (1 - min(clocks) / max(clocks))
     if drop > _CLOCK_DROP_PERCENT:
         text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
-        yield _contamination(ContaminationCode.CLOCK_DROPPED, text)
+        yield _disturbance(DisturbanceCode.CLOCK_DROPPED, text)
 
 
-def _heat(states: _States) -> Iterator[Contamination]:
+def _heat(states: _States) -> Iterator[Disturbance]:
     cpu = max((s.temperature_c for s in states if s.temperature_c is not None), default=0.0)
     if cpu >= _HOT_C:
-        yield _contamination(ContaminationCode.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
+        yield _disturbance(DisturbanceCode.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
 
 
-def _memory(states: _States) -> Iterator[Contamination]:
+def _memory(states: _States) -> Iterator[Disturbance]:
     values = [state.memory_available_bytes for state in states]
     least = min((value for value in values if value is not None), default=_LEAST_MEMORY_BYTES)
     if least < _LEAST_MEMORY_BYTES:
         text = f"only {least >> 20} MiB of memory were left"
-        yield _contamination(ContaminationCode.MEMORY_LOW, text)
+        yield _disturbance(DisturbanceCode.MEMORY_LOW, text)
 
 
-def _swapping(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
+def _swapping(before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
     if before.swapped_bytes is None or after.swapped_bytes is None:
         return
     moved = after.swapped_bytes - before.swapped_bytes
     if moved > _MOST_SWAPPED_BYTES:
         text = f"{moved >> 20} MiB were moved between memory and swap"
-        yield _contamination(ContaminationCode.SWAPPED, text)
+        yield _disturbance(DisturbanceCode.SWAPPED, text)
 
 
-def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Contamination]:
+def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
     most = max(sum(gpu.other_processes or 0 for gpu in state.gpus) for state in (before, after))
     if most > 0:
         text = f"{most} other processes used a GPU"
-        yield _contamination(ContaminationCode.GPU_SHARED, text)
+        yield _disturbance(DisturbanceCode.GPU_SHARED, text)
