@@ -120,13 +120,13 @@ _SCRIPTS = """
     return loaded.map((row) => new URL(row.name).pathname).filter((name) => name.endsWith("js"));
 """
 _SEE_CHARTS = """
-    document.querySelector("#part-pictures").scrollIntoView();
+    document.querySelector("#part-charts").scrollIntoView();
     for (let at = 0; at < 40; at += 1) {
         scrollBy(0, 300);
         await new Promise((go) => setTimeout(go, 50));
         if (document.querySelector("#part-graph").getBoundingClientRect().top < 300) break;
     }
-    while (!document.querySelector("#part-pictures canvas")) await frame();
+    while (!document.querySelector("#part-charts canvas")) await frame();
     await new Promise((go) => setTimeout(go, 1500));
 """
 

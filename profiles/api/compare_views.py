@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
-from profiles.api.picture_views import NETRON, netron_answer
+from profiles.api.chart_views import NETRON, netron_answer
 from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
 from profiles.api.serializer_fields import number, numbers, texts, whole
 from profiles.comparison import export

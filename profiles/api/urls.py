@@ -2,15 +2,15 @@
 
 from django.urls import path
 
+from profiles.api import chart_views as charts
 from profiles.api import compare_views as compare
 from profiles.api import figure_views as figures
 from profiles.api import graph_views as graph
 from profiles.api import import_views as imports
 from profiles.api import operator_views as operators
-from profiles.api import picture_views as pictures
 from profiles.api import views
 
-PICTURES = (
+CHARTS = (
     "operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative",
     "static-memory", "memory-flow",
 )  # fmt: skip
@@ -98,7 +98,7 @@ urlpatterns = [
     path("<int:profile_id>/graph/", graph.GraphView.as_view(), name="profile-graph"),
     path(
         "<int:profile_id>/graph/netron/",
-        pictures.PicturesView.as_view({"get": "netron"}),
+        charts.ChartsView.as_view({"get": "netron"}),
         name="profile-graph-netron",
     ),
     *(
@@ -111,10 +111,10 @@ urlpatterns = [
     ),
     *(
         path(
-            f"<int:profile_id>/pictures/{name}/",
-            pictures.PicturesView.as_view({"get": name.replace("-", "_")}),
-            name=f"profile-picture-{name}",
+            f"<int:profile_id>/charts/{name}/",
+            charts.ChartsView.as_view({"get": name.replace("-", "_")}),
+            name=f"profile-chart-{name}",
         )
-        for name in PICTURES
+        for name in CHARTS
     ),
 ]

@@ -36,7 +36,7 @@ _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 def operators_data(data: ProfileData) -> Json:
     """Return names and types of all operators, and the self time that charts use."""
-    columns, side = data.columns, picture_side(data)
+    columns, side = data.columns, chart_side(data)
     return {
         "side": side,
         "names": columns.names,
@@ -46,7 +46,7 @@ def operators_data(data: ProfileData) -> Json:
     }
 
 
-def picture_side(data: ProfileData) -> Side:
+def chart_side(data: ProfileData) -> Side:
     """Return the device, or the host for a profile without device times."""
     return "device" if data.columns.device.present.any() else "host"
 
@@ -182,7 +182,7 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
 
 def types_data(data: ProfileData) -> Json:
     """Return the time by operator type, slowest first."""
-    columns, side = data.columns, picture_side(data)
+    columns, side = data.columns, chart_side(data)
     types = time_by_type(columns.types, columns.times(side))
     sentence = ""
     if types.total_s:
@@ -203,7 +203,7 @@ def types_data(data: ProfileData) -> Json:
 
 def scopes_data(data: ProfileData) -> Json:
     """Return the tree of scopes: `n` name, `c` content; of a leaf `r` rows and `t` µs."""
-    side = picture_side(data)
+    side = chart_side(data)
     paths = scope_paths(data.graph, len(data.columns))
     tree = scope_tree(paths, data.columns.times(side))
     return {"tree": _scope_nodes(tree), "sentence": "", "notes": _side_notes(side)}
@@ -390,7 +390,7 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
 
 def cumulative_data(data: ProfileData) -> Json:
     """Return operators by time, slowest first, and their running share of the total."""
-    side = picture_side(data)
+    side = chart_side(data)
     curve = cumulative(data.columns.times(side))
     sentence = ""
     if curve.milestones:

@@ -117,9 +117,9 @@ def _other_plan(data: ProfileData, names: Mapping[str, str]) -> str:
 
 def _shows(kind: str, *, is_lead: bool) -> str:
     if kind == "trace" and is_lead:
-        return _("training step, totals, operators and pictures")
+        return _("training step, totals, operators and charts")
     return {
-        "profile": _("totals, operators, pictures and graph"),
+        "profile": _("totals, operators, charts and graph"),
         "trace": _("training step: phases, modules, waits, counters, timeline"),
         "memory_flow": _("memory over time"),
         "static_memory": _("static memory"),

@@ -14,7 +14,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import Side
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
-from profiles.presenters.charts import picture_side
+from profiles.presenters.charts import chart_side
 from tasks.models import Task, TaskFile
 from tasks.submission.model_heads import (
     FORM_BYTES,
@@ -42,7 +42,7 @@ def graph_document(
     """
     data = profile_data(profile)
     place = drawn_place(data, scope, row)
-    side = side or picture_side(data)
+    side = side or chart_side(data)
     colours = colouring(data, colour, side)
     return netron_document(data, side=side, place=place, colours=colours)
 

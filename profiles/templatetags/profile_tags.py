@@ -22,7 +22,7 @@ register.simple_tag(viewer_address)
 
 
 @dataclass(frozen=True)
-class Picture:
+class Chart:
     """A chart.
 
     headings: of its table, whose first column is a name and whose other columns are numbers
@@ -38,8 +38,8 @@ class Picture:
 
 
 #: the charts of a result; one template renders the frame, explanation and table of each
-PICTURES = {
-    "timeline": Picture(
+CHARTS = {
+    "timeline": Chart(
         _("Timeline"),
         _(
             "When each operator ran in the profiled iteration, in one lane for each thread of "
@@ -48,9 +48,9 @@ PICTURES = {
             "kern)."
         ),
         (_("Operator"), _("Lane"), _("Start"), _("Waits"), _("Computes")),
-        tools="profiles/_picture_timeline_tools.html",
+        tools="profiles/_chart_timeline_tools.html",
     ),
-    "types": Picture(
+    "types": Chart(
         _("Time by operator type"),
         _(
             "Self times (end − start) of all operators of a type, added up, and their share of "
@@ -58,7 +58,7 @@ PICTURES = {
         ),
         (_("Type"), _("Time"), _("Share"), _("Operators")),
     ),
-    "cumulative": Picture(
+    "cumulative": Chart(
         _("How few operators make most of the time"),
         _(
             "Operators from the slowest to the fastest; the curve is the sum of self times up to "
@@ -66,7 +66,7 @@ PICTURES = {
         ),
         (_("Operator"), _("Rank"), _("Time"), _("Share up to here")),
     ),
-    "scopes": Picture(
+    "scopes": Chart(
         _("Time by scope"),
         _(
             "Areas are self times (end − start). Names of variables tell which module an "
@@ -75,7 +75,7 @@ PICTURES = {
         ),
         (_("Scope"), _("Time"), _("Share"), _("Operators")),
     ),
-    "roofline": Picture(
+    "roofline": Chart(
         _("Roofline"),
         _(
             "To the right, operations for each byte (FLOP/byte = computation / memory); upwards, "
@@ -85,7 +85,7 @@ PICTURES = {
         ),
         (_("Operator"), _("Type"), "FLOP/byte", "FLOP/s", _("Time")),
     ),
-    "memory": Picture(
+    "memory": Chart(
         _("Memory over the order of execution"),
         _(
             "Bytes that are taken while each operator runs: parameters, constants and inputs all "
@@ -99,17 +99,17 @@ PICTURES = {
             pgettext_lazy("memory", "planned"),
             pgettext_lazy("memory", "estimated"),
         ),
-        tools="profiles/_picture_memory_tools.html",
-        more="profiles/_picture_memory_owners.html",
+        tools="profiles/_chart_memory_tools.html",
+        more="profiles/_chart_memory_owners.html",
     ),
 }
 
 
-@register.inclusion_tag("profiles/_picture.html")
-def picture(name: str, profile: Profile) -> dict[str, Any]:
+@register.inclusion_tag("profiles/_chart.html")
+def chart(name: str, profile: Profile) -> dict[str, Any]:
     """Return the context of the frame of one chart; a script fetches the data from its `url`."""
-    url = reverse(f"api:profile-picture-{name}", args=[profile.pk])
-    return {"name": name, "picture": PICTURES[name], "url": url}
+    url = reverse(f"api:profile-chart-{name}", args=[profile.pk])
+    return {"name": name, "chart": CHARTS[name], "url": url}
 
 
 @register.simple_tag

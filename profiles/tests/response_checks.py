@@ -9,7 +9,7 @@ from typing import Any
 from profiles.exports.formats import FORMATS
 from profiles.tables.request import AGGREGATES, ORDERS
 
-PICTURES = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
+CHARTS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative")
 #: markup of `profiles.tests.hostile.NAMES` that no page may contain unescaped
 MARKUP = ("<script>alert", "<img src=x", "<!-- ]]> -->")
 _BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066\u2067]")
@@ -27,7 +27,7 @@ def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
         f"/api/v1{root}/operators/order/",
         f"/api/v1{root}/graph/netron/",
     ]
-    paths += [f"/api/v1{root}/pictures/{kind}/" for kind in PICTURES]
+    paths += [f"/api/v1{root}/charts/{kind}/" for kind in CHARTS]
     paths += [f"{root}/export/{name}/" for name in FORMATS]
     for other in others:
         pair = f"p={profile.pk}&p={other.pk}"
@@ -43,7 +43,7 @@ def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
     paths += [f"{root}/operators/?order={order}&end=kern" for order in ORDERS]
     paths += [f"{root}/operators/?agg={aggregate}&order=memory&up=1" for aggregate in AGGREGATES]
     paths += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
-    paths += [f"{root}/operators/3/?part", f"/api/v1{root}/pictures/timeline/?from=0&to=3"]
+    paths += [f"{root}/operators/3/?part", f"/api/v1{root}/charts/timeline/?from=0&to=3"]
     document, compared = f"/api/v1{root}/graph/netron/", "/api/v1/profiles/compare"
     paths += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
     paths += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
@@ -69,8 +69,8 @@ def response_faults(response: Any) -> list[str]:
 def _json_faults(body: bytes) -> list[str]:
     constants: list[str] = []
     document = json.loads(body, parse_constant=constants.append)
-    is_picture = isinstance(document, dict) and "notes" in document
-    sentences = [document["sentence"], *document["notes"]] if is_picture else []
+    is_chart = isinstance(document, dict) and "notes" in document
+    sentences = [document["sentence"], *document["notes"]] if is_chart else []
     bidirectional = [
         f"not isolated: {sentence[:60]!a}" for sentence in sentences if _is_bidirectional(sentence)
     ]

@@ -68,12 +68,12 @@ def test_an_unknown_profile_returns_404(alice, path):
         ("export/csv/?name=(", 422, "export_question"),
         ("export/csv/?limit=1", 400, "query_unknown"),
         ("graph/?limit=2001", 400, "query_invalid"),
-        ("pictures/timeline/?from=1", 422, "window_bad"),
-        ("pictures/timeline/?from=5&to=1", 422, "window_bad"),
-        ("pictures/timeline/?from=nan&to=inf", 400, "query_invalid"),
-        ("pictures/memory/?device=nowhere", 200, ""),
-        ("pictures/types/?x=1", 200, ""),
-        ("pictures/pie/", 404, "not_found"),
+        ("charts/timeline/?from=1", 422, "window_bad"),
+        ("charts/timeline/?from=5&to=1", 422, "window_bad"),
+        ("charts/timeline/?from=nan&to=inf", 400, "query_invalid"),
+        ("charts/memory/?device=nowhere", 200, ""),
+        ("charts/types/?x=1", 200, ""),
+        ("charts/pie/", 404, "not_found"),
     ],
 )
 def test_invalid_queries_of_a_profile_are_refused(alice, upload, path, status, code):

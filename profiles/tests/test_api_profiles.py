@@ -150,7 +150,7 @@ def test_every_format_is_exported(alice, upload, name):
     assert len(response.getvalue()) > 100
 
 
-def test_statistics_advice_pictures_and_graph_have_data(alice, upload):
+def test_statistics_advice_charts_and_graph_have_data(alice, upload):
     client, url = caller(alice), f"{ROOT}{upload.profile.pk}/"
     sides = client.get(f"{url}statistics/").json()["sides"]
     assert sides[0]["stability"]["total_cv"] == pytest.approx(0.1116, abs=1e-3)
@@ -160,7 +160,7 @@ def test_statistics_advice_pictures_and_graph_have_data(alice, upload):
     assert [node["name"] for node in graph["nodes"]] == ["conv.first", "conv.second", "pool"]
     assert {edge["to_node"] for edge in graph["edges"]} == {0, 1, 2}
     for name in ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative"):
-        assert client.get(f"{url}pictures/{name}/").status_code == 200
+        assert client.get(f"{url}charts/{name}/").status_code == 200
 
 
 def test_a_comparison_has_pages_of_rows_totals_and_a_waterfall(alice, upload):
@@ -194,7 +194,7 @@ def test_every_endpoint_of_a_profile_returns_404_to_other_users(alice, upload):
     profile_url, upload_url = f"{ROOT}{upload.profile.pk}/", f"{ROOT}opened/{upload.pk}/"
     for path in (
         "", "operators/", "text/", "export/csv/", "raw/1/", "statistics/", "advice/", "graph/",
-        "pictures/types/",
+        "charts/types/",
     ):  # fmt: skip
         assert bob.get(f"{profile_url}{path}").status_code == 404, path
     for path in ("", "files/1/"):

@@ -11,7 +11,7 @@ from profiles.models import Profile, ProfileUpload
 from profiles.tests.imports import confirm_upload, make_import, make_upload
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
-from profiles.tests.response_checks import PICTURES, response_faults
+from profiles.tests.response_checks import CHARTS, response_faults
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -71,10 +71,10 @@ def test_the_page_and_the_table_answer_invalid_queries(client, profile):
 
 
 @pytest.mark.exhaustive
-def test_pictures_graph_and_exports_answer_invalid_queries(client, profile):
+def test_charts_graph_and_exports_answer_invalid_queries(client, profile):
     root = f"/profiles/{profile.pk}"
     names = [f"/api/v1{root}/graph/netron/", f"{root}/export/csv/"]
-    names += [f"/api/v1{root}/pictures/{picture}/" for picture in ("timeline", "memory")]
+    names += [f"/api/v1{root}/charts/{chart}/" for chart in ("timeline", "memory")]
     addresses = [f"{name}?{query}" for name in names for query in INVALID_QUERIES]
     assert faults_of(client, addresses) == {}
 
@@ -87,7 +87,7 @@ def test_numbers_that_are_too_large_return_404(client, profile):
         addresses += [f"{root}/operators/{number}/"] if number != "0" else []
         paths = ("", "operators/", "graph/", "export/csv/")
         addresses += [f"/profiles/{number}0/{path}" for path in paths]
-        addresses += [f"/api/v1/profiles/{number}0/pictures/{kind}/" for kind in PICTURES]
+        addresses += [f"/api/v1/profiles/{number}0/charts/{kind}/" for kind in CHARTS]
         addresses += [f"/profiles/opened/{number}0/{path}" for path in ("", "status/", "files/1/")]
         for address in addresses:
             assert client.get(address).status_code == 404, address
@@ -164,17 +164,17 @@ def test_an_import_deleted_while_it_is_read_stays_deleted(client, alice, monkeyp
 @pytest.mark.database
 def test_a_rebuild_keeps_every_page_available(client, alice):
     profile = make_import(alice, good_profile("tiny")).profile
-    before = client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json()
+    before = client.get(f"/api/v1/profiles/{profile.pk}/charts/types/").json()
     held = profile_data(profile)
     rebuild_derived(profile)
     profile.refresh_from_db()
     assert profile_data(profile) is not held
-    assert client.get(f"/api/v1/profiles/{profile.pk}/pictures/types/").json() == before
+    assert client.get(f"/api/v1/profiles/{profile.pk}/charts/types/").json() == before
     Profile.objects.filter(pk=profile.pk).update(derived_version=0)
     for path in ("", "operators/", "operators/0/"):
         response = client.get(f"/profiles/{profile.pk}/{path}")
         assert response.status_code in (200, 503)
         assert response.content
-    for path in ("pictures/types/", "graph/netron/"):
+    for path in ("charts/types/", "graph/netron/"):
         response = client.get(f"/api/v1/profiles/{profile.pk}/{path}")
         assert response.status_code in (200, 409)

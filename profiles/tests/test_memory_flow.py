@@ -114,7 +114,7 @@ def test_figures_of_the_resnet_sample():
     )
 
 
-def test_the_picture_omits_unused_addresses():
+def test_the_chart_omits_unused_addresses():
     summary = summarize(read_flow(MLP))
     addresses = [(row[1], row[1] + row[2]) for row in read_tensors(MLP)]
     assert max(high for _, high in addresses) - min(low for low, _ in addresses) > 46e12

@@ -1,4 +1,4 @@
-"""Memory over time: its section of the result page, the picture's data, the file, the API."""
+"""Memory over time: its section of the result page, the chart's data, the file, the API."""
 
 import json
 from html import escape
@@ -36,8 +36,8 @@ def tensor_rows(page):
     return [row.split("</th>")[0] for row in body.split('class="hostile">')[1:] if "</th>" in row]
 
 
-def get_picture(client, profile, query=""):
-    response = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory-flow/{query}")
+def get_chart(client, profile, query=""):
+    response = client.get(f"/api/v1/profiles/{profile.pk}/charts/memory-flow/{query}")
     assert response_faults(response) == []
     return response.json()
 
@@ -116,17 +116,17 @@ def test_the_section_is_translated_to_chinese(client, resnet):
 
 
 @pytest.mark.parametrize("tag", ["maxpool", "MAXPOOL", "step.ADD", "conv1"])
-def test_a_tag_in_the_url_filters_table_and_picture(client, resnet, tag):
+def test_a_tag_in_the_url_filters_table_and_chart(client, resnet, tag):
     page = get_page(client, resnet, f"?tag={tag}&tensors=all")
     rows = tensor_rows(page)
     part = tag.split(".")[-1].casefold()
     assert rows and all(part in row.casefold() for row in rows)
     assert f'value="{tag}"' in page
-    picture = get_picture(client, resnet, f"?tag={tag}")
-    assert 0 < len(picture["names"]) < 589
-    assert all(part in name.casefold() for name in picture["names"])
-    assert any(tag in note for note in picture["notes"])
-    assert picture["curve"] == get_picture(client, resnet)["curve"]
+    chart = get_chart(client, resnet, f"?tag={tag}")
+    assert 0 < len(chart["names"]) < 589
+    assert all(part in name.casefold() for name in chart["names"])
+    assert any(tag in note for note in chart["notes"])
+    assert chart["curve"] == get_chart(client, resnet)["curve"]
 
 
 def test_the_table_has_the_requested_order_and_page(client, resnet):
@@ -152,17 +152,17 @@ def test_the_table_fragment_equals_the_table_of_the_page(client, resnet):
     assert f'action="/profiles/{resnet.pk}/#memory-flow-tensors"' in fragment
 
 
-def test_the_picture_has_every_tensor_within_used_addresses(client, resnet):
-    picture = get_picture(client, resnet)
+def test_the_chart_has_every_tensor_within_used_addresses(client, resnet):
+    chart = get_chart(client, resnet)
     columns = ("start", "length", "place", "size", "shape", "address", "at_peak")
-    assert {len(picture[name]) for name in columns} == {589}
-    assert sum(picture["at_peak"]) == 192
-    assert picture["start"] == sorted(picture["start"])
-    assert picture["peak"] == {"at": 12729.696, "bytes": 1_688_740}
-    ends = [place + size for place, size in zip(picture["place"], picture["size"], strict=True)]
-    assert max(ends) == picture["used"] == 3_970_528
-    assert max(bytes_ for _, bytes_ in picture["curve"]) == 1_688_740
-    assert picture["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
+    assert {len(chart[name]) for name in columns} == {589}
+    assert sum(chart["at_peak"]) == 192
+    assert chart["start"] == sorted(chart["start"])
+    assert chart["peak"] == {"at": 12729.696, "bytes": 1_688_740}
+    ends = [place + size for place, size in zip(chart["place"], chart["size"], strict=True)]
+    assert max(ends) == chart["used"] == 3_970_528
+    assert max(bytes_ for _, bytes_ in chart["curve"]) == 1_688_740
+    assert chart["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
 
 
 def test_the_file_is_served_as_a_sandboxed_image(client, resnet):
@@ -205,8 +205,8 @@ def test_hostile_names_are_escaped_everywhere(client, alice):
             for language in ("en", "zh-hans"):
                 assert get_page(client, profile, query, language)
         if "\0" not in name:  # texts of the API cannot contain NUL
-            picture = get_picture(client, profile, f"?{tag[1:]}")
-            assert picture["used"] == (1 << 40) + sum(range(1, 22))
+            chart = get_chart(client, profile, f"?{tag[1:]}")
+            assert chart["used"] == (1 << 40) + sum(range(1, 22))
     assert "2 elements are none that MegEngine writes" in get_page(client, profile)
     assert "&lt;script&gt;alert(1)" in get_page(client, profile, "?tensors=all")
 
@@ -230,7 +230,7 @@ def test_the_page_says_that_a_file_has_no_tensors(client, alice):
     profile = make_import(alice, to_flow()).profile
     page = get_page(client, profile)
     assert "No tensor had memory while the Profiler ran." in page
-    assert get_picture(client, profile)["names"] == []
+    assert get_chart(client, profile)["names"] == []
     assert get_page(client, profile, language="zh-hans")
 
 
@@ -267,7 +267,7 @@ def test_the_api_has_all_figures_of_the_page(alice, resnet):
 
 def test_the_api_returns_409_for_a_profile_without_memory_flow(alice):
     profile = make_import(alice, good_profile("tiny")).profile
-    for part in ("memory-flow/", "pictures/memory-flow/"):
+    for part in ("memory-flow/", "charts/memory-flow/"):
         expect_problem(
             caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}"), 409, "memory_flow_none"
         )

@@ -74,7 +74,7 @@ def test_the_roofline_changes_after_a_measurement(storage):
     profile = make_result(good_profile("resnet18"))
     client = Client()
     client.force_login(profile.attempt.task.owner)
-    address = f"/api/v1/profiles/{profile.pk}/pictures/roofline/"
+    address = f"/api/v1/profiles/{profile.pk}/charts/roofline/"
     before = client.get(address)
     assert before.json()["measured"] is False
 

@@ -39,8 +39,8 @@ SET_UP = [
     ("{'with_backtrace': True}", True, 5),
 ]
 #: sections of the page of any profile with operators
-PARTS = ("part-operators", "part-pictures", "part-graph", "statistics", "part-advice", "export")
-PICTURES = ("roofline", "timeline", "memory", "types")
+PARTS = ("part-operators", "part-charts", "part-graph", "statistics", "part-advice", "export")
+CHARTS = ("roofline", "timeline", "memory", "types")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -83,10 +83,10 @@ def test_a_compiled_training_step_has_all_pages_of_a_profile(client, alice, run_
     for part in PARTS:
         assert f'id="{part}"' in page
     assert "ConvolutionBackwardFilter" in client.get(f"{place}export/csv/").text
-    for picture in PICTURES:
-        response = client.get(f"/api/v1{place}pictures/{picture}/")
-        assert response.status_code == 200, picture
-        assert len(response.content) > 300, picture
+    for chart in CHARTS:
+        response = client.get(f"/api/v1{place}charts/{chart}/")
+        assert response.status_code == 200, chart
+        assert len(response.content) > 300, chart
     other = make_import(alice, run_example("profile_training", 2)["json"])
     pair = f"/profiles/compare/?p={upload.profile.pk}&p={other.profile.pk}"
     assert "ConvolutionBackwardFilter" in client.get(pair).text

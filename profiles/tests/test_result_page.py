@@ -169,7 +169,7 @@ def test_sections_are_ordered_by_importance(client, alice):
         html.index(f'id="{name}"')
         for name in (
             "run-facts", "summary", "advice-lines", "device-operators",
-            "advice", "pictures", "graph", "statistics",
+            "advice", "charts", "graph", "statistics",
         )
     ]  # fmt: skip
     assert places == sorted(places)

@@ -37,7 +37,7 @@ def test_the_page_lists_the_sections_of_each_file(client, alice):
     sources = section(page, "sources")
     trace, memory = sources.split("<li>")[1:]
     assert "mine.json" in trace
-    assert "training step, totals, operators and pictures" in trace
+    assert "training step, totals, operators and charts" in trace
     assert "mine.svg" in memory
     assert "memory over time" in memory
     assert section(page, "mismatches") == ""
@@ -57,7 +57,7 @@ def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice):
     assert "step.json\u2069” has a backward pass" in mismatches
     assert "resnet18.json\u2069” has no operator of one" in mismatches
     sources = section(page, "sources")
-    assert "totals, operators, pictures and graph" in sources
+    assert "totals, operators, charts and graph" in sources
     assert "training step: phases" in sources
 
 

@@ -101,15 +101,15 @@ def test_a_profile_of_the_run_adds_links_and_types(client, alice):
     assert columns.types[int(place)] == "ConvBiasForward"
 
 
-def test_the_picture_has_every_chunk(client, alice):
+def test_the_chart_has_every_chunk(client, alice):
     profile = make_import(alice, plan_of("two_inputs"), graph_of("two_inputs")).profile
     client = caller(alice)
-    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/").json()
-    assert (picture["peak"], picture["steps"], len(picture["id"])) == (147_968, 23, 16)
-    ends = [low + size for low, size in zip(picture["low"], picture["size"], strict=True)]
+    chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/static-memory/").json()
+    assert (chart["peak"], chart["steps"], len(chart["id"])) == (147_968, 23, 16)
+    ends = [low + size for low, size in zip(chart["low"], chart["size"], strict=True)]
     assert max(ends) == 147_968
-    assert sum(picture["at_peak"]) == 2
-    assert "147" not in picture["sentence"]
+    assert sum(chart["at_peak"]) == 2
+    assert "147" not in chart["sentence"]
 
 
 def test_the_api_has_all_figures(alice):
@@ -121,7 +121,7 @@ def test_the_api_has_all_figures(alice):
     assert body["operators"][4]["type"] == "ConvolutionForward"
 
 
-@pytest.mark.parametrize("part", ["static-memory/", "pictures/static-memory/"])
+@pytest.mark.parametrize("part", ["static-memory/", "charts/static-memory/"])
 def test_the_api_returns_409_for_a_profile_without_a_plan(alice, part):
     profile = make_import(alice, good_profile("tiny")).profile
     response = caller(alice).get(f"/api/v1/profiles/{profile.pk}/{part}")
@@ -241,5 +241,5 @@ def test_hostile_names_are_escaped(client, alice):
     profile = make_import(alice, good_profile("two_inputs"), *files).profile
     for query in ("", "?chunk=a&peak=1", "?chunk=%3Cscript%3E", "?peak=%00&chunk=%00"):
         get_page(client, profile, query)
-    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/static-memory/")
-    assert response_faults(picture) == []
+    chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/static-memory/")
+    assert response_faults(chart) == []

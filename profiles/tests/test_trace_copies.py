@@ -95,7 +95,7 @@ def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     sentence = "What one of them waited for another, 880.0 µs, counts for no operator"
     for address in ("", "export/report/"):
         assert sentence in client.get(f"/profiles/{profile.pk}/{address}").text
-    picture = client.get(f"/api/v1/profiles/{profile.pk}/pictures/timeline/").json()
-    assert "with what that one waited for the other" in picture["notes"][0]
+    chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()
+    assert "with what that one waited for the other" in chart["notes"][0]
     without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in client.get(f"/profiles/{without_copies.pk}/").text

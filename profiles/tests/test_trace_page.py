@@ -153,19 +153,19 @@ def test_names_are_escaped(client, alice):
 FIGURES = ("flo", "flops", "mem", "bw")
 
 
-def test_columns_presets_and_pictures_without_figures_are_left_out(client, alice):
+def test_columns_presets_and_charts_without_figures_are_left_out(client, alice):
     profile = make_import(alice, MLP.read_bytes()).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
         assert f'id="sort-device-{key}"' not in text
         assert f'name="col" value="{key}"' not in text
-    for absent in ("preset-memory", "preset-flops", 'id="picture-roofline"', "N/A FLOP"):
+    for absent in ("preset-memory", "preset-flops", 'id="chart-roofline"', "N/A FLOP"):
         assert absent not in text
     assert 'value="bandwidth"' not in text
     assert "how many operations an operator computes and how many bytes it moves" in text
-    for present in ("preset-types", 'id="picture-memory"', 'id="sort-device-time"'):
+    for present in ("preset-types", 'id="chart-memory"', 'id="sort-device-time"'):
         assert present in text
-    memory = client.get(f"/api/v1/profiles/{profile.pk}/pictures/memory/").json()
+    memory = client.get(f"/api/v1/profiles/{profile.pk}/charts/memory/").json()
     assert memory["sentence"].startswith("Peak: ")
     # all available columns are the default table, whose address names no columns
     query = "&".join(f"col={key}" for key in ("cum", "in", "out"))
@@ -174,12 +174,12 @@ def test_columns_presets_and_pictures_without_figures_are_left_out(client, alice
     assert "flo" in header
 
 
-def test_a_profile_with_figures_has_all_columns_and_pictures(client, alice):
+def test_a_profile_with_figures_has_all_columns_and_charts(client, alice):
     profile = make_import(alice, good_profile("tiny")).profile
     text = client.get(f"/profiles/{profile.pk}/").text
     for key in FIGURES:
         assert f'id="sort-device-{key}"' in text
-    for present in ("preset-memory", "preset-flops", 'id="picture-roofline"'):
+    for present in ("preset-memory", "preset-flops", 'id="chart-roofline"'):
         assert present in text
     assert 'id="no-figures"' not in text
 

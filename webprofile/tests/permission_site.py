@@ -63,8 +63,8 @@ EVERYTHING = frozenset(
 )
 #: routes of traces and of memory over time, which need a profile made from them
 _OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
-#: route of the picture of a memory plan, which needs a profile made from one
-_PLANS = "api:profile-picture-static-memory.profile_id"
+#: route of the chart of a memory plan, which needs a profile made from one
+_PLANS = "api:profile-chart-static-memory.profile_id"
 _VISIBLE = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},
@@ -227,7 +227,7 @@ def _make_step(owner: Any) -> Profile:
 
 
 def _make_plan(owner: Any) -> Profile:
-    """Create a profile from a memory plan, which has a picture of it."""
+    """Create a profile from a memory plan, which has a chart of it."""
     plan = make_plan(2, make_chunk(0, (0, 2), (0, 64)))
     name = SECRET if owner.email.startswith("alice@") else "plan"
     return make_import(owner, to_bytes(plan), name=name).profile

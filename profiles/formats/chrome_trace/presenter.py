@@ -18,7 +18,7 @@ from profiles.presenters.time_axis import time_axis
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
 #: skipped events that a note names
 SKIPPED_SHOWN = 3
-#: size of the picture of a curve, in SVG units
+#: size of the drawing of a curve, in SVG units
 _WIDTH, _HEIGHT = 400, 60
 #: phases that only a training step has
 _TRAINING_PHASES = ("backward", "step")
@@ -226,11 +226,11 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
             ngettext(
                 "%(number)s operator copies between devices. Its device time is that in which all "
                 "of its devices were in it. What one of them waited for another, %(time)s, counts "
-                "for no operator; threads and devices, timeline and pictures show it as it is in "
+                "for no operator; threads and devices, timeline and charts show it as it is in "
                 "the file.",
                 "%(number)s operators copy between devices. Their device time is that in which all "
                 "of their devices were in them. What one of them waited for another, %(time)s in "
-                "all, counts for no operator; threads and devices, timeline and pictures show it "
+                "all, counts for no operator; threads and devices, timeline and charts show it "
                 "as it is in the file.",
                 number,
             )

@@ -131,7 +131,7 @@ def tensors_view(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
 
 
 def memory_flow_data(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
-    """Return the data of the picture: columns by tensor, times in µs since the Profiler began."""
+    """Return the data of the chart: columns by tensor, times in µs since the Profiler began."""
     matching = [row for row in summary.tensors if _has(row, query.tag)]
     largest = sorted(matching, key=lambda row: -row.size_bytes * row.duration_s)[:DRAWN]
     drawn = sorted(largest, key=lambda row: row.produced_s)
@@ -213,7 +213,7 @@ def _sentence(summary: MemoryFlowSummary) -> str:
 
 
 def _drawn_notes(summary: MemoryFlowSummary, not_drawn: int, tag: str) -> list[str]:
-    """Return notes on the tensors that the picture leaves out."""
+    """Return notes on the tensors that the chart leaves out."""
     notes = []
     if tag:
         notes.append(

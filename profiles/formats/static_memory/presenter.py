@@ -1,4 +1,4 @@
-"""Template context for a static memory plan: figures, peak, tensors, and data of the picture."""
+"""Template context for a static memory plan: figures, peak, tensors, and data of the chart."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
 
 
 def static_memory_data(data: ProfileData) -> Json:
-    """Return the data of the picture: the counted chunks as columns, and the bytes in use."""
+    """Return the data of the chart: the counted chunks as columns, and the bytes in use."""
     plan = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
     plan_names = _PlanNames(plan, data)
     chunks = [
@@ -107,7 +107,7 @@ def static_memory_data(data: ProfileData) -> Json:
         "last": [codes[plan_names.names[chunk.last]] for chunk in chunks],
         "curve": [plan.curve_steps, plan.curve_bytes],
         "sentence": _sentence(plan, plan_names) if chunks else "",
-        "notes": _picture_notes(plan),
+        "notes": _chart_notes(plan),
     }
 
 
@@ -207,7 +207,7 @@ def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
     }
 
 
-def _picture_notes(plan: StaticMemory) -> list[str]:
+def _chart_notes(plan: StaticMemory) -> list[str]:
     left = plan.chunks_left_out
     if not left:
         return []

@@ -15,7 +15,7 @@ export function downsample(length, width) {
   return indices;
 }
 
-export function cumulativePicture({ data, operators, words, chart }) {
+export function cumulativeChart({ data, operators, words, chart }) {
   const { rows, us, share } = data;
   const ranks = new Map(rows.map((row, rank) => [row, rank]));
   const total = share.length && share.at(-1) > 0;

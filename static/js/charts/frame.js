@@ -1,5 +1,5 @@
-// Shared behaviour of all pictures: size, colours, tooltips, mouse, keyboard, and marks of the selected
-// operator. A picture (`timeline.js`, `roofline.js` ...) draws its items and implements:
+// Shared behaviour of all charts: size, colours, tooltips, mouse, keyboard, and marks of the selected
+// operator. A chart (`timeline.js`, `roofline.js` ...) draws its items and implements:
 //
 //   length            number of items, in the order of the arrow keys
 //   option(colours)   the option object for ECharts
@@ -15,17 +15,17 @@ import { onSelect, select, selected } from "../profiles/result/selection.js";
 import { nextItem } from "./keys.js";
 import { readColours } from "./palette.js";
 
-const SOURCE = "pictures";
+const SOURCE = "charts";
 const TIP_GAP_PX = 14;
 /** Height of the sticky bar of sections at the top of the window. */
 const TOP_BAR_PX = 48;
 const MIN_MARK_PX = 8;
 
 export class Frame {
-  constructor(parts, chart, picture, words) {
+  constructor(parts, chart, drawing, words) {
     this.parts = parts;
     this.chart = chart;
-    this.picture = picture;
+    this.drawing = drawing;
     this.words = words;
     this.cursor = -1;
     this.hovered = -1;
@@ -37,15 +37,15 @@ export class Frame {
 
   /** Redraw everything, after a change of data or colours. */
   paint() {
-    this.chart.setOption(this.picture.option(readColours()), { notMerge: true });
+    this.chart.setOption(this.drawing.option(readColours()), { notMerge: true });
     this.mark();
   }
 
-  /** Apply `change` to the picture's data and redraw; the keyboard cursor stays at its operator. */
+  /** Apply `change` to the chart's data and redraw; the keyboard cursor stays at its operator. */
   redraw(change) {
-    const row = this.cursor < 0 ? null : this.picture.rowOf(this.cursor);
+    const row = this.cursor < 0 ? null : this.drawing.rowOf(this.cursor);
     change();
-    const [item = -1] = row === null ? [] : this.picture.find(row);
+    const [item = -1] = row === null ? [] : this.drawing.find(row);
     this.cursor = item;
     this.hovered = -1;
     this.parts.tip.hidden = true;
@@ -59,14 +59,14 @@ export class Frame {
 
   listen() {
     const { stage } = this.parts;
-    if (this.picture.fromEvent) {
-      this.chart.on("mousemove", (event) => this.hover(this.picture.fromEvent(event), event.event));
+    if (this.drawing.fromEvent) {
+      this.chart.on("mousemove", (event) => this.hover(this.drawing.fromEvent(event), event.event));
       this.chart.on("mouseout", () => this.hover(-1));
-      this.chart.on("click", (event) => this.choose(this.picture.fromEvent(event)));
+      this.chart.on("click", (event) => this.choose(this.drawing.fromEvent(event)));
     } else {
       const zr = this.chart.getZr();
-      zr.on("mousemove", (event) => this.hover(this.picture.fromPoint(event.offsetX, event.offsetY), event));
-      zr.on("click", (event) => this.choose(this.picture.fromPoint(event.offsetX, event.offsetY)));
+      zr.on("mousemove", (event) => this.hover(this.drawing.fromPoint(event.offsetX, event.offsetY), event));
+      zr.on("click", (event) => this.choose(this.drawing.fromPoint(event.offsetX, event.offsetY)));
     }
     this.chart.getZr().on("globalout", () => this.hover(-1));
     // zoom and drill-down move the items, whose positions are known once the chart is drawn
@@ -77,7 +77,7 @@ export class Frame {
 
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (this.picture.onKey?.(event)) {
+    if (this.drawing.onKey?.(event)) {
       event.preventDefault();
       return;
     }
@@ -89,33 +89,33 @@ export class Frame {
       this.announce([this.words.cleared]);
     } else {
       const from = this.cursor >= 0 ? this.cursor : (this.selectedItems()[0] ?? -1);
-      const next = nextItem(event.key, from, this.picture.length);
+      const next = nextItem(event.key, from, this.drawing.length);
       if (next === null) return;
       this.moveTo(next);
-      this.announce(this.picture.describe(next), next);
+      this.announce(this.drawing.describe(next), next);
     }
     event.preventDefault();
   }
 
   selectedItems() {
-    return selected() === null ? [] : this.picture.find(selected());
+    return selected() === null ? [] : this.drawing.find(selected());
   }
 
   moveTo(item) {
     this.cursor = item;
-    if (item >= 0) this.picture.show?.(item);
+    if (item >= 0) this.drawing.show?.(item);
     this.markCursor();
     this.showTip(item);
   }
 
   choose(item) {
     if (item < 0) return;
-    const row = this.picture.rowOf(item);
+    const row = this.drawing.rowOf(item);
     if (row !== null) {
       select(row, SOURCE);
-      this.announce([this.words.selected, ...this.picture.describe(item)], item);
+      this.announce([this.words.selected, ...this.drawing.describe(item)], item);
     }
-    this.picture.act?.(item);
+    this.drawing.act?.(item);
   }
 
   hover(item, event) {
@@ -126,7 +126,7 @@ export class Frame {
 
   /** Announce lines to screen readers, with the item's number if there is one. */
   announce(lines, item) {
-    const position = item === undefined ? "" : ` (${item + 1} / ${this.picture.length})`;
+    const position = item === undefined ? "" : ` (${item + 1} / ${this.drawing.length})`;
     this.parts.live.textContent = lines.join(", ") + position;
   }
 
@@ -136,14 +136,14 @@ export class Frame {
     tip.hidden = item < 0;
     if (item < 0) return;
     tip.replaceChildren(
-      ...this.picture.describe(item).map((text) => {
+      ...this.drawing.describe(item).map((text) => {
         const line = document.createElement("span");
-        line.className = "picture__tip-line hostile";
+        line.className = "chart__tip-line hostile";
         line.textContent = text;
         return line;
       }),
     );
-    const [left = 0, top = 0, width = 0] = this.picture.rectsOf(item)[0] ?? [];
+    const [left = 0, top = 0, width = 0] = this.drawing.rectsOf(item)[0] ?? [];
     const x = pointer?.x ?? left + width / 2;
     const y = pointer?.y ?? top;
     const room = stage.clientWidth - tip.offsetWidth;
@@ -151,7 +151,7 @@ export class Frame {
     tip.style.top = `${this.tipTop(y)}px`;
   }
 
-  /** The top of the tooltip: above `y` if it fits, otherwise below; in a low picture it may extend beyond the picture. */
+  /** The top of the tooltip: above `y` if it fits, otherwise below; in a low chart it may extend beyond the chart. */
   tipTop(y) {
     const { tip, stage } = this.parts;
     const above = y - tip.offsetHeight - TIP_GAP_PX;
@@ -167,8 +167,8 @@ export class Frame {
   }
 
   bringIntoView(row) {
-    const [item] = row === null ? [] : this.picture.find(row);
-    if (item !== undefined) this.picture.show?.(item);
+    const [item] = row === null ? [] : this.drawing.find(row);
+    if (item !== undefined) this.drawing.show?.(item);
   }
 
   mark() {
@@ -186,7 +186,7 @@ export class Frame {
 
   /** Put marks over items; they are elements above the canvas, so the chart is not redrawn. */
   showMarks(layer, items) {
-    const rects = items.flatMap((item) => this.picture.rectsOf(item));
+    const rects = items.flatMap((item) => this.drawing.rectsOf(item));
     while (layer.childElementCount > rects.length) layer.lastElementChild.remove();
     while (layer.childElementCount < rects.length) layer.append(document.createElement("i"));
     rects.forEach(([left, top, width, height], number) => {

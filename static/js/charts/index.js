@@ -1,25 +1,25 @@
 // Start the charts of a result's operators.
 
 import { getJson } from "../requests.js";
-import { cumulativePicture } from "./cumulative.js";
-import { memoryPicture } from "./memory.js";
+import { cumulativeChart } from "./cumulative.js";
+import { memoryChart } from "./memory.js";
 import { withTypes } from "./operators.js";
-import { rooflinePicture } from "./roofline.js";
-import { scopesPicture } from "./scopes.js";
-import { startPictures } from "./show.js";
-import { timelinePicture } from "./timeline.js";
-import { typesPicture } from "./types.js";
+import { rooflineChart } from "./roofline.js";
+import { scopesChart } from "./scopes.js";
+import { startCharts } from "./show.js";
+import { timelineChart } from "./timeline.js";
+import { typesChart } from "./types.js";
 
 const KINDS = {
-  timeline: timelinePicture,
-  types: typesPicture,
-  scopes: scopesPicture,
-  roofline: rooflinePicture,
-  memory: memoryPicture,
-  cumulative: cumulativePicture,
+  timeline: timelineChart,
+  types: typesChart,
+  scopes: scopesChart,
+  roofline: rooflineChart,
+  memory: memoryChart,
+  cumulative: cumulativeChart,
 };
 
-const section = document.querySelector("#pictures");
+const section = document.querySelector("#charts");
 let operators = null;
 
 /** Fetch names and times of all operators, once for all charts. */
@@ -31,4 +31,4 @@ function fetchOperators() {
   return operators;
 }
 
-startPictures(section, KINDS, fetchOperators);
+startCharts(section, KINDS, fetchOperators);

@@ -1,4 +1,4 @@
-// Keyboard navigation between the items of a picture.
+// Keyboard navigation between the items of a chart.
 
 const PAGE = 10;
 

@@ -16,7 +16,7 @@ export function layersOf({ persistent, planned, estimated }) {
   ];
 }
 
-export function memoryPicture({ data, operators, words, chart, parts }) {
+export function memoryChart({ data, operators, words, chart, parts }) {
   const steps = data.rows.length;
   const layers = layersOf(data);
   const tops = layers.at(-1).tops;
@@ -132,7 +132,7 @@ function listOwners({ owners, ownerlist }, data, { words, nameOf }) {
       const row = document.createElement("tr");
       const name = document.createElement("th");
       name.scope = "row";
-      name.className = "picture__owner hostile";
+      name.className = "chart__owner hostile";
       name.textContent = clean(owner.name);
       const cells = [bytesize(owner.bytes), words[owner.kind], `${owner.first + 1}–${owner.last + 1}`].map((text) => {
         const cell = document.createElement("td");
@@ -154,7 +154,7 @@ function operatorCell(row, nameOf) {
   }
   const button = document.createElement("button");
   button.type = "button";
-  button.className = "picture__link hostile";
+  button.className = "chart__link hostile";
   button.textContent = nameOf(row);
   button.addEventListener("click", () => select(row, "owners"));
   cell.append(button);

@@ -1,4 +1,4 @@
-// The operators' names, types and times, which all pictures share; indexed by row of the profile's columns.
+// The operators' names, types and times, which all charts share; indexed by row of the profile's columns.
 
 /** Add derived values to the server's columns: total time in µs, types sorted by time, the rank of each type. */
 export function withTypes(data) {

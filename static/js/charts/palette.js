@@ -1,4 +1,4 @@
-// Colours of the pictures: the page's design tokens, and the Okabe-Ito palette for operator types.
+// Colours of the charts: the page's design tokens, and the Okabe-Ito palette for operator types.
 //
 // Okabe and Ito, "Color Universal Design", 2008, without its yellow, which has too little contrast on
 // light pages. Types also differ by symbol, and bars by pattern: colour is never the only distinction.
@@ -95,7 +95,7 @@ export function stripes(colour, ground, step = 6) {
   return { image: canvas, repeat: "repeat" };
 }
 
-/** The option of an axis in the style of all pictures; `more` overrides it. */
+/** The option of an axis in the style of all charts; `more` overrides it. */
 export function axis(colours, more = {}) {
   return {
     axisLine: { lineStyle: { color: colours.strong } },

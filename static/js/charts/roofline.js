@@ -8,7 +8,7 @@ import { clean, describeOperator } from "./text.js";
 const GRID = { left: 84, right: 24, top: 44, bottom: 50 };
 const NARROW_PX = 640;
 
-export function rooflinePicture({ data, operators, words, chart }) {
+export function rooflineChart({ data, operators, words, chart }) {
   const order = data.rows.map((_, point) => point).sort((a, b) => data.intensity[a] - data.intensity[b] || a - b);
   const items = new Map(order.map((point, item) => [data.rows[point], item]));
   const peaks = data.roofs.map(({ flops }) => flops);

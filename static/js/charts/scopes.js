@@ -46,7 +46,7 @@ export function toNodes(tree, { nameOf, moreName, typeOf, timeOf, colourOf }) {
   return tree.map((node) => convert(node)[0]);
 }
 
-/** The leaves in the order of the picture: by scope, the slowest first. */
+/** The leaves in the order of the chart: by scope, the slowest first. */
 export function leavesOf(nodes) {
   const bySize = [...nodes].sort((a, b) => b.value - a.value);
   return bySize.flatMap((node) => (node.children ? leavesOf(node.children) : [node]));
@@ -82,7 +82,7 @@ function rectOf(chart, id) {
   return [left, top, width, height];
 }
 
-export function scopesPicture({ data, operators, words, chart }) {
+export function scopesChart({ data, operators, words, chart }) {
   const nodesIn = (colours) =>
     toNodes(data.tree, {
       nameOf: (row) => clean(operators.names[row]),

@@ -1,4 +1,4 @@
-// Start the pictures of a section of the page: each is fetched and drawn when it comes into view.
+// Start the charts of a section of the page: each is fetched and drawn when it comes into view.
 
 import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
@@ -7,7 +7,7 @@ import { Frame } from "./frame.js";
 import { onColours } from "./palette.js";
 import { fillWhenOpened } from "./table.js";
 
-/** Pictures are started this far before they come into view. */
+/** Charts are started this far before they come into view. */
 const AHEAD = "300px";
 
 /** The messages of a section in the user's language, from its <template>. */
@@ -22,9 +22,9 @@ function partsOf(figure) {
   return parts;
 }
 
-/** Fetches and draws the picture of one <figure>, and shows its loading and error states. */
-class PictureLoader {
-  /** shared: {section, words, kinds, fetchOperators}, common to the pictures of a section */
+/** Fetches and draws the chart of one <figure>, and shows its loading and error states. */
+class ChartLoader {
+  /** shared: {section, words, kinds, fetchOperators}, common to the charts of a section */
   constructor(figure, shared) {
     this.figure = figure;
     this.shared = shared;
@@ -46,7 +46,7 @@ class PictureLoader {
       this.draw(echarts, operators, data);
     } catch (error) {
       this.setState("error");
-      console.warn("A picture could not be drawn:", error.message);
+      console.warn("A chart could not be drawn:", error.message);
     }
   }
 
@@ -72,24 +72,24 @@ class PictureLoader {
     const { words, kinds } = this.shared;
     const fetchMore = (parameters) => this.fetch(parameters);
     const context = { data, operators, words, chart: this.chart, echarts, parts: this.parts, fetchMore };
-    const picture = kinds[this.figure.dataset.picture](context);
-    this.setState(picture.length ? "ready" : "empty");
-    if (this.parts.table) fillWhenOpened(this.parts.table, { rows: () => picture.tableRows(), count: picture.tableCount });
-    if (!picture.length) return;
-    if (picture.height) {
-      this.parts.canvas.style.height = `${picture.height}px`;
+    const drawing = kinds[this.figure.dataset.chart](context);
+    this.setState(drawing.length ? "ready" : "empty");
+    if (this.parts.table) fillWhenOpened(this.parts.table, { rows: () => drawing.tableRows(), count: drawing.tableCount });
+    if (!drawing.length) return;
+    if (drawing.height) {
+      this.parts.canvas.style.height = `${drawing.height}px`;
       this.chart.resize();
     }
     if (this.frame) {
-      this.frame.picture = picture;
+      this.frame.drawing = drawing;
       this.frame.moveTo(-1);
       this.frame.paint();
     } else {
-      this.frame = new Frame(this.parts, this.chart, picture, words);
+      this.frame = new Frame(this.parts, this.chart, drawing, words);
       onColours(() => this.frame.paint());
       this.watchSize();
     }
-    picture.redraw = (change) => this.frame.redraw(change);
+    drawing.redraw = (change) => this.frame.redraw(change);
   }
 
   watchSize() {
@@ -107,19 +107,19 @@ class PictureLoader {
 }
 
 /**
- * Start the pictures of `section`.
+ * Start the charts of `section`.
  *
- * kinds: the function that makes each picture, by `data-picture`
- * fetchOperators(): promise of the operators that the pictures share (`operators.js`), or of null
+ * kinds: the function that makes each chart, by `data-chart`
+ * fetchOperators(): promise of the operators that the charts share (`operators.js`), or of null
  */
-export function startPictures(section, kinds, fetchOperators = async () => null) {
+export function startCharts(section, kinds, fetchOperators = async () => null) {
   const shared = { section, kinds, fetchOperators, words: wordsOf(section) };
-  const figures = [...section.querySelectorAll("[data-picture]")];
+  const figures = [...section.querySelectorAll("[data-chart]")];
   const started = new Map();
 
   function start(figure) {
     observer.unobserve(figure);
-    if (!started.has(figure)) started.set(figure, new PictureLoader(figure, shared).start());
+    if (!started.has(figure)) started.set(figure, new ChartLoader(figure, shared).start());
     return started.get(figure);
   }
 

@@ -1,4 +1,4 @@
-// The table with a picture's data, for screen readers and for exact numbers.
+// The table with a chart's data, for screen readers and for exact numbers.
 
 import { fill } from "../format.js";
 import { micro, unitOfMicro } from "./text.js";

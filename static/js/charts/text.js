@@ -1,4 +1,4 @@
-// Text for the pictures: safe names, times with units, descriptions of operators.
+// Text for the charts: safe names, times with units, descriptions of operators.
 
 import { fill, percent, seconds, timeUnit } from "../format.js";
 

@@ -16,7 +16,7 @@ const WORK_PART = 0.62;
 const PAUSE_MS = 200;
 const COPY_COLOUR = "#d55e00";
 
-export function timelinePicture(context) {
+export function timelineChart(context) {
   return new Timeline(context);
 }
 
@@ -33,7 +33,7 @@ class Timeline {
     this.whole = data;
     /** The time of the operator that was shown last, µs; zooming centres on it. */
     this.centre = null;
-    /** Set by `PictureLoader`: applies a change and redraws. */
+    /** Set by `ChartLoader`: applies a change and redraws. */
     this.redraw = (change) => change();
     this.view = [0, this.span];
     this.setData(data, [0, this.span]);

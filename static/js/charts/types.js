@@ -23,7 +23,7 @@ export function barsOf({ types, us, operators }, largest = LARGEST) {
   return number < types.length ? [...bars, bar(number, types.length)] : bars;
 }
 
-export function typesPicture({ data, operators, words, chart }) {
+export function typesChart({ data, operators, words, chart }) {
   const bars = barsOf(data);
   const total = data.total || 1;
   const nameOf = ({ codes }) =>

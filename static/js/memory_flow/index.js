@@ -1,5 +1,5 @@
-// The part of a result page about memory over time: its picture, and the search for tensors, whose
-// results replace the table and the picture's data. Without this script the form loads the whole page
+// The part of a result page about memory over time: its chart, and the search for tensors, whose
+// results replace the table and the chart's data. Without this script the form loads the whole page
 // with the same results.
 
 import { loadECharts, makeChart } from "../charts/echarts.js";
@@ -7,17 +7,17 @@ import { Frame } from "../charts/frame.js";
 import { onColours } from "../charts/palette.js";
 import { onWhole } from "../profiles/result/printing.js";
 import { getFragment, getJson } from "../requests.js";
-import { FlowPicture, HEIGHT_PX } from "./picture.js";
+import { FlowChart, HEIGHT_PX } from "./chart.js";
 
 const AHEAD = "300px";
 /** Query parameters of this part in the page's URL. */
 const PARAMS = ["tag", "tensors", "flow_order", "flow_page"];
 
 const section = document.querySelector("#memory-flow");
-const figure = section.querySelector("#memory-flow-picture");
+const figure = section.querySelector("#memory-flow-chart");
 const { login } = section.dataset;
 
-class Picture {
+class Chart {
   constructor() {
     this.parts = {};
     for (const element of figure.querySelectorAll("[data-part]")) this.parts[element.dataset.part] ??= element;
@@ -55,7 +55,7 @@ class Picture {
       if (requestNumber === this.requestNumber) this.show(echarts, data);
     } catch (error) {
       this.setState("error");
-      console.warn("The picture of memory could not be drawn:", error.message);
+      console.warn("The chart of memory could not be drawn:", error.message);
     }
   }
 
@@ -74,14 +74,14 @@ class Picture {
     parts.canvas.style.height = `${HEIGHT_PX}px`;
     this.chart ??= makeChart(echarts, parts.canvas);
     this.chart.resize();
-    const picture = new FlowPicture({ data, words, chart: this.chart, echarts, parts });
+    const drawing = new FlowChart({ data, words, chart: this.chart, echarts, parts });
     if (this.frame) {
-      this.frame.picture = picture;
+      this.frame.drawing = drawing;
       this.frame.moveTo(-1);
       this.frame.paint();
       return;
     }
-    this.frame = new Frame(parts, this.chart, picture, words);
+    this.frame = new Frame(parts, this.chart, drawing, words);
     onColours(() => this.frame.paint());
     new ResizeObserver(() => requestAnimationFrame(() => this.frame.resize())).observe(parts.canvas);
   }
@@ -94,8 +94,8 @@ class Picture {
 
 /** Replaces the table of tensors when the user searches, sorts or pages. */
 class TensorSearch {
-  constructor(picture) {
-    this.picture = picture;
+  constructor(chart) {
+    this.chart = chart;
     this.table = section.querySelector("#memory-flow-tensors");
     this.status = section.querySelector("#memory-flow-status");
     this.requestNumber = 0;
@@ -148,7 +148,7 @@ class TensorSearch {
     this.query = this.readQuery();
     const { requestNumber } = this;
     const focused = this.table.contains(document.activeElement) ? document.activeElement.id : "";
-    if (this.picture.isStarted) this.picture.draw();
+    if (this.chart.isStarted) this.chart.draw();
     try {
       const fragment = await getFragment(`${section.dataset.tensors}${this.query}`, { login });
       if (requestNumber !== this.requestNumber) return;
@@ -164,16 +164,16 @@ class TensorSearch {
 }
 
 if (figure) {
-  const picture = new Picture();
-  new TensorSearch(picture);
+  const chart = new Chart();
+  new TensorSearch(chart);
   const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
-      picture.start();
+      chart.start();
     },
     { rootMargin: AHEAD },
   );
   observer.observe(figure);
-  onWhole(() => picture.start());
+  onWhole(() => chart.start());
 }

@@ -1,12 +1,12 @@
-// The part of the result page about a static memory plan: its picture, and links that select operators.
+// The part of the result page about a static memory plan: its chart, and links that select operators.
 
-import { startPictures } from "../charts/show.js";
+import { startCharts } from "../charts/show.js";
 import { select } from "../profiles/result/selection.js";
-import { staticMemoryPicture } from "./picture.js";
+import { staticMemoryChart } from "./chart.js";
 
 const section = document.querySelector("#static-memory");
 
-startPictures(section, { "static-memory": staticMemoryPicture });
+startCharts(section, { "static-memory": staticMemoryChart });
 
 section.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-row]");

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { cumulativePicture, downsample } from "../charts/cumulative.js";
+import { cumulativeChart, downsample } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
 import { withTypes } from "../charts/operators.js";
 import { hexOf, inkOn } from "../charts/palette.js";
 import { decades, diameter, labelShifts, ceilingLines } from "../charts/roofline_layout.js";
-import { rooflinePicture } from "../charts/roofline.js";
+import { rooflineChart } from "../charts/roofline.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
 import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
@@ -118,7 +118,7 @@ test("each compute line starts where it meets the memory line", () => {
 test("the labels of the roofline have the units of the device page", () => {
   const data = { rows: [], intensity: [], flops: [], us: [], roofs: [{ name: "Float32", flops: 72.98e9 }], bytes_s: 14.13e9, measured: true };
   const chart = { getWidth: () => 900, getHeight: () => 420 };
-  const { series } = rooflinePicture({ data, operators: {}, words: { copy_roof: "copy" }, chart }).option({});
+  const { series } = rooflineChart({ data, operators: {}, words: { copy_roof: "copy" }, chart }).option({});
   assert.deepEqual(series.map(({ endLabel }) => endLabel.formatter), ["copy 14.13 GB/s", "Float32 72.98 GFLOP/s"]);
 });
 
@@ -189,7 +189,7 @@ test("a curve has at most two points per pixel, including the last one", () => {
 test("the cumulative curve of a total of zero has nothing to draw", () => {
   const operators = withTypes({ names: ["a"], types: [0], type_names: ["X"], us: [0] });
   const data = { rows: [0], us: [0], share: [0], milestones: [] };
-  assert.equal(cumulativePicture({ data, operators, words: {}, chart: {} }).length, 0);
+  assert.equal(cumulativeChart({ data, operators, words: {}, chart: {} }).length, 0);
 });
 
 test("a label has enough contrast on every colour of the palette", () => {

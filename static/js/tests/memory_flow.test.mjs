@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { FlowPicture, bytesAxis } from "../memory_flow/picture.js";
+import { FlowChart, bytesAxis } from "../memory_flow/chart.js";
 
 const DATA = {
   end: 100,
@@ -23,10 +23,10 @@ const WORDS = {
   alive: "alive", peak: "peak {size}", held: "held", since: "since",
 };
 
-function picture(actions = []) {
+function drawing(actions = []) {
   const chart = { off() {}, on() {}, dispatchAction: (action) => actions.push(action) };
   const tools = { querySelectorAll: () => [] };
-  return new FlowPicture({ data: DATA, words: WORDS, chart, echarts: null, parts: { tools } });
+  return new FlowChart({ data: DATA, words: WORDS, chart, echarts: null, parts: { tools } });
 }
 
 test("an axis of bytes ends above the maximum, with ticks at powers of two", () => {
@@ -35,7 +35,7 @@ test("an axis of bytes ends above the maximum, with ticks at powers of two", () 
 });
 
 test("a tensor is described by name, size, lifetime and address", () => {
-  const flow = picture();
+  const flow = drawing();
   assert.equal(flow.length, 2);
   assert.deepEqual(flow.describe(0), [
     "before", "1.0 KiB, 256 Float32", "0 µs to 100.0 µs, 100.0 µs long", "at 0x10", "alive",
@@ -45,7 +45,7 @@ test("a tensor is described by name, size, lifetime and address", () => {
 });
 
 test("gaps between address regions are marked, and the peak is marked in both parts", () => {
-  const [curve, tensors] = picture().option({}).series;
+  const [curve, tensors] = drawing().option({}).series;
   assert.deepEqual(curve.markLine.data, [{ xAxis: 80 }]);
   assert.equal(curve.markLine.label.align, "right");
   assert.deepEqual(tensors.markLine.data.map(({ xAxis, yAxis }) => xAxis ?? yAxis), [80, 1_000_000]);
@@ -54,7 +54,7 @@ test("gaps between address regions are marked, and the peak is marked in both pa
 
 test("keys zoom, and a hidden tensor is brought into view", () => {
   const actions = [];
-  const flow = picture(actions);
+  const flow = drawing(actions);
   assert.equal(flow.onKey({ key: "x" }), false);
   flow.onKey({ key: "+" });
   assert.deepEqual(flow.view, [25, 75]);

@@ -1,4 +1,4 @@
-"""Browser tests of a comparison: filters and selection without reloads, picture, graph."""
+"""Browser tests of a comparison: filters and selection without reloads, chart, graph."""
 
 import pytest
 

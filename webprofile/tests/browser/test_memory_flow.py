@@ -19,12 +19,12 @@ class MemoryFlowPage(PageObject):
     levels = ("SEVERE", "WARNING")
 
     def part(self, name: str):
-        return self.find(f"#memory-flow-picture [data-part={name}]")
+        return self.find(f"#memory-flow-chart [data-part={name}]")
 
     def draw(self) -> None:
-        self.js("document.getElementById('memory-flow-picture').scrollIntoView()")
-        picture = self.find("#memory-flow-picture")
-        self.until(lambda: picture.get_attribute("data-state") == "ready", "picture drawn")
+        self.js("document.getElementById('memory-flow-chart').scrollIntoView()")
+        chart = self.find("#memory-flow-chart")
+        self.until(lambda: chart.get_attribute("data-state") == "ready", "chart drawn")
 
     def keys(self, *keys: str) -> None:
         self.js("arguments[0].focus()", self.part("stage"))
@@ -89,7 +89,7 @@ def test_charts_of_memory_are_aligned_and_zoom_by_exact_factors(open_flow):
     assert view()["range"] == pytest.approx([0, span], abs=1e-6)
 
 
-def test_search_updates_table_picture_and_url_without_a_reload(open_flow):
+def test_search_updates_table_chart_and_url_without_a_reload(open_flow):
     flow = open_flow(MLP.read_bytes())
     flow.draw()
     flow.js("window.stays = true")
@@ -98,7 +98,7 @@ def test_search_updates_table_picture_and_url_without_a_reload(open_flow):
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
     flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
     assert flow.query == "?tag=fc1&tensors=all"
-    flow.until(lambda: "fc1" in flow.part("notes").text, "the picture's note")
+    flow.until(lambda: "fc1" in flow.part("notes").text, "the chart's note")
     assert flow.find("#memory-flow-status").get_attribute("textContent").strip()
     assert flow.js("return document.activeElement.id") == "flow-tag"
     flow.browser.back()
@@ -133,5 +133,5 @@ def test_search_works_without_javascript(open_flow):
     # sending a key does not wait until the next page is loaded
     flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
     flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
-    instead = "Pictures need JavaScript"
-    flow.until(lambda: instead in flow.find("#memory-flow-picture").text, "the sentence instead")
+    instead = "Charts need JavaScript"
+    flow.until(lambda: instead in flow.find("#memory-flow-chart").text, "the sentence instead")

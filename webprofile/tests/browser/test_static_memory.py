@@ -12,7 +12,7 @@ from webprofile.tests.browser.pages import turn_wheel
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-FIGURE = "#picture-static-memory"
+FIGURE = "#chart-static-memory"
 
 
 class StaticMemoryPage(PageObject):
@@ -26,7 +26,7 @@ class StaticMemoryPage(PageObject):
     def draw(self) -> None:
         figure = self.find(FIGURE)
         self.js("arguments[0].scrollIntoView()", figure)
-        self.until(lambda: figure.get_attribute("data-state") == "ready", "the picture")
+        self.until(lambda: figure.get_attribute("data-state") == "ready", "the chart")
 
     def keys(self, *keys: str) -> str:
         """Press keys; return the announcement for screen readers."""

@@ -45,7 +45,7 @@ async function draw(box, steps, open) {
     return;
   }
   if (!box.isConnected) return;
-  // on a narrow screen names of steps are cut short in the picture
+  // on a narrow screen names of steps are cut short in the chart
   document.getElementById("waterfall-table").open = box.clientWidth < NARROW;
   const chart = makeChart(echarts, box);
   box.setAttribute("role", "img");

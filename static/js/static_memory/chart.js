@@ -1,4 +1,4 @@
-// The picture of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
+// The chart of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
 
 import { axis, fixedGrid, stripes, visibleRange, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
@@ -8,7 +8,7 @@ import { curveOf, itemAt, itemsByRow } from "./layout.js";
 
 const GRID = { left: 76, right: 20, top: 26, bottom: 74 };
 
-export function staticMemoryPicture(context) {
+export function staticMemoryChart(context) {
   return new StaticMemory(context);
 }
 

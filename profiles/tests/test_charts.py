@@ -1,4 +1,4 @@
-"""The JSON data of the pictures on result pages."""
+"""The JSON data of the charts on result pages."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ KINDS = ("operators", "timeline", "types", "scopes", "roofline", "memory", "cumu
 
 @pytest.fixture
 def make_getter(db, storage):
-    """Return a function that makes a result and returns a function that gets its pictures."""
+    """Return a function that makes a result and returns a function that gets its charts."""
 
     def make(*profiles: bytes):
         owner = make_user("alice")
@@ -29,7 +29,7 @@ def make_getter(db, storage):
         client = caller(owner)
 
         def get(kind: str, query: str = "", **headers: str):
-            address = f"/api/v1/profiles/{profile.pk}/pictures/{kind}/{query}"
+            address = f"/api/v1/profiles/{profile.pk}/charts/{kind}/{query}"
             return client.get(address, headers=headers)
 
         return get
@@ -37,18 +37,18 @@ def make_getter(db, storage):
     return make
 
 
-def test_all_pictures_use_the_same_rows(make_getter):
+def test_all_charts_use_the_same_rows(make_getter):
     get = make_getter(good_profile("resnet18"))
-    pictures = {kind: get(kind).json() for kind in KINDS}
-    operators = len(pictures["operators"]["names"])
+    charts = {kind: get(kind).json() for kind in KINDS}
+    operators = len(charts["operators"]["names"])
     assert operators == 173
-    assert pictures["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
-    assert "ConvolutionForward\u2069 takes 74 %" in pictures["types"]["sentence"]
+    assert charts["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
+    assert "ConvolutionForward\u2069 takes 74 %" in charts["types"]["sentence"]
     for kind in ("timeline", "roofline", "memory", "cumulative"):
-        assert set(pictures[kind]["rows"]) <= set(range(operators))
-    slowest = pictures["cumulative"]["rows"][0]
-    assert pictures["operators"]["us"][slowest] == pictures["cumulative"]["us"][0]
-    assert slowest in pictures["timeline"]["rows"]
+        assert set(charts[kind]["rows"]) <= set(range(operators))
+    slowest = charts["cumulative"]["rows"][0]
+    assert charts["operators"]["us"][slowest] == charts["cumulative"]["us"][0]
+    assert slowest in charts["timeline"]["rows"]
 
 
 def test_a_window_of_the_timeline_has_only_overlapping_bars(make_getter):
@@ -61,19 +61,19 @@ def test_a_window_of_the_timeline_has_only_overlapping_bars(make_getter):
 
 def test_the_timeline_of_several_passes_names_its_pass(make_getter):
     first = good_profile("tiny")
-    picture = make_getter(first, another_pass(first, 2))("timeline").json()
-    assert (picture["pass_number"], picture["passes"]) == (1, 2)
-    assert picture["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
-    assert "medians over 2 passes" in picture["sentence"]
+    chart = make_getter(first, another_pass(first, 2))("timeline").json()
+    assert (chart["pass_number"], chart["passes"]) == (1, 2)
+    assert chart["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
+    assert "medians over 2 passes" in chart["sentence"]
 
 
 def test_the_timeline_of_a_single_pass_does_not_name_it(make_getter):
-    picture = make_getter(good_profile("tiny"))("timeline").json()
-    assert (picture["pass_number"], picture["passes"]) == (1, 1)
-    assert picture["sentence"].startswith("From the first start")
+    chart = make_getter(good_profile("tiny"))("timeline").json()
+    assert (chart["pass_number"], chart["passes"]) == (1, 1)
+    assert chart["sentence"].startswith("From the first start")
 
 
-def test_an_unchanged_picture_returns_304(make_getter):
+def test_an_unchanged_chart_returns_304(make_getter):
     get = make_getter(good_profile("resnet18"))
     first = get("timeline", **{"accept-encoding": "gzip"})
     assert first["Cache-Control"] == "private, no-cache"
@@ -94,7 +94,7 @@ def test_an_unchanged_picture_returns_304(make_getter):
     ["time_negative", "time_nan_literal", "time_1e400", "operator_name_html",
      "no_graph_mem_chunk", "no_graph_comp_seq", "shapes_null", "layouts"],
 )  # fmt: skip
-def test_damaged_profiles_have_all_pictures_as_strict_json(make_getter, name):
+def test_damaged_profiles_have_all_charts_as_strict_json(make_getter, name):
     get = make_getter(bad_profile(name))
 
     for kind in KINDS:
@@ -112,7 +112,7 @@ def test_invalid_times_are_counted_in_a_note(make_getter):
     assert get("operators").json()["us"] == [500000.0, -1000.0]
 
 
-def test_pictures_use_host_times_without_device_times(make_getter):
+def test_charts_use_host_times_without_device_times(make_getter):
     get = make_getter(to_json(make_profile({"1": {}}, host={"1": 0.5})))
     assert get("operators").json()["side"] == "host"
     assert get("cumulative").json()["notes"] == ["No operator was timed on the device: host times."]

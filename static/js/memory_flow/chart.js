@@ -1,4 +1,4 @@
-// The picture of memory over time: tensors as rectangles over time (x) and used addresses (y), and
+// The chart of memory over time: tensors as rectangles over time (x) and used addresses (y), and
 // above them a curve of the bytes in use.
 
 import { axis, fixedGrid, visibleRange, zooms } from "../charts/palette.js";
@@ -19,7 +19,7 @@ export function bytesAxis(max) {
   return { min: 0, interval, max: Math.max(1, Math.ceil(max / interval)) * interval };
 }
 
-export class FlowPicture {
+export class FlowChart {
   constructor({ data, words, chart, echarts, parts }) {
     this.data = data;
     this.words = words;
@@ -97,7 +97,7 @@ export class FlowPicture {
       silent: true,
       symbol: ["none", "none"],
       lineStyle: { color: colours.bad, type: "solid" },
-      // aligned so that the label stays inside the picture
+      // aligned so that the label stays inside the chart
       label: { show: Boolean(label), color: colours.ink, align: at > this.span / 2 ? "right" : "left", formatter: () => label },
       data: [{ xAxis: at }],
     };

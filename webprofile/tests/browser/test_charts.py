@@ -22,19 +22,19 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db
 KINDS = ("timeline", "types", "cumulative", "scopes", "roofline", "memory")
 
 
-class PicturesPage(PageObject):
+class ChartsPage(PageObject):
     """A result page with its charts."""
 
     levels = ("SEVERE", "WARNING")
 
     def part(self, kind: str, name: str):
-        return self.find(f"#picture-{kind} [data-part={name}]")
+        return self.find(f"#chart-{kind} [data-part={name}]")
 
     def state(self, kind: str) -> str:
-        return self.find(f"#picture-{kind}").get_attribute("data-state")
+        return self.find(f"#chart-{kind}").get_attribute("data-state")
 
     def draw(self, kind: str) -> None:
-        self.js("document.getElementById(arguments[0]).scrollIntoView()", f"picture-{kind}")
+        self.js("document.getElementById(arguments[0]).scrollIntoView()", f"chart-{kind}")
         self.until(lambda: self.state(kind) != "loading", f"{kind} drawn")
         assert self.state(kind) == "ready"
 
@@ -54,19 +54,19 @@ class PicturesPage(PageObject):
 
 
 @pytest.fixture
-def open_pictures(browser, storage, live_server, log_in):
-    def make_page(profile: bytes, query: str = "") -> PicturesPage:
+def open_charts(browser, storage, live_server, log_in):
+    def make_page(profile: bytes, query: str = "") -> ChartsPage:
         owner = make_user("alice")
         result = make_result(profile, owner=owner)
         log_in(owner)
         browser.get(f"{live_server.url}/tasks/{result.attempt.task_id}/result/{query}")
-        return PicturesPage(browser, live_server.url)
+        return ChartsPage(browser, live_server.url)
 
     return make_page
 
 
-def test_charts_are_drawn_when_visible_and_share_the_selection(open_pictures):
-    page = open_pictures(good_profile("resnet18"))
+def test_charts_are_drawn_when_visible_and_share_the_selection(open_charts):
+    page = open_charts(good_profile("resnet18"))
     assert {page.state(kind) for kind in KINDS} == {"loading"}
     assert page.js("return typeof window.echarts") == "undefined"
     page.draw_all()
@@ -84,18 +84,18 @@ def test_charts_are_drawn_when_visible_and_share_the_selection(open_pictures):
     assert page.console_errors() == []
 
 
-def test_chart_of_types_filters_the_table_and_has_one(open_pictures):
-    page = open_pictures(good_profile("resnet18"))
+def test_chart_of_types_filters_the_table_and_has_one(open_charts):
+    page = open_charts(good_profile("resnet18"))
     page.draw("types")
-    page.js("document.querySelector('#picture-types summary').click()")
-    cells = "return document.querySelector('#picture-types tbody tr').innerText.split(/\\s+/)"
+    page.js("document.querySelector('#chart-types summary').click()")
+    cells = "return document.querySelector('#chart-types tbody tr').innerText.split(/\\s+/)"
     page.until(lambda: page.js(cells)[0] == "ConvolutionForward", "the table of types")
     page.keys("types", Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
     page.until(lambda: page.query == "?type=BatchNormForward", "the filter")
 
 
-def test_wheel_scrolls_the_page_and_zooms_with_ctrl(open_pictures, browser):
-    page = open_pictures(good_profile("resnet18"))
+def test_wheel_scrolls_the_page_and_zooms_with_ctrl(open_charts, browser):
+    page = open_charts(good_profile("resnet18"))
     page.draw_all()
     scrolled = {kind: turn_wheel(browser, page.part(kind, "stage")) for kind in KINDS}
     assert scrolled == pytest.approx(dict.fromkeys(KINDS, -60), abs=1)
@@ -105,8 +105,8 @@ def test_wheel_scrolls_the_page_and_zooms_with_ctrl(open_pictures, browser):
     assert page.console_errors() == []
 
 
-def test_click_on_the_header_of_a_scope_opens_it(open_pictures, browser):
-    page = open_pictures(good_profile("bert_tiny"))
+def test_click_on_the_header_of_a_scope_opens_it(open_charts, browser):
+    page = open_charts(good_profile("bert_tiny"))
     page.draw("scopes")
     page.until(lambda: page.js(EMPTY) < 0.2, "the tree")
     stage = page.part("scopes", "stage")
@@ -118,11 +118,11 @@ def test_click_on_the_header_of_a_scope_opens_it(open_pictures, browser):
     assert page.console_errors() == []
 
 
-def test_collapsed_scopes_have_colours_of_types(open_pictures):
+def test_collapsed_scopes_have_colours_of_types(open_charts):
     count = 900
     times = {str(number): (count - number) * 1e-6 for number in range(count)}
     names = {str(number): f"net.block{number % 30}.part{number}.conv" for number in range(count)}
-    page = open_pictures(to_json(make_profile(times, names=names)))
+    page = open_charts(to_json(make_profile(times, names=names)))
     page.draw("scopes")
     page.until(
         lambda: page.js(SHARE_OF_COLOUR, [0, 114, 178]) > 0.5, "a treemap in a type's colour"
@@ -131,7 +131,7 @@ def test_collapsed_scopes_have_colours_of_types(open_pictures):
 
 #: share of pixels above the navigation path that have a colour; #0072b2 is the first type
 SHARE_OF_COLOUR = """
-const canvas = document.querySelector("#picture-scopes canvas");
+const canvas = document.querySelector("#chart-scopes canvas");
 const {width, height} = canvas;
 const copy = new OffscreenCanvas(width, height).getContext("2d");
 copy.drawImage(canvas, 0, 0);
@@ -142,10 +142,10 @@ for (let at = 0; at < data.length; at += 4) {
 }
 return count / (data.length / 4);
 """
-SCOPES = "return document.querySelector('#picture-scopes canvas').toDataURL()"
+SCOPES = "return document.querySelector('#chart-scopes canvas').toDataURL()"
 #: share of white pixels above the navigation path
 EMPTY = """
-const canvas = document.querySelector("#picture-scopes canvas");
+const canvas = document.querySelector("#chart-scopes canvas");
 const {width, height} = canvas;
 const copy = new OffscreenCanvas(width, height).getContext("2d");
 copy.drawImage(canvas, 0, 0);
@@ -159,8 +159,8 @@ return empty / (data.length / 4);
 """
 
 
-def test_timeline_zooms_in_and_out(open_pictures):
-    page = open_pictures(good_profile("deep_loop"))
+def test_timeline_zooms_in_and_out(open_charts):
+    page = open_charts(good_profile("deep_loop"))
     page.draw("timeline")
     whole = _bars(page)
     page.keys("timeline", *("+" * 5))
@@ -170,8 +170,8 @@ def test_timeline_zooms_in_and_out(open_pictures):
     assert page.console_errors() == []
 
 
-def test_timeline_zooms_by_exact_factors(open_pictures):
-    page = open_pictures(good_profile("resnet18"))
+def test_timeline_zooms_by_exact_factors(open_charts):
+    page = open_charts(good_profile("resnet18"))
     page.draw("timeline")
 
     def view() -> dict:
@@ -180,7 +180,7 @@ def test_timeline_zooms_by_exact_factors(open_pictures):
     whole = view()
     for buttons, parts in (("+++→→←", 8), ("−−", 2), ("−", 1)):
         for button in buttons:
-            page.find(f"#picture-timeline [data-command={COMMANDS[button]}]").click()
+            page.find(f"#chart-timeline [data-command={COMMANDS[button]}]").click()
         begin, end = view()["range"]
         assert end - begin == pytest.approx(whole["range"][1] / parts)
         # not moved by labels of the axis
@@ -191,17 +191,17 @@ def test_timeline_zooms_by_exact_factors(open_pictures):
 COMMANDS = {"+": "in", "−": "out", "←": "left", "→": "right"}
 
 
-def _bars(page: PicturesPage) -> str:
+def _bars(page: ChartsPage) -> str:
     page.keys("timeline", Keys.HOME)
     return page.announcement("timeline").rpartition("/")[2]
 
 
-def test_charts_fit_a_phone_and_follow_the_colour_scheme(open_pictures, browser):
+def test_charts_fit_a_phone_and_follow_the_colour_scheme(open_charts, browser):
     set_colour_scheme(browser, "dark")
     resize(browser, PHONE, mobile=True)
-    page = open_pictures(good_profile("hostile_names"), "?op=2")
+    page = open_charts(good_profile("hostile_names"), "?op=2")
     page.draw_all()
-    widths = "return [...document.querySelectorAll('#pictures canvas')].map(c => c.clientWidth)"
+    widths = "return [...document.querySelectorAll('#charts canvas')].map(c => c.clientWidth)"
     assert all(0 < width <= PHONE[0] for width in page.js(widths))
     assert page.marks("timeline") == 2
     page.draw("timeline")
@@ -211,14 +211,14 @@ def test_charts_fit_a_phone_and_follow_the_colour_scheme(open_pictures, browser)
     assert page.console_errors() == []
 
 
-PIXELS = "return document.querySelector('#picture-timeline canvas').toDataURL()"
+PIXELS = "return document.querySelector('#chart-timeline canvas').toDataURL()"
 
 
-def test_failed_chart_can_be_retried(open_pictures, browser):
-    block_urls(browser, "*/pictures/roofline/*")
-    page = open_pictures(good_profile("tiny"))
-    page.js("document.getElementById('picture-roofline').scrollIntoView()")
+def test_failed_chart_can_be_retried(open_charts, browser):
+    block_urls(browser, "*/charts/roofline/*")
+    page = open_charts(good_profile("tiny"))
+    page.js("document.getElementById('chart-roofline').scrollIntoView()")
     page.until(lambda: page.state("roofline") == "error", "the error")
     block_urls(browser)
     page.part("roofline", "retry").click()
-    page.until(lambda: page.state("roofline") == "ready", "the picture")
+    page.until(lambda: page.state("roofline") == "ready", "the chart")

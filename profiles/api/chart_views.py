@@ -41,16 +41,16 @@ FORMAT = 2
 
 
 class _Words(serializers.Serializer):
-    """The text beside a picture."""
+    """The text beside a chart."""
 
     sentence = serializers.CharField(
-        help_text="What the picture shows, in the reader's words.", allow_blank=True
+        help_text="What the chart shows, in the reader's words.", allow_blank=True
     )
     notes = texts("What one must know of it, in the reader's words.")
 
 
-class OperatorsPicture(serializers.Serializer):
-    """Data that all pictures share."""
+class OperatorsChart(serializers.Serializer):
+    """Data that all charts share."""
 
     side = serializers.CharField(
         help_text="Whose times: `device`, or `host` for a profile without times on the device."
@@ -71,7 +71,7 @@ class LaneAnswer(serializers.Serializer):
     work = number("How long they computed, added up, µs.")
 
 
-class TimelinePicture(_Words):
+class TimelineChart(_Words):
     """When operators ran: bars, column by column."""
 
     lanes = LaneAnswer(many=True, help_text="The lanes.")
@@ -91,7 +91,7 @@ class TimelinePicture(_Words):
     )
 
 
-class TypesPicture(_Words):
+class TypesChart(_Words):
     """Time by type, column by column."""
 
     types = whole("The type: a place in `type_names`.")
@@ -100,7 +100,7 @@ class TypesPicture(_Words):
     total = number("Time of all types, µs.")
 
 
-class ScopesPicture(_Words):
+class ScopesChart(_Words):
     """Time by scope of names."""
 
     tree = serializers.ListField(
@@ -118,7 +118,7 @@ class RoofAnswer(serializers.Serializer):
     flops = number("Operations per second.")
 
 
-class RooflinePicture(_Words):
+class RooflineChart(_Words):
     """Speed against intensity, column by column."""
 
     rows = whole("The operators that have a place.")
@@ -141,7 +141,7 @@ class OwnerAnswer(serializers.Serializer):
     last = serializers.IntegerField(help_text="The last one.")
 
 
-class MemoryPicture(_Words):
+class MemoryChart(_Words):
     """Memory over the order of execution, column by column."""
 
     device = serializers.CharField(help_text="Such as `cpu0`.", allow_blank=True)
@@ -155,7 +155,7 @@ class MemoryPicture(_Words):
     owners = OwnerAnswer(many=True, help_text="The largest blocks of that step.")
 
 
-class CumulativePicture(_Words):
+class CumulativeChart(_Words):
     """The running share of the slowest operators, column by column."""
 
     rows = whole("The operators, the slowest first.")
@@ -167,7 +167,7 @@ class CumulativePicture(_Words):
     )
 
 
-class StaticMemoryPicture(_Words):
+class StaticMemoryChart(_Words):
     """Tensors of a memory plan over steps, column by column. Steps are places in the order of
     execution, from 0.
     """
@@ -203,7 +203,7 @@ class StaticMemoryPicture(_Words):
         return declared
 
 
-class MemoryFlowPicture(_Words):
+class MemoryFlowChart(_Words):
     """Tensors of a dynamic graph over time, column by column."""
 
     end = number("When the last tensor ended, µs since the Profiler began.")
@@ -237,7 +237,7 @@ NETRON = OpenApiResponse(
 
 
 @method_decorator(gzip_page, name="dispatch")
-class PicturesView(ViewSetMixin, ResultView):
+class ChartsView(ViewSetMixin, ResultView):
     """Data of charts and viewers, which clients cache by `ETag`."""
 
     def conditional_response(
@@ -266,9 +266,9 @@ class PicturesView(ViewSetMixin, ResultView):
         )
 
     @extend_schema(
-        summary="Data of all pictures",
-        responses={200: OperatorsPicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_operators",
+        summary="Data of all charts",
+        responses={200: OperatorsChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_operators",
     )
     def operators(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Names, types and times of all operators, by row."""
@@ -277,8 +277,8 @@ class PicturesView(ViewSetMixin, ResultView):
     @extend_schema(
         summary="Data of the timeline",
         parameters=[TimelineQuery],
-        responses={200: TimelinePicture, 304: None} | problems(NOT_READY | {422: ["window_bad"]}),
-        operation_id="profiles_picture_timeline",
+        responses={200: TimelineChart, 304: None} | problems(NOT_READY | {422: ["window_bad"]}),
+        operation_id="profiles_chart_timeline",
     )
     def timeline(self, request: Request, profile_id: int) -> HttpResponseBase:
         """At most 8,000 bars in lanes; bars that are too narrow for that are merged."""
@@ -289,8 +289,8 @@ class PicturesView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Data of types",
-        responses={200: TypesPicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_types",
+        responses={200: TypesChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_types",
     )
     def types(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Time by operator type, the largest first."""
@@ -298,8 +298,8 @@ class PicturesView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Data of scopes",
-        responses={200: ScopesPicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_scopes",
+        responses={200: ScopesChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_scopes",
     )
     def scopes(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Time by scope of names, as a tree whose leaves are operators."""
@@ -307,8 +307,8 @@ class PicturesView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Data of the roofline",
-        responses={200: RooflinePicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_roofline",
+        responses={200: RooflineChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_roofline",
     )
     def roofline(self, request: Request, profile_id: int) -> HttpResponseBase:
         """FLOP/s against FLOP/byte, and the ceilings of the hardware if they were measured."""
@@ -323,8 +323,8 @@ class PicturesView(ViewSetMixin, ResultView):
     @extend_schema(
         summary="Data of memory",
         parameters=[MemoryQuery],
-        responses={200: MemoryPicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_memory",
+        responses={200: MemoryChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_memory",
     )
     def memory(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Bytes in use while each operator runs, according to the memory plan."""
@@ -335,8 +335,8 @@ class PicturesView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Data of the running share",
-        responses={200: CumulativePicture, 304: None} | problems(NOT_READY),
-        operation_id="profiles_picture_cumulative",
+        responses={200: CumulativeChart, 304: None} | problems(NOT_READY),
+        operation_id="profiles_chart_cumulative",
     )
     def cumulative(self, request: Request, profile_id: int) -> HttpResponseBase:
         """The cumulative share of the slowest operators."""
@@ -344,9 +344,9 @@ class PicturesView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Data of static memory",
-        responses={200: StaticMemoryPicture, 304: None}
+        responses={200: StaticMemoryChart, 304: None}
         | problems({409: ["profile_outdated", "profile_damaged", "static_memory_none"]}),
-        operation_id="profiles_picture_static_memory",
+        operation_id="profiles_chart_static_memory",
     )
     def static_memory(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Addresses and lifetimes of the tensors of a memory plan."""
@@ -363,9 +363,9 @@ class PicturesView(ViewSetMixin, ResultView):
     @extend_schema(
         summary="Data of memory over time",
         parameters=[MemoryFlowQuery],
-        responses={200: MemoryFlowPicture, 304: None}
+        responses={200: MemoryFlowChart, 304: None}
         | problems({409: ["profile_outdated", "profile_damaged", "memory_flow_none"]}),
-        operation_id="profiles_picture_memory_flow",
+        operation_id="profiles_chart_memory_flow",
     )
     def memory_flow(self, request: Request, profile_id: int) -> HttpResponseBase:
         """Addresses and lifetimes of the tensors that the Profiler recorded; the 5,000 largest and
