@@ -97,7 +97,7 @@ class AuditEntryAdmin(AuditedAdmin):
                 context |= {"title": gettext("History of %(name)s") % {"name": last.target_name}}
         return super().changelist_view(request, context)
 
-    def facts_of(self, request: HttpRequest, row: AuditEntry) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: AuditEntry) -> dict[str, Any]:
         return {
             "entry": row,
             "title": action_name(row.action),

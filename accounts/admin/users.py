@@ -139,7 +139,7 @@ class UserAdmin(ActionsAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Do nothing: the services that `save_model` calls have saved and audited everything."""
 
-    def facts_of(self, request: HttpRequest, row: User) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: User) -> dict[str, Any]:
         return {
             "subject": row,
             "title": row.email,

@@ -18,7 +18,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.formats.static_memory.summary import StaticMemory
 from profiles.models import AttemptMeasurement
-from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.run_sources import mismatches
 from profiles.presenters.statistics import fault_notes, statistics_view
 from profiles.selectors import measurement_of, measurement_view
@@ -353,7 +353,7 @@ class FiguresView(ViewSetMixin, DataView):
     def advice(self, request: Request, profile_id: int) -> Response:
         """The findings of the rules for this profile, with operators and possible savings."""
         profile, data = self.data(profile_id)
-        answer = advice_of(data, facts_of(profile))
+        answer = advice_of(data, run_facts(profile))
         for view in answer["findings"]:
             finding = view["finding"]
             view |= {

@@ -9,7 +9,7 @@ from profiles.analysis.data import ProfileData
 from profiles.comparison.confidence import VERDICTS, Basis
 from profiles.comparison.nodes import Nodes, nodes_of
 from profiles.comparison.numbers import SideNumbers, side_numbers
-from profiles.comparison.rows import ComparisonRow, rows_of
+from profiles.comparison.rows import ComparisonRow, comparison_rows
 from profiles.formats.columns import Side
 
 Bases = Mapping[Side, Sequence[Basis]]
@@ -58,7 +58,7 @@ def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
     if not FEWEST <= len(profiles) <= MOST:
         raise ValueError(f"{len(profiles)} profiles")
     nodes = tuple(nodes_of(data) for data in profiles)
-    rows = rows_of(nodes)
+    rows = comparison_rows(nodes)
     device = side_numbers(profiles, nodes, rows, "device")
     times_s = [np.nan_to_num(data.columns.device.end_s, nan=-1.0).tolist() for data in profiles]
     return Comparison(

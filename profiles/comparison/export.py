@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from django.http import QueryDict
 
-from profiles.comparison.facts import facts_of, warnings_of
+from profiles.comparison.facts import compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.question import RowSelection, select_rows
@@ -58,7 +58,7 @@ def as_json(
         ],
         "facts": [
             {"name": fact.name, "values": fact.values, "differs": fact.differs}
-            for fact in facts_of(compared)
+            for fact in compared_facts(compared)
         ],
         "warnings": warnings_of(compared),
         "rows": [_row(compared, number, request) for number in answer.rows.tolist()],

@@ -45,7 +45,7 @@ class Fact:
         return len(set(self.values)) > 1
 
 
-def facts_of(compared: ComparisonResult) -> list[Fact]:
+def compared_facts(compared: ComparisonResult) -> list[Fact]:
     """Return all known properties of the runs, whether they differ or not."""
     columns = [
         _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)

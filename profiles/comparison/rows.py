@@ -56,7 +56,7 @@ class ComparisonRow:
         return cell.members if cell else ()
 
 
-def rows_of(nodes: Sequence[Nodes]) -> tuple[ComparisonRow, ...]:
+def comparison_rows(nodes: Sequence[Nodes]) -> tuple[ComparisonRow, ...]:
     """Align each profile with the first one and return the rows of all.
 
     Operators of the baseline that form a group in any profile share one row for all profiles.

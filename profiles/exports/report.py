@@ -25,7 +25,7 @@ from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.columns import SIDES, Side
 from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_view
 from profiles.models import Profile
-from profiles.presenters.advice import advice_of, facts_of, of_trace
+from profiles.presenters.advice import advice_of, of_trace, run_facts
 from profiles.presenters.charts import pass_sentence
 from profiles.presenters.formatting import shortened, visible
 from profiles.presenters.statistics import side_statistics, total_words
@@ -43,7 +43,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     profile: None for a file that is not in the database
     """
     script = render_to_string("profiles/report.js").strip()
-    facts = facts_of(profile) if profile else of_trace(data)
+    facts = run_facts(profile) if profile else of_trace(data)
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of this repository

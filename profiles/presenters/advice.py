@@ -31,7 +31,7 @@ _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def facts_of(profile: Profile) -> RunFacts:
+def run_facts(profile: Profile) -> RunFacts:
     """Return the facts about the run of a profile; defaults for an import.
 
     Raises DomainError, as `profile_data`.

@@ -12,7 +12,7 @@ from profiles.analysis.data import ProfileData
 from profiles.exports.originals import Original, originals_of, own_names
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, tag_of
-from profiles.formats.static_memory.summary import StaticMemory, rows_of
+from profiles.formats.static_memory.summary import StaticMemory, rows_by_step
 from profiles.models import OpenedFile, Profile
 from profiles.presenters.formatting import isolated
 
@@ -107,7 +107,7 @@ def _other_plan(data: ProfileData, names: Mapping[str, str]) -> str:
     if plan is None:
         return ""
     makers = sum(1 for operator in plan.operators if operator.makes)
-    if makers < _MIN_NAMES or rows_of(plan, data):
+    if makers < _MIN_NAMES or rows_by_step(plan, data):
         return ""
     return _("No operator of the memory plan “%(plan)s” is one of “%(profile)s”.") % {
         "plan": names["static_memory"],

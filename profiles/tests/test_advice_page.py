@@ -9,7 +9,7 @@ from agent.protocol.options import OPTIONS
 from profiles.analysis.advice import RULES, RunFacts
 from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_MESSAGES
 from profiles.models import AttemptMeasurement
-from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.advice_messages import RULES as MESSAGES
 from profiles.tests.advice_data import ALL_FACTS, recorded_profile
 from profiles.tests.imports import make_import
@@ -109,7 +109,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
     )
 
     profile.refresh_from_db()
-    facts = facts_of(profile)
+    facts = run_facts(profile)
     assert facts.options == {"fast_run": True}
     assert facts.machine == "aarch64"
     assert (facts.iteration_cv, facts.overhead) == (0.01, 0.1)

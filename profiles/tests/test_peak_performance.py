@@ -6,7 +6,7 @@ from django.test import Client
 from agent.protocol import MeasuredRoofs
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.charts import roofs_of
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
@@ -63,7 +63,7 @@ def test_an_import_has_no_peak_performance(storage):
 
 def test_advice_uses_measured_peak_performance(storage):
     profile = set_peaks(make_result(good_profile("resnet18")), CPU_PEAK)
-    advice = advice_of(profile_data(profile), facts_of(profile))
+    advice = advice_of(profile_data(profile), run_facts(profile))
 
     (finding,) = [finding for finding in advice["findings"] if finding["rule"] == "far_from_roof"]
     # the first BatchNorm moves 1.6 MB in 1.1 ms: 1.5 of 12 GB/s

@@ -18,7 +18,7 @@ from profiles.comparison import presenter
 from profiles.comparison.candidates import candidates, chosen_profiles, named, problem_of
 from profiles.comparison.comparison import MOST
 from profiles.comparison.dumps import dumps_compare
-from profiles.comparison.facts import facts_of, warnings_of
+from profiles.comparison.facts import compared_facts, warnings_of
 from profiles.comparison.graph import graph_view, row_at
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter
@@ -65,7 +65,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         if len(comparison.ids) < MOST
         else "",
         "warnings": warnings_of(compared),
-        "facts": facts_of(compared),
+        "facts": compared_facts(compared),
         # letters of profiles that share nothing with the baseline
         "common": [
             letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count

@@ -24,7 +24,7 @@ from profiles.formats.memory_flow.presenter import (
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
-from profiles.presenters.advice import advice_of, facts_of
+from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
@@ -107,7 +107,7 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
             "passes": data.passes,
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
-            "advice": advice_of(data, facts_of(profile)),
+            "advice": advice_of(data, run_facts(profile)),
             "selected": parse_int(request.GET.get("op", ""), maximum=len(data.columns) - 1),
             **_tables(data, table_request, table_links(profile)),
         }

@@ -21,7 +21,7 @@ from tasks.models import Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.eligibility import RULES, SCRIPT
 from tasks.scheduling.fair_share import ANY_PRIORITY
-from tasks.scheduling.queue_status import QueueFacts, facts_of, outlook
+from tasks.scheduling.queue_status import QueueFacts, outlook, queue_facts
 from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer, RefusalAnswer
 from tasks.selectors import listed_tasks, visible_tasks
 from tasks.states import Status, TaskState
@@ -375,7 +375,7 @@ class TaskViewSet(OneTask):
         """Return the position of a waiting task, its expected wait, the causes, and devices on
         which it would start sooner.
         """
-        facts = facts_of(self.get_object(), reader=self.request.user)
+        facts = queue_facts(self.get_object(), reader=self.request.user)
         return Response(PlaceAnswer({"queue": facts}).data)
 
     @extend_schema(

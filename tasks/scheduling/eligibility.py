@@ -256,7 +256,7 @@ def is_script_forbidden(task: Task, worker: Worker) -> bool:
 # -- of rows --------------------------------------------------------------------------------------
 
 
-def rows_of(rules: Iterable[EligibilityRule], path: str = "worker__") -> Q:
+def all_hold(rules: Iterable[EligibilityRule], path: str = "worker__") -> Q:
     """Condition that all rules hold: for tasks and their own worker, or for workers (path "")."""
     return reduce(and_, (rule.rows(path) for rule in rules))
 
@@ -267,7 +267,7 @@ def takes_tasks(path: str = "", *, checks: bool = False) -> Q:
     path: lookup path from the filtered rows to the worker, such as `worker__`
     checks: workers that start health checks, which includes those that are held back
     """
-    return rows_of((rule for rule in DEVICE if not (checks and rule is HELD)), path)
+    return all_hold((rule for rule in DEVICE if not (checks and rule is HELD)), path)
 
 
 def runnable() -> Q:
@@ -277,7 +277,7 @@ def runnable() -> Q:
     checks.
     """
     # VERSION_GONE is implied: a working version is an installed one, so this saves an EXISTS
-    return rows_of((ACCESS, HELD, VERSION_BROKEN, *SCRIPT))
+    return all_hold((ACCESS, HELD, VERSION_BROKEN, *SCRIPT))
 
 
 def startable() -> Q:
@@ -287,4 +287,4 @@ def startable() -> Q:
 
 def scripts_takers() -> QuerySet[Worker]:
     """Return the workers on which scripts are currently allowed."""
-    return Worker.objects.filter(rows_of(CONSENT, ""))
+    return Worker.objects.filter(all_hold(CONSENT, ""))

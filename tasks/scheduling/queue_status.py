@@ -114,7 +114,7 @@ class QueueFacts:
         return self.before + 1
 
 
-def facts_of(task: Task, *, reader: User) -> QueueFacts | None:
+def queue_facts(task: Task, *, reader: User) -> QueueFacts | None:
     """Return the queue status of a task for a user who may see it; None if it does not wait."""
     if task.state != TaskState.WAITING or task.submitted_at is None:
         return None

@@ -29,7 +29,7 @@ from tasks.actors import diagnose_run
 from tasks.lifecycle.attempts import assign_attempt, store_log
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.models import Attempt, Task
-from tasks.scheduling.queue_status import facts_of
+from tasks.scheduling.queue_status import queue_facts
 from tasks.scheduling.targets import Target
 from tasks.submission import uploads
 from tasks.submission.creation import create_task
@@ -99,7 +99,7 @@ def make_task(owner: User | None = None, worker: Worker | None = None, **changes
 
 def cause_codes(task: Task) -> list[str]:
     """Return the codes of the causes why a task waits, as its owner sees them."""
-    facts = facts_of(task, reader=task.owner)
+    facts = queue_facts(task, reader=task.owner)
     assert facts is not None
     return [cause.code for cause in facts.causes]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
-from tasks.scheduling.queue_status import facts_of
+from tasks.scheduling.queue_status import queue_facts
 from tasks.tests.make import (
     make_task_for_any_device,
     make_user,
@@ -186,7 +186,7 @@ def test_estimated_wait_equals_the_simulated_wait(simulation):
         for user in (bob, bob, alice, bob, alice):
             simulation.submit(user, worker, duration_s=60)
         for task in Task.objects.filter(state="waiting"):
-            facts = facts_of(task, reader=alice)
+            facts = queue_facts(task, reader=alice)
             estimates[task.pk] = (facts.position, facts.wait.p50_s)
 
     # at 200 s the fourth task of bob has run for 20 s of 60

@@ -10,7 +10,7 @@ from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling.messages import cause_words, rough, wait_words
 from tasks.scheduling.queue_depth import loads_of
-from tasks.scheduling.queue_status import facts_of, outlook, wait_samples
+from tasks.scheduling.queue_status import outlook, queue_facts, wait_samples
 from tasks.tests.make import (
     cause_codes,
     make_task,
@@ -58,12 +58,12 @@ def test_queue_status_shows_position_and_causes(alice, bob):
     make_waiting_task(bob, worker)
     task = make_waiting_task(alice, worker)
     # bob has used the device and alice has not, so she is next
-    facts = facts_of(task, reader=alice)
+    facts = queue_facts(task, reader=alice)
     assert (facts.position, cause_codes(task)) == (1, ["busy"])
     second = make_waiting_task(alice, worker)
-    assert facts_of(second, reader=alice).position > 1
+    assert queue_facts(second, reader=alice).position > 1
     assert cause_codes(second) == ["behind"]
-    assert "before this one on x86-1" in cause_words(facts_of(second, reader=alice).causes[0])
+    assert "before this one on x86-1" in cause_words(queue_facts(second, reader=alice).causes[0])
 
 
 def test_queue_status_hides_the_ids_of_other_users_tasks(alice, bob):
@@ -71,9 +71,9 @@ def test_queue_status_hides_the_ids_of_other_users_tasks(alice, bob):
     foreign = make_waiting_task(bob, worker)
     start(foreign)
     task = make_waiting_task(alice, worker)
-    (running,) = facts_of(task, reader=alice).running
+    (running,) = queue_facts(task, reader=alice).running
     assert (running.task_id, running.is_own) == (None, False)
-    (running,) = facts_of(task, reader=make_user("root", is_staff=True)).running
+    (running,) = queue_facts(task, reader=make_user("root", is_staff=True)).running
     assert running.task_id == foreign.pk
     (running,) = outlook(worker, "1.13.0", owner=bob).running
     assert (running.task_id, running.is_own) == (foreign.pk, True)
@@ -84,19 +84,19 @@ def test_queue_status_does_not_name_the_task_itself_as_running(alice):
     task = make_waiting_task(alice, worker)
     # the dispatcher assigns it after the request has read it
     start(Task.objects.get(pk=task.pk))
-    assert facts_of(task, reader=alice).running == ()
+    assert queue_facts(task, reader=alice).running == ()
 
 
 def test_queue_status_marks_a_running_health_check(alice, bob):
     worker = make_worker()
     start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
-    (running,) = facts_of(make_waiting_task(alice, worker), reader=alice).running
+    (running,) = queue_facts(make_waiting_task(alice, worker), reader=alice).running
     assert (running.is_check, running.task_id) == (True, None)
 
 
 def test_task_that_does_not_wait_has_no_queue_status(alice):
     task = make_task(alice)
-    assert facts_of(task, reader=alice) is None
+    assert queue_facts(task, reader=alice) is None
 
 
 def test_pages_reveal_nothing_about_other_users_tasks(client, alice, bob):
@@ -126,7 +126,7 @@ def test_estimate_from_equal_runs_is_exact(alice):
     make_history(worker, alice, *[60.0] * 5)
     start(make_waiting_task(alice, worker), ago_s=20)
     tasks = [make_waiting_task(alice, worker) for _ in range(3)]
-    waits = [facts_of(task, reader=alice).wait for task in tasks]
+    waits = [queue_facts(task, reader=alice).wait for task in tasks]
     assert [wait.p50_s for wait in waits] == pytest.approx([40, 100, 160])
     assert [wait.p90_s for wait in waits] == pytest.approx([40, 100, 160])
     assert waits[0].runs == 5
@@ -136,7 +136,7 @@ def test_estimate_from_unequal_runs_has_p90_above_p50(alice):
     worker = make_worker()
     make_history(worker, alice, 10, 10, 10, 10, 10, 10, 10, 200)
     tasks = [make_waiting_task(alice, worker) for _ in range(5)]
-    wait = facts_of(tasks[-1], reader=alice).wait
+    wait = queue_facts(tasks[-1], reader=alice).wait
     assert 40 <= wait.p50_s < wait.p90_s <= 800
 
 
@@ -144,7 +144,7 @@ def test_task_for_a_free_device_starts_at_once(alice):
     worker = make_worker()
     make_history(worker, alice, 10, 20, 30)
     task = make_waiting_task(alice, worker)
-    facts = facts_of(task, reader=alice)
+    facts = queue_facts(task, reader=alice)
     assert (facts.wait.p90_s, facts.causes[0].code) == (0.0, "next")
     assert wait_words(facts.wait) == "It starts at once."
 
@@ -152,7 +152,7 @@ def test_task_for_a_free_device_starts_at_once(alice):
 def test_estimate_needs_three_runs(alice):
     worker = make_worker()
     make_history(worker, alice, 10, 10)
-    assert facts_of(make_waiting_task(alice, worker), reader=alice).wait is None
+    assert queue_facts(make_waiting_task(alice, worker), reader=alice).wait is None
 
 
 @pytest.mark.usefixtures("frozen_time")
@@ -162,7 +162,7 @@ def test_estimate_includes_the_retry_delay(alice):
     task = make_waiting_task(alice, worker)
     task.not_before_at = timezone.now() + datetime.timedelta(seconds=100)
     task.save()
-    facts = facts_of(task, reader=alice)
+    facts = queue_facts(task, reader=alice)
     assert [cause.code for cause in facts.causes] == ["paused"]
     assert facts.wait.p50_s == pytest.approx(100)
 

@@ -10,7 +10,7 @@ from tasks.lifecycle.reasons import wording_of
 from tasks.models import Purpose, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.messages import cause_words, hint_words
-from tasks.scheduling.queue_status import facts_of
+from tasks.scheduling.queue_status import queue_facts
 from tasks.tests.make import (
     cause_codes,
     change_worker,
@@ -34,7 +34,7 @@ def change(worker: Worker, **columns) -> None:
 
 
 def cause_texts(task: Task, reader) -> list[str]:
-    return [cause_words(cause) for cause in facts_of(task, reader=reader).causes]
+    return [cause_words(cause) for cause in queue_facts(task, reader=reader).causes]
 
 
 def test_each_cause_has_a_message(alice):
@@ -47,7 +47,7 @@ def test_each_cause_has_a_message(alice):
     is_today = since.date() == timezone.now().date()
     moment = f"{since:%H:%M}" if is_today else f"{since:%Y-%m-%d %H:%M}"
     assert cause_texts(task, alice) == [f"desk is offline since {moment} UTC."]
-    assert facts_of(task, reader=alice).wait is None
+    assert queue_facts(task, reader=alice).wait is None
     change(worker, last_seen_at=None)
     assert cause_texts(task, alice) == ["desk has never been online."]
     change(worker, last_seen_at=timezone.now(), is_enabled=False)
@@ -78,7 +78,7 @@ def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice)
     assert cause_codes(task) == ["shut_out"]
     assert "shut out since" in cause_texts(task, alice)[0]
     assert "its token was revoked" in cause_texts(task, alice)[0]
-    assert facts_of(task, reader=alice).wait is None
+    assert queue_facts(task, reader=alice).wait is None
     assert assign_waiting() == []
     with pytest.raises(DomainError, match="target_away"):
         make_task_for_any_device(alice)
@@ -151,7 +151,7 @@ def test_reason_of_a_hold_is_translated(alice):
 
 
 def hints(task: Task) -> list[str]:
-    return [hint.worker.name for hint in facts_of(task, reader=task.owner).hints]
+    return [hint.worker.name for hint in queue_facts(task, reader=task.owner).hints]
 
 
 def test_hint_names_a_free_device_with_the_same_chip(client, alice):
@@ -159,7 +159,7 @@ def test_hint_names_a_free_device_with_the_same_chip(client, alice):
     make_worker("x86-2", labels={"chip": "Xeon"})
     task = make_waiting_task(alice, here)
     change(here, last_seen_at=None)
-    (hint,) = facts_of(task, reader=alice).hints
+    (hint,) = queue_facts(task, reader=alice).hints
     assert hint_words(hint) == "x86-2 with the same chip (Xeon) is free."
     client.force_login(alice)
     page = client.get(f"/tasks/{task.pk}/").content.decode()

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
-from tasks.scheduling.queue_status import facts_of, outlook
+from tasks.scheduling.queue_status import outlook, queue_facts
 from tasks.tests.make import (
     make_task_for_any_device,
     make_user,
@@ -61,7 +61,7 @@ def count_queries(function: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     ("operation", "most"),
     [
-        (lambda owner, busy: facts_of(newest_waiting_task(), reader=owner), 26),
+        (lambda owner, busy: queue_facts(newest_waiting_task(), reader=owner), 26),
         (lambda owner, busy: outlook(busy, "1.13.0", owner=owner), 20),
         (lambda owner, busy: assign_and_roll_back("free"), 32),
         (lambda owner, busy: assign_waiting([busy.pk]), 8),
@@ -114,6 +114,6 @@ def test_number_of_queries_does_not_depend_on_similar_devices(queue):
     def count_after_adding(number: int) -> int:
         for _ in range(number):
             occupy(make_worker(labels={"chip": "A"}), owners[0])
-        return count_queries(lambda: facts_of(newest_waiting_task(), reader=owners[1]))
+        return count_queries(lambda: queue_facts(newest_waiting_task(), reader=owners[1]))
 
     assert count_after_adding(2) == count_after_adding(10)

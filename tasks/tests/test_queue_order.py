@@ -17,7 +17,7 @@ from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.fair_share import Turn, UserQueue, count_before, next_turns
-from tasks.scheduling.queue_status import facts_of
+from tasks.scheduling.queue_status import queue_facts
 from tasks.submission.creation import rerun_task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker, stored_objects
 from webprofile.errors import DomainError
@@ -136,7 +136,7 @@ def test_shown_positions_equal_the_start_order():
         make_waiting_task(generator.choice(users), worker, priority=generator.choice((-5, 0, 5)))
     make_waiting_task(root, worker, priority=50)
     waiting = list(Task.objects.filter(state="waiting"))
-    positions = sorted((facts_of(task, reader=root).position, task.pk) for task in waiting)
+    positions = sorted((queue_facts(task, reader=root).position, task.pk) for task in waiting)
     assert [position for position, _ in positions] == list(range(1, 16))
     # 60 s is the default estimate of a duration
     order = [run_next(worker, duration_s=60.0).pk for _ in waiting]

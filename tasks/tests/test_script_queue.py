@@ -12,7 +12,7 @@ from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.messages import STUCK, cause_words, queue_rows
-from tasks.scheduling.queue_status import facts_of, outlook
+from tasks.scheduling.queue_status import outlook, queue_facts
 from tasks.scheduling.rebinding import move_task
 from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task
@@ -82,7 +82,7 @@ def test_script_waits_while_its_device_forbids_scripts(client, alice, columns, c
     Worker.objects.update(**columns)
     assert [attempt.task_id for attempt in assign_waiting()] == [model.pk]
     assert cause_codes(task) == [code]
-    facts = facts_of(task, reader=alice)
+    facts = queue_facts(task, reader=alice)
     assert queue_rows(facts)["is_stuck"]
     client.force_login(alice)
     assert cause_words(facts.causes[0]) in client.get(f"/tasks/{task.pk}/").content.decode()
@@ -219,6 +219,6 @@ def test_hints_for_a_script_name_only_devices_that_run_scripts(alice):
     task = make_script_task(alice, here)
     make_worker("there", facts=facts)
     Worker.objects.filter(pk=here.pk).update(allows_scripts=False)
-    assert facts_of(task, reader=alice).hints == ()
+    assert queue_facts(task, reader=alice).hints == ()
     other = make_script_worker("yonder", facts=facts)
-    assert [hint.worker for hint in facts_of(task, reader=alice).hints] == [other]
+    assert [hint.worker for hint in queue_facts(task, reader=alice).hints] == [other]

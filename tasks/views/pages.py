@@ -35,7 +35,7 @@ from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups
 from tasks.scheduling import rebinding
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.messages import queue_rows
-from tasks.scheduling.queue_status import facts_of
+from tasks.scheduling.queue_status import queue_facts
 from tasks.selectors import (
     events_after,
     last_attempt,
@@ -238,6 +238,6 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_for(task),
         "events": list(events_after(task, 0)),
-        "queue": queue_rows(facts_of(task, reader=current_user(request))),
+        "queue": queue_rows(queue_facts(task, reader=current_user(request))),
         "priority": _priority_steps(task, current_user(request)),
     }

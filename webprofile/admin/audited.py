@@ -66,10 +66,10 @@ class AuditedAdmin(admin.ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        context = {**(extra_context or {}), **(self.facts_of(request, row) if row else {})}
+        context = {**(extra_context or {}), **(self.page_context(request, row) if row else {})}
         return super().change_view(request, object_id, form_url, context)
 
-    def facts_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return additional template context of a row's page, from the stored row."""
         return {}
 

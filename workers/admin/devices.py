@@ -229,7 +229,7 @@ class WorkerAdmin(ActionsAdmin):
     ) -> HttpResponse:
         return super().changelist_view(request, {"title": _("Devices"), **(extra_context or {})})
 
-    def facts_of(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
         return {
             "worker": row,
             "title": row.name,

@@ -10,7 +10,7 @@ from profiles.formats.chrome_trace.lanes import Lane, lanes_of
 from profiles.formats.chrome_trace.operators import operators_of
 from profiles.formats.chrome_trace.reader import NONE, OnBytesRead, Trace, read_trace
 from profiles.formats.chrome_trace.span_index import write_index
-from profiles.formats.chrome_trace.summary import TraceSummary, facts_of, is_idle, summarize
+from profiles.formats.chrome_trace.summary import TraceSummary, event_fields, is_idle, summarize
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import ExecutedGraph
@@ -53,7 +53,7 @@ def read_dynamic(
     if index is not None:
         _write_index(trace, lanes, path.name, index)
     try:
-        facts = facts_of(trace, lanes)
+        facts = event_fields(trace, lanes)
         # free the columns of all events, half of the memory; lanes have copies of what is needed
         del trace
         _release_free_memory()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.formats.chrome_trace.span_index import COUNTERS, SpanIndex, SpanRows, rows_of
+from profiles.formats.chrome_trace.span_index import COUNTERS, SpanIndex, SpanRows, decode_spans
 from profiles.formats.columns import take_rows
 
 #: blocks of the index are fetched in one request up to this gap between them, and this total size
@@ -98,7 +98,7 @@ def _read(index: SpanIndex, numbers: NDArray[np.intp], fetch: Fetch) -> Iterator
     ranges = [(int(block["at"]), int(block["at"]) + int(block["size"])) for block in blocks]
     fetched = fetch_ranges(ranges, fetch, gap_bytes=_GAP_BYTES, most_bytes=_TOGETHER_BYTES)
     for block, data in zip(blocks, fetched, strict=True):
-        yield rows_of(block, data)
+        yield decode_spans(block, data)
 
 
 def fetch_ranges(

@@ -183,7 +183,7 @@ def from_header(data: bytes) -> SpanIndex:
     )
 
 
-def rows_of(block: Any, data: bytes) -> SpanRows:
+def decode_spans(block: Any, data: bytes) -> SpanRows:
     """Decode a block; `block` is its row of the table. Raises ValueError if it is damaged."""
     unpacker = zlib.decompressobj()
     try:

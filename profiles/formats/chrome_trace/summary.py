@@ -176,7 +176,7 @@ def is_idle(lanes: list[Lane]) -> bool:
     return not any(_works(lane).any() for lane in lanes)
 
 
-def facts_of(trace: Trace, lanes: list[Lane]) -> dict[str, Any]:
+def event_fields(trace: Trace, lanes: list[Lane]) -> dict[str, Any]:
     """Return the fields of the summary that come from events rather than spans."""
     return {
         "events": len(trace) + trace.dropped,
@@ -203,7 +203,7 @@ class _Scope:
 
 
 def summarize(facts: dict[str, Any], lanes: list[Lane], operators: TraceOperators) -> TraceSummary:
-    """Return the summary of a trace with these lanes, operators and other fields (`facts_of`)."""
+    """Return the summary of a trace; `facts` are its other fields (`event_fields`)."""
     ids, times = operators.columns.id_numbers, operators.times
     begin_us, end_us = _recording_range(lanes)
     hosts = [lane for lane in lanes if lane.kind == "host"]

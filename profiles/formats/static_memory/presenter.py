@@ -16,7 +16,7 @@ from profiles.formats.static_memory.summary import (
     ChunkRow,
     MomentRow,
     StaticMemory,
-    rows_of,
+    rows_by_step,
 )
 from profiles.presenters.formatting import bytesize, isolated
 from webprofile.integers import parse_int
@@ -120,7 +120,7 @@ class _PlanNames:
             lambda: "–", {operator.step: operator.name for operator in plan.operators}
         )
         self.types = {operator.step: operator.type for operator in plan.operators}
-        self.rows = rows_of(plan, data)
+        self.rows = rows_by_step(plan, data)
         self._dtypes = _dtypes(data) if data.has_operators else {}
         self._chunks = {chunk.id: chunk for chunk in plan.chunks}
 

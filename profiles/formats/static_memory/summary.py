@@ -313,7 +313,7 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
-def rows_of(plan: StaticMemory, data: ProfileData) -> dict[int, int]:
+def rows_by_step(plan: StaticMemory, data: ProfileData) -> dict[int, int]:
     """Return the row of `data.columns` by step, for the steps whose operator is certain.
 
     An operator matches by id and name, or else by type and name of its first output if this pair is
