@@ -79,7 +79,7 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             {"word": disturbance_word(disturbance["code"]), "detail": disturbance["detail"]}
             for disturbance in measurement.disturbances
         ],
-        "notes": [note_words(str(note)) for note in measurement.notes],
+        "notes": [note_words(note) for note in measurement.notes],
         "device": device_rows(measurement.device),
         "cv_percent": share(measurement.cv, absent=""),
         "device_cv_percent": share(measurement.device_cv, absent=""),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.protocol.measurement import Note
 from agent.protocol.options import Value
 
 #: with fewer cores, reserving one for the agent would change the results more than the agent does
@@ -61,7 +62,7 @@ def choose_cores(
     return Cores(measured, tuple(core for core in offered if core not in measured))
 
 
-def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) -> tuple[str, ...]:
+def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) -> tuple[Note, ...]:
     """Return a note for the result if a run has more threads than cores, else an empty tuple.
 
     `options` are load_and_run's. `cores` are the cores that the run is bound to, empty for all
@@ -73,10 +74,7 @@ def oversubscription(options: Mapping[str, Value], cores: Iterable[int] = ()) ->
     threads = copies * max(1, *(int(options.get(name, 1)) for name in _THREADS))
     if not 0 < offered < threads:
         return ()
-    return (
-        f"The options ask for {threads} threads, and the run has {offered} cores: the threads wait "
-        "for each other, and the times include that.",
-    )
+    return (Note.of("oversubscribed", threads=threads, cores=offered),)
 
 
 def pin_self(own: Iterable[int]) -> None:

@@ -24,7 +24,7 @@ from agent.link.log_tail import PASS_HEAD
 from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
 from agent.protocol.inputs import InputError
-from agent.protocol.measurement import PassRecord
+from agent.protocol.measurement import Note, PassRecord
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class PassResults:
 
     records: list[PassRecord] = field(default_factory=list)
     run_s: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
@@ -262,11 +262,12 @@ class PassRunner:
         return run_log
 
 
-def _too_short(run_log: RunLog, plan: Plan) -> str:
-    seconds = sum(run_log.e2e_ms) / 1000
-    return (
-        f"The pass without profiling lasted {seconds:.2f} s in {len(run_log.e2e_ms)} iterations, "
-        f"less than the {plan.clean_min_s:g} s that the plan asks for."
+def _too_short(run_log: RunLog, plan: Plan) -> Note:
+    return Note.of(
+        "clean_too_short",
+        seconds=round(sum(run_log.e2e_ms) / 1000, 2),
+        iterations=len(run_log.e2e_ms),
+        least_s=plan.clean_min_s,
     )
 
 

@@ -23,7 +23,7 @@ from agent.inventory import LocalRuntime
 from agent.link.cache import sha256_of
 from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
-from agent.protocol.measurement import Measurement
+from agent.protocol.measurement import Measurement, Note
 from agent.protocol.messages import Frozen, Script, Sha256
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
@@ -88,7 +88,7 @@ class Report:
     options: dict[str, Value] = field(default_factory=dict)
     received: tuple[StoredFile, ...] = ()
     inputs: tuple[InputRecord, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: PassResults = field(default_factory=PassResults)
     observer: Observer | None = None
@@ -136,7 +136,7 @@ class Report:
             device=observation.to_json() if observation else {},
             disturbances=observation.disturbances if observation else (),
             other_load=observation.other_load if observation else None,
-            notes=tuple(note[:500] for note in (*self.notes, *self.passes.notes)[:50]),
+            notes=(*self.notes, *self.passes.notes)[:50],
         )
 
     def manifest(self) -> Manifest:

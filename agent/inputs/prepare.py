@@ -33,6 +33,7 @@ from agent.protocol.inputs import (
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
+from agent.protocol.measurement import Note
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk
@@ -62,12 +63,12 @@ Source = Path | str | RandomSource
 class Prepared:
     """The prepared inputs. `files` maps inputs to file names, in the order of the sources.
 
-    `notes` are sentences to show with the result. `filled` are the inputs without a source, which
+    `notes` are shown with the result. `filled` are the inputs without a source, which
     got random numbers.
     """
 
     files: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     filled: frozenset[str] = frozenset()
 
 
@@ -170,7 +171,7 @@ class _InputWriter:
     batch: int | None
     model: Mapping[str, TensorInfo] | None
     files: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
     #: source of the current input
     source: Source | None = None
@@ -187,14 +188,12 @@ class _InputWriter:
     def fill(self, missing: list[TensorInfo], seed: int | None) -> None:
         self.source = None
         for tensor in missing:
-            dtype = tensor.dtype or "unknown type"
-            subject = f'Input "{tensor.name}" ({dtype} {braces(tensor.shape)})'
-            if seed is None:
-                self.notes.append(f"{subject} is not given: the run takes what its memory holds.")
-            else:
+            if seed is not None:
                 self._write_random(tensor.name, RandomSource(seed=seed))
                 self.filled.add(tensor.name)
-                self.notes.append(f"{subject} is not given: it gets random numbers.")
+            code = "input_missing" if seed is None else "input_random"
+            kind = f"{tensor.dtype} {braces(tensor.shape)}".strip()
+            self.notes.append(Note.of(code, name=tensor.name, type=kind))
 
     def undo(self) -> None:
         for name in self.files.values():
@@ -307,9 +306,8 @@ class _InputWriter:
         # no note about a different first axis if the user chose the batch size
         expected = (self.batch, *tensor.shape[1:]) if self.batch else tensor.shape
         if shape != expected:
-            self.notes.append(
-                f'Input "{name}" is {braces(shape)}, the model was made for {braces(tensor.shape)}.'
-            )
+            shapes = {"shape": braces(shape), "expected": braces(tensor.shape)}
+            self.notes.append(Note.of("input_shape", name=name, **shapes))
 
     def _note_values(self, name: str, array: Array) -> None:
         """Note NaN and infinity; the wheel's load_and_run logs them, a compiled one does not."""
@@ -317,9 +315,7 @@ class _InputWriter:
             return
         count = sum(int(np.count_nonzero(~np.isfinite(chunk))) for chunk in npy.chunks(array))
         if count:
-            self.notes.append(
-                f'Input "{name}" holds NaN or infinity in {count} of {array.size} numbers.'
-            )
+            self.notes.append(Note.of("input_not_finite", name=name, count=count, size=array.size))
 
 
 def _literal(name: str, text: str) -> Array:

@@ -1,6 +1,6 @@
 """Schema of `measurement.json`: the raw measurements of an attempt and the state of its device."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,19 @@ class Disturbance(_MeasurementModel):
 
     code: str = Field(max_length=40)
     detail: str = Field(default="", max_length=500)
+
+
+class Note(_MeasurementModel):
+    """Something to know about a run, as a code and the values of its text, which the server has."""
+
+    code: str = Field(max_length=40)
+    values: LimitedJson = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, code: str, **values: str | float) -> Self:
+        """Return a note; texts, such as names in a model, are cut to 500 characters."""
+        cut = {key: item[:500] if isinstance(item, str) else item for key, item in values.items()}
+        return cls(code=code, values=cut)
 
 
 class OtherLoad(_MeasurementModel):
@@ -85,4 +98,4 @@ class Measurement(_MeasurementModel):
     device: LimitedJson = Field(default_factory=dict)
     disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=50)
     other_load: OtherLoad | None = None
-    notes: tuple[str, ...] = Field(default=(), max_length=50)
+    notes: tuple[Note, ...] = Field(default=(), max_length=50)

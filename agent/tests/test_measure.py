@@ -134,7 +134,7 @@ async def test_one_missing_input_is_random_and_noted_in_the_result(started, serv
     inspect, profiled = read_measurement(storage).passes
     assert (inspect.kind, inspect.kept) == ("inspect", False)
     assert any(word.startswith("--input=data:") and ";mask:" in word for word in profiled.argv)
-    assert 'Input "mask"' in read_measurement(storage).notes[-1]
+    assert read_measurement(storage).notes[-1].values["name"] == "mask"
 
 
 async def test_a_version_without_model_info_generates_no_inputs(device, server, storage):
@@ -205,7 +205,8 @@ async def test_a_clean_pass_that_stays_too_short_is_kept_and_noted(device, serve
     assert (await server.run(plan=clean_plan(0.1))).exit_code == 0
     measurement = read_measurement(storage)
     assert [record.kept for record in measurement.passes] == [False, False, False, True]
-    assert "less than the 0.1 s" in measurement.notes[-1]
+    assert measurement.notes[-1].code == "clean_too_short"
+    assert measurement.notes[-1].values["least_s"] == 0.1
 
 
 async def test_literals_and_shapes_become_input_files(device, server, storage):

@@ -299,7 +299,7 @@ def measurement_row(
         device_cv=variation(known),
         plan=measurement.plan.model_dump(mode="json"),
         disturbances=_plain([row.model_dump() for row in disturbances], depth=2),
-        notes=_plain(list(measurement.notes), depth=1),
+        notes=_plain([note.model_dump() for note in measurement.notes], depth=3),
         gate=_plain(measurement.gate, depth=3),
         device={
             when: {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}

@@ -1,6 +1,5 @@
 """User-facing messages about an attempt: its files, its passes, its device, and disturbances."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -109,27 +108,37 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
 
 
-#: English notes that agents write into measurements -> translatable messages
-_NOTES: tuple[tuple[re.Pattern[str], Any], ...] = (
-    (
-        re.compile(
-            r"The options ask for (?P<threads>\d{1,9}) threads, and the run has (?P<cores>\d{1,9}) "
-            r"cores: the threads wait for each other, and the times include that\."
-        ),
-        _(
-            "The options ask for %(threads)s threads, and the run has %(cores)s cores: the threads "
-            "wait for each other, and the times include that."
-        ),
+#: code of a note of a measurement -> its text
+_NOTES: dict[str, Any] = {
+    "oversubscribed": _(
+        "The options ask for %(threads)s threads, and the run has %(cores)s cores: the threads "
+        "wait for each other, and the times include that."
     ),
-)
+    "clean_too_short": _(
+        "The pass without profiling lasted %(seconds)s s in %(iterations)s iterations, less than "
+        "the %(least_s)s s that the plan asks for."
+    ),
+    "input_missing": _(
+        "Input “%(name)s” (%(type)s) is not given: the run takes what its memory holds."
+    ),
+    "input_random": _("Input “%(name)s” (%(type)s) is not given: it gets random numbers."),
+    "input_shape": _("Input “%(name)s” is %(shape)s, the model was made for %(expected)s."),
+    "input_not_finite": _(
+        "Input “%(name)s” holds NaN or infinity in %(count)s of %(size)s numbers."
+    ),
+}
 
 
-def note_words(note: str) -> str:
-    """Translate a note of a measurement; an unknown note is returned unchanged."""
-    for pattern, words in _NOTES:
-        if match := pattern.fullmatch(note):
-            return str(words % match.groupdict())
-    return note
+def note_words(note: Mapping[str, Any]) -> str:
+    """Return the text of a note of a measurement; of an unknown one its code."""
+    values = {
+        key: f"{value:g}" if isinstance(value, float) else value
+        for key, value in (note["values"] or {}).items()
+    }
+    try:
+        return str(_NOTES[note["code"]] % values)
+    except KeyError:
+        return str(note["code"])
 
 
 def disturbance_word(code: str) -> str:

@@ -9,7 +9,7 @@ from django.utils import translation
 from agent.device.cores import oversubscription
 from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Disturbance, OtherLoad
+from agent.protocol.measurement import Disturbance, Note, OtherLoad
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (
@@ -68,7 +68,7 @@ def standard_attempt(storage) -> Attempt:
                 Disturbance(code="other_load", detail="<b>cc1plus</b> 80 %"),
                 Disturbance(code="moon_phase", detail="full"),
             ),
-            notes=("no temperature on this device",),
+            notes=(Note(code="no_temperature"),),
         ),
         "manifest.json": b"{}",
     }
@@ -132,7 +132,7 @@ def test_task_and_result_page_show_passes_latency_disturbances_and_device(
         "41 °C",
         "3.0 GiB",
         "H200, 1980 MHz",
-        "no temperature on this device",
+        "no_temperature",
         "manifest.json",
         "measurement.json",
         "without profiling",
@@ -222,7 +222,7 @@ HOSTILE = {
         "after": {"cpu_percent": 1e308, "gpus": [{"utilisation_percent": HUGE}]},
     },
     "disturbances": [{"code": "\x00", "detail": "\x00"}],
-    "notes": ["\x00"],
+    "notes": [{"code": "\x00", "values": {"\x00": "\x00"}}],
 }
 
 
@@ -258,12 +258,18 @@ def test_a_missing_profile_leaves_a_gap_in_the_totals_of_passes(storage):
     assert totals == [pytest.approx(0.010), None, pytest.approx(0.030)]
 
 
-def test_known_notes_are_translated_and_unknown_notes_are_not():
+def test_notes_of_agents_have_texts_in_both_languages():
     (note,) = oversubscription({"multithread": 4}, cores=(0, 1))
-    assert note_words(note) == note
-    assert note_words("<b>of another agent</b>") == "<b>of another agent</b>"
+    stored = note.model_dump()
+    assert note_words(stored).startswith("The options ask for 4 threads, and the run has 2 cores")
     with translation.override("zh-hans"):
-        assert note_words(note).startswith("选项要求 4 个线程，而运行只有 2 个核心")
+        assert note_words(stored).startswith("选项要求 4 个线程，而运行只有 2 个核心")
+
+
+@pytest.mark.parametrize("values", [{}, {"threads": 4}, None])
+def test_a_note_that_the_site_cannot_word_is_its_code(values):
+    assert note_words({"code": "oversubscribed", "values": values}) == "oversubscribed"
+    assert note_words({"code": "<b>new</b>", "values": values}) == "<b>new</b>"
 
 
 def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attempt:

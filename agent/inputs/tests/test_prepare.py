@@ -12,6 +12,7 @@ import pytest
 from agent.inputs.prepare import Prepared, RandomSource, Source, prepare_inputs
 from agent.inputs.tests.make import expect_error, load_prepared, prepare_one, save_npy
 from agent.protocol.inputs import InputError
+from agent.protocol.measurement import Note
 from agent.protocol.run_log import TensorInfo
 
 MODEL = (TensorInfo("INPUT", "data", (2, 3), "float32"), TensorInfo("INPUT", "ids", (4,), "int32"))
@@ -214,19 +215,21 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
     data = ("data", "[1.0,2,3]")
     prepared = prepare(tmp_path, [data])
     assert list(prepared.files) == ["data"]
-    assert any('"ids" (int32 {4}) is not given' in note for note in prepared.notes)
-    assert any('"data" is {1,3}, the model was made for {2,3}' in note for note in prepared.notes)
+    assert prepared.notes == (
+        Note.of("input_shape", name="data", shape="{1,3}", expected="{2,3}"),
+        Note.of("input_missing", name="ids", type="int32 {4}"),
+    )
 
     filled = prepare(tmp_path, [data], fill_seed=1)
     assert list(filled.files) == ["data", "ids"]
     assert load_prepared(filled, tmp_path, "ids").shape == (4,)
-    assert any("random numbers" in note for note in filled.notes)
+    assert filled.notes[-1] == Note.of("input_random", name="ids", type="int32 {4}")
 
 
 def test_a_requested_batch_size_causes_no_note(tmp_path: Path) -> None:
     sources = [("data", RandomSource()), ("ids", RandomSource((4, 1), "int32"))]
     (note,) = prepare(tmp_path, sources, batch=9).notes
-    assert note == 'Input "ids" is {9,1}, the model was made for {4}.'
+    assert note == Note.of("input_shape", name="ids", shape="{9,1}", expected="{4}")
 
 
 def test_an_unknown_input_is_rejected_with_the_inputs_of_the_model(tmp_path: Path) -> None:
@@ -284,7 +287,7 @@ def test_nan_and_infinity_cause_a_note_for_binaries(tmp_path: Path) -> None:
     source = save_npy(tmp_path, "a.npy", np.float32([1, np.nan, -np.inf]))
     (tmp_path / "out").mkdir()
     prepared = prepare_inputs([("a", source)], None, tmp_path / "out", kind="binary")
-    assert prepared.notes == ('Input "a" holds NaN or infinity in 2 of 3 numbers.',)
+    assert prepared.notes == (Note.of("input_not_finite", name="a", count=2, size=3),)
 
 
 def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ CONTENTS: dict[str, tuple[bytes | str | dict, ...]] = {
         {
             "format": 1, "plan": _PLAN, "passes": [_PASS, {"number": 2, "kind": "profiled"}],
             "gate": {"waited_s": 1.0}, "device": {"before": _STATE, "after": _STATE},
-            "disturbances": [{"code": "load", "detail": "x"}], "notes": ["a note"],
+            "disturbances": [{"code": "load", "detail": "x"}],
+            "notes": [{"code": "input_random", "values": {"name": "x"}}],
         },
     ),
     "log": ("[01 02:03:04 x.cpp:1] iter 1/10: 2.5ms (exec=1.0,device=0.5)\n",),
