@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
 import uuid
@@ -21,7 +20,6 @@ from agent.protocol import (
     Hello,
 )
 from agent.tests.fakes import is_alive, read_pid, start_agent
-from testdata import DATA
 
 
 async def test_an_unacknowledged_end_is_repeated_after_a_restart_of_the_agent(device, server):
@@ -169,32 +167,3 @@ async def test_sigterm_stops_the_agent_with_exit_code_0(device, server, tmp_path
     assert b"stopping signal=SIGTERM" in errors
     assert b"mgw_secret" not in errors
     assert os.listdir(device.spool / "attempts")
-
-
-async def test_attempts_in_the_spool_of_an_earlier_version_are_finished(device, server, storage):
-    """It has an attempt that was running, one with unsent files, one with an unacknowledged end."""
-    shutil.copytree(DATA / "upgrade" / "spool", device.spool)
-    records = {
-        folder.name: json.loads((folder / "record.json").read_text())
-        for folder in (device.spool / "attempts").iterdir()
-    }
-    for name in records:  # git keeps no empty folders
-        for empty in ("work", "result"):
-            (device.spool / "attempts" / name / empty).mkdir(exist_ok=True)
-    running, unsent, unacknowledged = sorted(
-        records, key=lambda name: (bool(records[name]["ended"]), records[name]["uploaded"])
-    )
-    result = device.spool / "attempts" / unsent / "result"
-    files = {path.name: path.read_bytes() for path in result.iterdir()}
-    device.start()
-    hello = await server.expect(Hello)
-    assert {str(attempt) for attempt in hello.running} == set(records)
-    await device.wait_until_forgotten()
-    ends = {str(end.attempt): end for end in server.messages(AttemptFinished)}
-    assert ends[running].reason is EndReason.AGENT_RESTARTED
-    assert ends[unacknowledged].model_dump(mode="json") == records[unacknowledged]["ended"]
-    assert (ends[unsent].reason, ends[unsent].exit_code) == (EndReason.EXITED, 0)
-    assert {file.name for file in ends[unsent].files} == set(files)
-    assert {name: storage.stored[name] for name in files if name != "log.txt"} == {
-        name: content for name, content in files.items() if name != "log.txt"
-    }

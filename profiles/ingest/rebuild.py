@@ -3,26 +3,18 @@
 The old derived data stay until the new ones are complete.
 """
 
-from collections.abc import Iterable
-
 import structlog
 from django.db import transaction
 
 from profiles.analysis.errors import AnalysisError
-from profiles.formats.detection import HEAD_BYTES, kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
-from profiles.imports.uploads import set_file_kind
 from profiles.ingest.build import derive, profile_row, store_derived
 from profiles.ingest.results import Results, UnusableError, read_results
 from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
 from tasks.models import Attempt
 from webprofile.errors import DomainError
-from webprofile.storage import storage
 
 log = structlog.get_logger()
-
-#: name of the derived file before archives had versions
-_FORMER = "columns.npz"
 
 
 class RebuildError(Exception):
@@ -62,8 +54,6 @@ def rebuild_attempt(attempt: Attempt) -> None:
     if results.profile is not None and results.derived is not None:
         store_derived(results.profile, results.derived)
     _keep(attempt, results)
-    if results.profile is not None:
-        storage.delete(results.profile.object_key(_FORMER))
 
 
 @transaction.atomic
@@ -89,21 +79,7 @@ def _upload_rebuild(profile: Profile, upload: ProfileUpload) -> None:
             raise
         raise RebuildError(error.code, "") from error
     store_derived(profile, derived)
-    _note_kinds(files)
     _save_if_there(profile)
-
-
-def _note_kinds(files: Iterable[OpenedFile]) -> None:
-    """Detect the kinds of files uploaded to an earlier release; a missing file keeps its kind."""
-    for file in files:
-        try:
-            head = storage.read_start(file.object_key, size_bytes=HEAD_BYTES)
-        except DomainError as error:
-            if error.code != "object_missing":
-                raise
-        else:
-            if other_kind(head) is None:
-                set_file_kind(file, kind_of(head))
 
 
 @transaction.atomic

@@ -10,50 +10,18 @@ import atexit
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
 
 import django
 import structlog
 from django.conf import settings
 from prometheus_client import REGISTRY, CollectorRegistry, Info, generate_latest, start_http_server
-from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 log = structlog.get_logger()
 
 #: The version is read from the source, since the client is a separate program.
 _VERSION = re.compile(r'^__version__ = "([^"]+)"', re.MULTILINE)
-#: name of a metric -> its former name, under which it is also served for one release
-FORMER_NAMES = {
-    "mgw_actor_seconds": "mgw_ingest_seconds",
-    "mgw_imports_unread": "mgw_opened_unread",
-    "mgw_messages_lost": "mgw_hints_lost",
-    "mgw_results_overdue": "mgw_results_late",
-    "mgw_workers_unavailable": "mgw_workers_out",
-}
-
-
-class _WithFormerNames(CollectorRegistry):
-    """The metrics of another registry, those of `FORMER_NAMES` under both names."""
-
-    def __init__(self, source: CollectorRegistry) -> None:
-        super().__init__()
-        self._source = source
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in self._source.collect():
-            yield metric
-            if former := FORMER_NAMES.get(metric.name):
-                copy = Metric(former, metric.documentation, metric.type)
-                for sample in metric.samples:
-                    name = former + sample.name.removeprefix(metric.name)
-                    copy.samples.append(sample._replace(name=name))
-                yield copy
-
-    def restricted_registry(self, names: Iterable[str]) -> Any:
-        return self._source.restricted_registry(names)
 
 
 def registry() -> CollectorRegistry:
@@ -81,7 +49,7 @@ def build_registry() -> CollectorRegistry:
 
 
 def text_of(*registries: CollectorRegistry) -> bytes:
-    return b"".join(generate_latest(_WithFormerNames(registry)) for registry in registries)
+    return b"".join(generate_latest(registry) for registry in registries)
 
 
 def forget_at_exit() -> None:
@@ -99,9 +67,7 @@ def serve() -> None:
     if not settings.METRICS_PORT:
         return
     try:
-        start_http_server(
-            settings.METRICS_PORT, settings.METRICS_ADDRESS, _WithFormerNames(registry())
-        )
+        start_http_server(settings.METRICS_PORT, settings.METRICS_ADDRESS, registry())
     except OSError as error:
         # the process continues without metrics
         log.warning("metrics_not_served", port=settings.METRICS_PORT, cause=error.strerror)

@@ -232,10 +232,7 @@ HEARTBEAT_S = env.float("HEARTBEAT_S", default=5.0)
 #: a dead agent is noticed within 45 s: lease, batch of heartbeats, round of the sweep (5 s)
 LEASE_S = env.float("LEASE_S", default=30.0)
 #: interval at which a server process writes the batched heartbeats to the database
-# BEATS_TOGETHER_S is the former name, which works for one release
-HEARTBEAT_BATCH_S = env.float(
-    "HEARTBEAT_BATCH_S", default=env.float("BEATS_TOGETHER_S", default=1.0)
-)
+HEARTBEAT_BATCH_S = env.float("HEARTBEAT_BATCH_S", default=1.0)
 MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=3)
 #: pause after a failure whose cause may persist; it is multiplied by four each time
 RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)

@@ -22,7 +22,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
 from tasks.tests.sockets import TIMEOUT_S
 from workers import services
-from workers.models import Worker
+from workers.models import LastHeartbeat, Worker
 from workers.services import revoke_worker
 from workers.tests.make import (
     connect_agent,
@@ -330,3 +330,14 @@ async def test_a_repeated_hello_writes_only_the_last_heartbeat(monkeypatch):
     monkeypatch.setattr(gateway, "handle", handle_and_record)
     await connect_agent(token)
     assert written == ["workers_pulse"]
+
+
+@pytest.mark.database
+@one_thread
+def test_pages_of_heartbeats_have_room_for_new_versions_of_rows():
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no fill factor")
+    with connection.cursor() as cursor:
+        table = LastHeartbeat._meta.db_table
+        cursor.execute("SELECT reloptions FROM pg_class WHERE relname = %s", [table])
+        assert cursor.fetchone() == (["fillfactor=50"],)

@@ -27,7 +27,6 @@ from tasks.tests.make import (
     started_report,
 )
 from webprofile.errors import DomainError
-from webprofile.observability.exposition import FORMER_NAMES, registry, text_of
 from webprofile.observability.tests.parts import metric_value, samples
 from webprofile.operations.metrics import rows
 from webprofile.storage import storage as object_store
@@ -109,17 +108,6 @@ def test_queue_metrics_have_tier_and_age_of_the_oldest_task(read_metrics):
     assert metrics['mgw_queue_oldest_age_seconds{tier="usual"}'] < 30
     assert metrics['mgw_tasks_live{state="waiting"}'] == 2
     assert metrics['mgw_tasks_live{state="initiated"}'] == 1
-
-
-def test_renamed_metrics_keep_their_former_names_for_a_release(read_metrics):
-    make_worker("d", is_enabled=False)
-    metrics = read_metrics()
-    for former in ("mgw_workers_out", "mgw_workers_unavailable"):
-        assert metrics[former + '{why="drained"}'] == 1
-    assert metrics["mgw_opened_unread"] == metrics["mgw_imports_unread"] == 0
-    text = text_of(registry()).decode()
-    assert "# TYPE mgw_hints_lost_total counter" in text
-    assert "# TYPE mgw_ingest_seconds histogram" in text
 
 
 def test_workers_are_counted_by_their_last_heartbeat(read_metrics):
@@ -260,4 +248,4 @@ def test_each_metric_name_has_a_unit_or_is_a_count(read_metrics):
         "mgw_database_readable", "mgw_database_pool",
     }  # fmt: skip
     names = {name.partition("{")[0] for name in read_metrics() if name.startswith("mgw_")}
-    assert {n for n in names if not n.endswith(units)} <= counted | {*FORMER_NAMES.values()}
+    assert {n for n in names if not n.endswith(units)} <= counted
