@@ -2,15 +2,13 @@
  * Find the regular expressions of our scripts, or measure how their time grows.
  *
  *   node patterns.mjs find FILE...   prints [{place, source, flags}]
- *   node patterns.mjs measure        reads [{place, source, flags, texts: [[start, unit, end]]}], prints the problems
+ *   node patterns.mjs measure        reads {screen, allowed, growth: {small, large, floor_s, limit_s},
+ *                                    patterns: [{place, source, flags, texts: [[start, unit, end]]}]},
+ *                                    which test_patterns.py explains, and prints the problems
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import vm from "node:vm";
-
-const [SCREEN, MEDIUM, LARGE] = [16 << 10, 64 << 10, 1 << 20];
-/** How much faster than the text the time may grow, and the time that is not judged (in ms) because it scatters. */
-const [ALLOWED, FLOOR_MS, LIMIT_MS] = [2, 3, 1000];
 
 function find(files) {
   const ts = createRequire(import.meta.url)("typescript");
@@ -52,34 +50,37 @@ function cpuMs(context, text, runs, limit_ms) {
   return Math.min(...times);
 }
 
-function problemOf({ source, flags, texts }) {
+function problemOf({ source, flags, texts }, { screen, allowed, growth: { small, large, floor_s, limit_s } }) {
   const context = vm.createContext({ text: "" });
   vm.runInContext(`var regex = new RegExp(${JSON.stringify(source)}, ${JSON.stringify(flags)})`, context);
+  const [limitMs, ratio] = [1000 * limit_s, large / small];
   const times = [];
   try {
-    for (const text of texts) times.push([cpuMs(context, ofSize(text, SCREEN), 1, LIMIT_MS), text]);
+    for (const text of texts) times.push([cpuMs(context, ofSize(text, screen), 1, limitMs), text]);
   } catch (error) {
     if (error.code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
-    return `16 KiB take more than ${LIMIT_MS} ms: ${JSON.stringify(texts[times.length])}`;
+    return `${screen} characters take more than ${limit_s} s: ${JSON.stringify(texts[times.length])}`;
   }
-  for (const [, text] of times.sort(([a], [b]) => b - a).slice(0, 2)) {
-    let [medium, large] = [LIMIT_MS, Infinity];
+  for (const [screenedMs, text] of times.sort(([a], [b]) => b - a).slice(0, 2)) {
+    if (large === screen && screenedMs <= 1000 * allowed * ratio * floor_s) break;
+    let [smallMs, largeMs] = [limitMs, Infinity];
+    const isLinear = () => largeMs <= allowed * ratio * Math.max(1000 * floor_s, smallMs);
     try {
       for (const runs of [1, 3, 6]) {
-        medium = Math.max(FLOOR_MS, cpuMs(context, ofSize(text, MEDIUM), runs, LIMIT_MS));
-        large = cpuMs(context, ofSize(text, LARGE), runs, 16 * LIMIT_MS);
-        if (large <= (ALLOWED * LARGE * medium) / MEDIUM) break;
+        smallMs = cpuMs(context, ofSize(text, small), runs, limitMs);
+        largeMs = cpuMs(context, ofSize(text, large), runs, ratio * limitMs);
+        if (isLinear()) break;
       }
     } catch (error) {
       if (error.code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
     }
-    if (large > (ALLOWED * LARGE * medium) / MEDIUM) return `64 KiB take at least ${medium} ms, 1 MiB ${large} ms: ${JSON.stringify(text)}`;
+    if (!isLinear()) return `${small} characters take at least ${smallMs} ms, ${large} ${largeMs} ms: ${JSON.stringify(text)}`;
   }
   return null;
 }
 
-function measure(patterns) {
-  return patterns.map((pattern) => [pattern.place, problemOf(pattern)]).filter(([, problem]) => problem);
+function measure({ patterns, ...limits }) {
+  return patterns.map((pattern) => [pattern.place, problemOf(pattern, limits)]).filter(([, problem]) => problem);
 }
 
 const [command, ...files] = process.argv.slice(2);

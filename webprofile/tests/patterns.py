@@ -4,6 +4,7 @@ The source is read, not imported: the agent's modules import packages that are n
 """
 
 import ast
+import html
 import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +42,8 @@ KEYWORDS = {
     "Option": ("re", "fullmatch"),
     "OpenApiParameter": ("re", "search"),
 }
+#: in HTML
+_ATTRIBUTE = re.compile(r"""\spattern\s*=\s*(["'])(.*?)\1""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,11 @@ def patterns_in(
             yield Found(place, engine, text, flags, methods)
 
 
+def patterns_of_fields(template: str) -> list[str]:
+    """Return the patterns of the fields in a template, as browsers search with them."""
+    return [f"^(?:{html.unescape(match[2])})$" for match in _ATTRIBUTE.finditer(template)]
+
+
 def _keyword(node: ast.Call, name: str) -> ast.expr:
     return next(keyword.value for keyword in node.keywords if keyword.arg == name)
 
@@ -171,15 +179,25 @@ def _uses(file: str, tree: ast.Module) -> Iterator[tuple[ast.Call, ast.expr, str
                 elif any(keyword.arg == "pattern" for keyword in node.keywords):
                     engine, method = KEYWORDS[name]
                     yield node, _keyword(node, "pattern"), engine, frozenset({method})
-            case ast.ClassDef(body=body):
-                # converters of Django's addresses, and the API's parts of addresses
-                for line in body:
-                    match line:
-                        case ast.Assign(
-                            targets=[ast.Name(id="regex" | "lookup_value_regex")], value=value
-                        ):
-                            call = ast.copy_location(ast.Call(node.bases[0], [value], []), line)
-                            yield call, value, "re", frozenset({"search"})
+            case ast.Dict() | ast.ClassDef():
+                for value in _values(node):
+                    call = ast.copy_location(ast.Call(value, [value], []), value)
+                    yield call, value, "re", frozenset({"search"})
+
+
+def _values(node: ast.Dict | ast.ClassDef) -> Iterator[ast.expr]:
+    """Yield the patterns of a dictionary or a class by their names."""
+    if isinstance(node, ast.Dict):
+        # attributes of a widget, the schema of the API
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "pattern":
+                yield value
+        return
+    for line in node.body:
+        match line:
+            # converters of Django's addresses, and the API's parts of addresses
+            case ast.Assign(targets=[ast.Name(id="regex" | "lookup_value_regex")], value=value):
+                yield value
 
 
 def _compiled_names(tree: ast.Module) -> dict[int, str]:
