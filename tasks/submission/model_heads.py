@@ -26,6 +26,9 @@ _TEST_CASE_BYTES = 12
 #: identifier of FlatBuffers at byte 8, after the size of what follows and the offset of the root
 _TAG = b"mgv2"
 _OLD = (b"mgb0001", b"mgb0000a", b"MGBS")
+#: forms that end with a size and that many bytes of FlatBuffers: bytes before the weights, the last
+#: 8 of which are the size of the weights
+_SIZED_WEIGHTS = {b"MGBC": 24, b"MGBS": 16}
 #: load_and_run reads no shorter file
 _SHORTEST = 16
 #: with so many line ends, that all are CRLF is no coincidence
@@ -71,12 +74,29 @@ def model_form(head: bytes) -> ModelForm:
 
 
 def graph_end(head: bytes) -> int | None:
-    """Return where the graph of a v2 model ends; None for other forms, which do not tell it."""
+    """Return where the graph of a v2 model ends; None for other forms."""
     if model_form(head) != "v2":
         return None
     offset = graph_offset(head)
     (length,) = struct.unpack_from("<I", head, offset)
     return int(offset + 4 + length)
+
+
+def _least_size(head: bytes) -> int:
+    """Return how long a model with sized weights is at least; 0 for other forms.
+
+    The size of the graph follows the weights, so it counts only if they end within `head`.
+    """
+    start = graph_offset(head)
+    prefix = _SIZED_WEIGHTS.get(head[start : start + 4])
+    if prefix is None:
+        return 0
+    weights = start + prefix
+    if len(head) < weights:
+        return weights
+    graph = weights + int.from_bytes(head[weights - 8 : weights], "little")
+    size = int.from_bytes(head[graph : graph + 4], "little") if graph + 4 <= len(head) else 0
+    return graph + 4 + size
 
 
 def check_model(name: str, head: bytes, size_bytes: int) -> None:
@@ -96,7 +116,7 @@ def _problem(head: bytes, size_bytes: int) -> tuple[str, dict[str, int]]:
     end = graph_end(head)
     if _is_changed(head, None if end is None else size_bytes - end):
         return "model_changed", {}
-    wanted = max(end or 0, _SHORTEST)
+    wanted = max(end or _least_size(head), _SHORTEST)
     if size_bytes < wanted:
         return "model_cut_short", {"size": size_bytes, "wanted": wanted}
     return "", {}

@@ -118,8 +118,12 @@ def check_on_server(path: Path) -> dict:
     return {}
 
 
-def changed_models(model: bytes) -> dict[str, tuple[bytes, str]]:
-    """Return files that were made of a model, or are mistaken for one, with their error codes."""
+def changed_models(model: bytes, fbs1: bytes) -> dict[str, tuple[bytes, str]]:
+    """Return files that were made of a model, or are mistaken for one, with their error codes.
+
+    model, fbs1: models in the current and in the older dump format
+    """
+    test_case = b"mgbtest0\x01\0\0\0"
     with_line_ends = model + b"\n"
     replaced = model.decode("utf-8", "replace").encode()
     damaged_size = b"\x0a\x17\x00\x00" + model[4:]
@@ -133,17 +137,25 @@ def changed_models(model: bytes) -> dict[str, tuple[bytes, str]]:
         "one_byte_less": (model[:-1], "model_cut_short"),
         "twelve_bytes": (model[:12], "model_cut_short"),
         "short_fbs1": (b"MGBC" + bytes(8), "model_cut_short"),
+        "fbs1_without_weights": (fbs1[:30], "model_cut_short"),
+        "fbs1_one_byte_less": (fbs1[:-1], "model_cut_short"),
+        "fbs1_test_case": (test_case + fbs1, ""),
+        "fbs1_test_case_cut_short": (test_case + fbs1[:-1], "model_cut_short"),
+        "fbs1_bytes_at_end": (fbs1 + b"data\n", ""),
+        "fbs1_long_weights": (fbs1[:16] + (1 << 20).to_bytes(8, "little") + bytes(1 << 20),
+                              "model_cut_short"),
+        "mgbs": (b"MGBS" + fbs1[4:8] + fbs1[16:], ""),
+        "mgbs_one_byte_less": (b"MGBS" + fbs1[4:8] + fbs1[16:-1], "model_cut_short"),
         "two_bytes": (b"\x01\x02", "model_cut_short"),
         "two_letters": (b"ok", "model_cut_short"),
-        "test_case": (b"mgbtest0\x01\0\0\0" + model, ""),
-        "test_case_with_data": (b"mgbtest0\x01\0\0\0" + model + b"data\n", ""),
-        "test_case_cut_short": (b"mgbtest0\x01\0\0\0" + model[:-1], "model_cut_short"),
-        "test_case_of_nothing": (b"mgbtest0\x01\0\0\0", "model_cut_short"),
+        "test_case": (test_case + model, ""),
+        "test_case_with_data": (test_case + model + b"data\n", ""),
+        "test_case_cut_short": (test_case + model[:-1], "model_cut_short"),
+        "test_case_of_nothing": (test_case, "model_cut_short"),
         "newline_at_end": (with_line_ends, ""),
         "bytes_at_end": (model + bytes(range(256)), ""),
         "packed": (b"packed_model" + bytes(20), ""),
         "old": (b"mgb0001 and so on", ""),
-        "old_too": (b"MGBS and so on ...", ""),
         "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
                 "model_is_lfs_pointer"),
         "pickle": (b"\x80\x04\x95" + bytes(40), "model_is_pickle"),
@@ -163,7 +175,10 @@ def changed_models(model: bytes) -> dict[str, tuple[bytes, str]]:
 def test_form_and_server_give_the_same_answer_to_models_and_other_files(testdata, tmp_path):
     good = sorted((testdata / "models").glob("*.mge"))
     bad = json.loads((testdata / "bad" / "cases.json").read_text())["models"]
-    made = changed_models((testdata / "models" / "two_inputs.mge").read_bytes())
+    models = testdata / "models"
+    made = changed_models(
+        *((models / f"{n}.mge").read_bytes() for n in ("two_inputs", "tiny_fbs1"))
+    )
     for name, (content, _) in made.items():
         (tmp_path / name).write_bytes(content)
     paths = [*good, *(testdata / case["file"] for case in bad), *(tmp_path / name for name in made)]
@@ -175,6 +190,8 @@ def test_form_and_server_give_the_same_answer_to_models_and_other_files(testdata
     }
     assert good
     assert all(answers[str(path)] == {} for path in good)
+    cut = answers[str(testdata / "bad" / "models" / "truncated_fbs1.mge")]
+    assert cut == {"code": "model_cut_short", "size": 344, "wanted": 688}
     assert answers[str(testdata / "bad" / "models" / "png.mge")]["code"] == "model_is_picture"
 
 

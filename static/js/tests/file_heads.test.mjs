@@ -80,7 +80,8 @@ test("a model is detected by its first bytes", async () => {
   const inspect = async (content) => (await inspectModel(new File([content], "x.mge"))).code;
   assert.equal(await inspect(bytes("\x0c\0\0\0\0\0\0\0mgv2aaaa")), undefined);
   assert.deepEqual(readModel(bytes("\xff\0\0\0\0\0\0\0mgv2aaaa"), 16), { code: "model_cut_short", size: 16, wanted: 259 });
-  for (const start of ["mgb0001", "MGBC", "packed_model"]) assert.equal(await inspect(start.padEnd(16)), undefined);
+  for (const start of ["mgb0001", "packed_model"]) assert.equal(await inspect(start.padEnd(16)), undefined);
+  assert.equal(await inspect(bytes(`MGBC${"\0".repeat(20)}\x02\0\0\0gr`)), undefined);
   assert.equal(await inspect("import megengine"), "model_is_text");
   assert.equal(await inspect(bytes("\x89PNG\r\n")), "model_is_picture");
 });

@@ -24,6 +24,8 @@ const TEST_CASE = "mgbtest0";
 const TEST_CASE_BYTES = 12;
 /** Identifier of FlatBuffers at byte 8, after the size of what follows and the offset of the root. */
 const TAG = "mgv2";
+/** Forms that end with a size and that many bytes of FlatBuffers: bytes before the weights, the last 8 of which are their size. */
+const SIZED_WEIGHTS = { MGBC: 24, MGBS: 16 };
 /** load_and_run reads no shorter file. */
 const SHORTEST_MODEL = 16;
 /** With so many line ends, that all are CRLF is no coincidence. */
@@ -258,8 +260,20 @@ export function readModel(head, size) {
   const hasSize = latin(head.subarray(offset + 8, offset + 12)) === TAG;
   const end = hasSize ? offset + 4 + new DataView(head.buffer, head.byteOffset + offset).getUint32(0, true) : 0;
   if (isChanged(head, hasSize ? size - end : null)) return { code: "model_changed" };
-  const wanted = Math.max(end, SHORTEST_MODEL);
+  const wanted = Math.max(end || leastSize(head), SHORTEST_MODEL);
   return size < wanted ? { code: "model_cut_short", size, wanted } : {};
+}
+
+/** How long a model with sized weights is at least; 0 for other forms. The size of the graph follows the weights. */
+function leastSize(head) {
+  const start = graphOffset(head);
+  const prefix = SIZED_WEIGHTS[latin(head.subarray(start, start + 4))];
+  if (!prefix) return 0;
+  const weights = start + prefix;
+  if (head.length < weights) return weights;
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const graph = weights + Number(view.getBigUint64(weights - 8, true));
+  return graph + 4 + (graph + 4 <= head.length ? view.getUint32(graph, true) : 0);
 }
 
 const graphOffset = (head) => (latin(head.subarray(0, 8)) === TEST_CASE ? TEST_CASE_BYTES : 0);
