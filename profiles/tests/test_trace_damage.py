@@ -10,6 +10,8 @@ import pytest
 from profiles.formats.chrome_trace import events
 from profiles.formats.detection import kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
+from profiles.tests.imports import make_import
+from profiles.tests.pages import get_page
 from profiles.tests.traces import MLP, RESNET, TWO_OPERATORS, read, repeat_trace, to_trace
 
 GOOD = RESNET.read_bytes()
@@ -178,3 +180,36 @@ def test_a_list_whose_events_begin_with_args_is_a_trace(padding):
     head = json.dumps([event]).encode()[:2048]
     assert (other_kind(head), kind_of(head)) == (None, "trace")
     assert other_kind(b'[{"a": 1}, {"b": 2}]') == "list"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("storage")
+def test_a_counter_without_a_number_is_told_beside_its_curve(client, alice):
+    text = insert(b'{"name":"c","ph":"C","ts":1,"pid":1,"tid":1,"args":{"value":NaN}},')
+    profile = make_import(alice, text).profile
+    page = get_page(client, profile)
+    assert "1 value of a counter is missing, NaN or infinite" in page
+    assert "its curve does not contain it: c." in page
+    assert client.get(f"/api/v1/profiles/{profile.pk}/trace/").json()["counter_gaps"] == [
+        {"name": "c", "values": 1}
+    ]
+    assert "1 个计数器的值缺失" in get_page(client, profile, language="zh-hans")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize(
+    ("text", "english", "chinese"),
+    [
+        (b'{"name":"a\x01b","ph":"X","ts":1},', "not JSON", "不是 JSON"),
+        (b'{"name":"a\xffb","ph":"X","ts":1},', "not UTF-8", "不是 UTF-8"),
+        (b'{"name":null,"ph":"X","ts":1},', "wrong type of “name”", "“name”的类型错误"),
+        (ODD + b'"args":[1]},', "wrong type of “args”", "“args”的类型错误"),
+        (b"nonsense ", "not JSON", "不是 JSON"),
+    ],
+)
+def test_reasons_of_skipped_events_are_translated(client, alice, text, english, chinese):
+    profile = make_import(alice, insert(text)).profile
+    for language, reason in (("en", english), ("zh-hans", chinese)):
+        notes = get_page(client, profile, language=language).split('id="trace-notes"')[1]
+        assert reason in notes[:400]

@@ -130,11 +130,30 @@ class Curve(Struct, frozen=True):
     highest: Annotated[float, Meta(description="Of all values in the file.")]
 
 
-def curves_of(trace: Trace) -> Iterator[Curve]:
-    """Yield the counters of a trace, in the order of their first appearance."""
+class CounterGap(Struct, frozen=True):
+    """Values of one counter that its curve lacks."""
+
+    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    values: Annotated[int, Meta(description="How many are missing, NaN or infinite.")]
+
+
+def counter_gaps_of(trace: Trace) -> Iterator[CounterGap]:
+    """Yield how many values the curves lack, in the order of `curves_of`."""
+    for code, rows in _counters(trace):
+        if missing := np.count_nonzero(~np.isfinite(trace.values(rows))):
+            yield CounterGap(trace.texts.names[code], int(missing))
+
+
+def _counters(trace: Trace) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Yield name and rows of the counters, in the order of their first appearance."""
     counts = trace.phase == COUNTER
     for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
-        rows = np.flatnonzero(counts & (trace.name == code))
+        yield code, np.flatnonzero(counts & (trace.name == code))
+
+
+def curves_of(trace: Trace) -> Iterator[Curve]:
+    """Yield the counters of a trace, in the order of their first appearance."""
+    for code, rows in _counters(trace):
         at, values = trace.ts_us[rows], trace.values(rows)
         # the finite values, sorted by time
         order = np.argsort(at, kind="stable")

@@ -1,5 +1,6 @@
 """Template context for the trace of a dynamic graph: phases of a step, scopes, waits, counters."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,13 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.overview import Curve
-from profiles.formats.chrome_trace.summary import TraceSummary, WaitRow
+from profiles.formats.chrome_trace.summary import SkippedRow, TraceSummary, WaitRow
 from profiles.presenters.formatting import visible
 from profiles.presenters.time_axis import time_axis
 
 #: maximum rows on the page; the API returns all that are kept
 SCOPES_SHOWN, WAITS_SHOWN = 200, 50
-#: skipped events that a note names
+#: skipped events, and counters with gaps, that a note names
 SKIPPED_SHOWN = 3
 #: size of the drawing of a curve, in SVG units
 _WIDTH, _HEIGHT = 400, 60
@@ -24,6 +25,8 @@ _WIDTH, _HEIGHT = 400, 60
 _TRAINING_PHASES = ("backward", "step")
 #: approximate number of ticks on the axis of a curve
 CURVE_TICKS = 7
+#: the field of an event in msgspec's message
+_WRONG_FIELD = re.compile(r"at `\$\.([^`]*)`")
 
 
 def trace_view(data: ProfileData) -> dict[str, Any] | None:
@@ -57,7 +60,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
             _curve(curve, summary) for curve in summary.curves if curve.highest > curve.lowest
         ],
         "level": [_counter(curve) for curve in summary.curves if curve.highest == curve.lowest],
-        "notes": [*_missing_notes(summary), *damage_notes(summary)],
+        "notes": [*_missing_notes(summary), *damage_notes(summary), *_gap_notes(summary)],
         "counted": _counting_notes(summary),
     }
 
@@ -140,7 +143,7 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     notes = []
     if number := summary.skipped_count:
         places = ", ".join(
-            _("byte %(byte)s (%(reason)s)") % {"byte": row.at_byte, "reason": visible(row.reason)}
+            _("byte %(byte)s (%(reason)s)") % {"byte": row.at_byte, "reason": _skip_reason(row)}
             for row in summary.skipped[:SKIPPED_SHOWN]
         )
         notes.append(
@@ -202,6 +205,39 @@ def damage_notes(summary: TraceSummary) -> list[str]:
             % {"number": number}
         )
     return notes
+
+
+def _skip_reason(row: SkippedRow) -> str:
+    field = _WRONG_FIELD.search(row.reason)
+    if row.code == "bad_value" and field:
+        return _("wrong type of “%(field)s”") % {"field": visible(field[1])}
+    return {
+        "not_json": _("not JSON"),
+        "not_utf8": _("not UTF-8"),
+        "too_deep": _("too many nested brackets"),
+        "bad_value": _("not an event"),
+    }.get(row.code) or visible(row.reason)
+
+
+def _gap_notes(summary: TraceSummary) -> list[str]:
+    """Return notes on values that the curves of counters lack."""
+    if not (gaps := summary.counter_gaps):
+        return []
+    number = sum(gap.values for gap in gaps)
+    names = ", ".join(visible(gap.name) for gap in gaps[:SKIPPED_SHOWN])
+    more = len(gaps) - SKIPPED_SHOWN
+    if more > 0:
+        names = _("%(names)s and %(more)s more") % {"names": names, "more": more}
+    return [
+        ngettext(
+            "%(number)s value of a counter is missing, NaN or infinite, and its curve does not "
+            "contain it: %(names)s.",
+            "%(number)s values of counters are missing, NaN or infinite, and the curves do not "
+            "contain them: %(names)s.",
+            number,
+        )
+        % {"number": number, "names": names}
+    ]
 
 
 def _counting_notes(summary: TraceSummary) -> list[str]:

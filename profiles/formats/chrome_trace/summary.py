@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.operators import TraceOperators
-from profiles.formats.chrome_trace.overview import Curve, Overview, curves_of, overview_of
+from profiles.formats.chrome_trace.overview import (
+    CounterGap,
+    Curve,
+    Overview,
+    counter_gaps_of,
+    curves_of,
+    overview_of,
+)
 from profiles.formats.chrome_trace.phases import NO_SCOPES, START, STOP, WAIT, PhaseRow, Phases
 from profiles.formats.chrome_trace.reader import NONE, Trace
 from profiles.formats.chrome_trace.spans import Floats, Spans, covered_us, in_rows
@@ -87,6 +94,13 @@ class SkippedRow(Struct, frozen=True):
 
     at_byte: Annotated[int, Meta(description="Its position in the file, from 0.")]
     reason: Annotated[str, Meta(description="Why, in English.")]
+    code: Annotated[
+        str,
+        Meta(
+            description="`not_json`, `not_utf8`, `too_deep` or `bad_value`; empty in what was made "
+            "by an earlier version of this site."
+        ),
+    ] = ""
 
 
 class TraceSummary(Struct, frozen=True):
@@ -169,6 +183,9 @@ class TraceSummary(Struct, frozen=True):
         int, Meta(description="Events that could not be read and are in no figure.")
     ] = 0
     skipped: Annotated[tuple[SkippedRow, ...], Meta(description="The first 20 of them.")] = ()
+    counter_gaps: Annotated[
+        tuple[CounterGap, ...], Meta(description="Counters with values that are in no curve.")
+    ] = ()
 
 
 def is_idle(lanes: list[Lane]) -> bool:
@@ -184,9 +201,10 @@ def event_fields(trace: Trace, lanes: list[Lane]) -> dict[str, Any]:
         "is_cut": trace.is_cut,
         "zero_us": trace.zero_us,
         "skipped_count": trace.skipped_count,
-        "skipped": tuple(SkippedRow(row.at_byte, row.reason) for row in trace.skipped),
+        "skipped": tuple(SkippedRow(row.at_byte, row.reason, row.code) for row in trace.skipped),
         "overview": overview_of(trace, lanes),
         "curves": tuple(curves_of(trace)),
+        "counter_gaps": tuple(counter_gaps_of(trace)),
     }
 
 
