@@ -15,7 +15,6 @@ from profiles.api.base import AnyFile, ResultView, no_result_error
 from profiles.api.filters import ProfileFilters
 from profiles.api.queries import TasksQuery
 from profiles.api.serializers import ProfileAnswer, ProfileRow
-from profiles.exports.csv_file import for_spreadsheets
 from profiles.exports.many import ROWS, WRITERS, task_columns
 from profiles.models import Profile
 from profiles.selectors import profile_of, visible_profiles
@@ -84,7 +83,4 @@ class TasksTable(ResultView):
         stream = io.BytesIO()
         WRITERS[query["format"]](stream, ROWS["task"], task_columns(tasks))
         kind = "text/csv; charset=utf-8" if query["format"] == "csv" else "application/json"
-        content = stream.getvalue()
-        if query["format"] == "csv":
-            content = for_spreadsheets(content)
-        return HttpResponse(content, content_type=kind)
+        return HttpResponse(stream.getvalue(), content_type=kind)

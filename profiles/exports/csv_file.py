@@ -3,13 +3,16 @@
 import codecs
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, BinaryIO
 
 from profiles.exports.fields import SOURCE_FIELDS, Field, as_json
 
 #: characters with which a spreadsheet starts a formula, including their full-width forms
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+#: larger files are written to the disk
+_IN_MEMORY_BYTES, _PART_BYTES = 16 << 20, 1 << 20
 
 
 def to_csv(
@@ -27,7 +30,7 @@ def to_csv(
     file = io.BytesIO()
     source = ([cell] * len(columns[0]) for cell in _source(meta))
     write_csv(file, [*fields, *SOURCE_FIELDS], [[*columns, *source]])
-    return for_spreadsheets(file.getvalue())
+    return file.getvalue()
 
 
 def for_spreadsheets(csv_text: bytes) -> bytes:
@@ -38,23 +41,33 @@ def for_spreadsheets(csv_text: bytes) -> bytes:
 def write_csv(
     stream: BinaryIO, fields: Sequence[Field], pieces: Iterable[Sequence[Sequence[Any]]]
 ) -> None:
-    """Write RFC 4180; missing values are empty, formulas are escaped.
+    """Write RFC 4180 as `for_spreadsheets`; missing values are empty, formulas are escaped.
 
     pieces: the values of each field, for some of the rows
     """
-    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-    writer = csv.writer(text)
-    writer.writerow([field.heading for field in fields])
-    for columns in pieces:
-        cells = [
-            [None if value is None else safe_text(value) for value in column]
-            if field.kind == "text"
-            else column
-            for field, column in zip(fields, columns, strict=True)
-        ]
-        writer.writerows(zip(*cells, strict=True))
-    text.flush()
-    text.detach()
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        writer = csv.writer(text)
+        writer.writerow([field.heading for field in fields])
+        for columns in pieces:
+            cells = [
+                [None if value is None else safe_text(value) for value in column]
+                if field.kind == "text"
+                else column
+                for field, column in zip(fields, columns, strict=True)
+            ]
+            writer.writerows(zip(*cells, strict=True))
+        text.detach()
+        # whether it begins with a byte-order mark is known at its end only
+        if not all(part.isascii() for part in _parts(file)):
+            stream.write(codecs.BOM_UTF8)
+        for part in _parts(file):
+            stream.write(part)
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    file.seek(0)
+    return iter(lambda: file.read(_PART_BYTES), b"")
 
 
 def _source(meta: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """`manage.py export`: results of many tasks as a table, with the same values in every format."""
 
+import codecs
 import csv
 import io
 import json
@@ -64,7 +65,7 @@ def export(path: Path, *arguments: str) -> Path:
 
 def rows_of(path: Path) -> list[dict[str, object]]:
     if path.suffix == ".csv":
-        return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
+        return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
     if path.suffix == ".json":
         return json.loads(path.read_bytes())
     return pq.read_table(path).to_pylist()
@@ -98,6 +99,17 @@ def test_without_a_clean_pass_iteration_times_are_from_profiled_passes(tasks, tm
     first = rows_of(export(tmp_path / "all.csv"))[0]
     names = ("iterations", "mean_ms", "min_ms", "max_ms", "median_ms")
     assert [first[name] for name in names] == ["7", "8.0", "7.5", "9.0", ""]
+
+
+@pytest.mark.parametrize("rows", ["task", "operator"])
+def test_csv_has_a_byte_order_mark_if_a_name_is_not_ascii(tasks, tmp_path, rows):
+    call_command("export", str(tasks[0].pk), "--rows", rows, "-o", str(tmp_path / "a.csv"))
+    assert (tmp_path / "a.csv").read_bytes().isascii()
+    Task.objects.filter(pk=tasks[0].pk).update(title="夜间运行")
+    written = export(tmp_path / "a.csv", "--rows", rows).read_bytes()
+    assert written.startswith(codecs.BOM_UTF8)
+    assert written.decode("utf-8-sig").startswith("task,")
+    assert "夜间运行" in written.decode()
 
 
 def test_formulas_are_escaped_only_in_csv(tasks, tmp_path):
