@@ -1,4 +1,5 @@
-"""The rule for texts of users that are shown to others: titles, names of files, labels, views.
+"""The rule for texts of users that are shown to others: titles and names of any kind, labels,
+descriptions, addresses of webhooks.
 
 Control characters, surrogates and line separators break lines and cannot be stored everywhere.
 Format characters are invisible, and direction marks change how the text after them is shown. The
@@ -7,7 +8,10 @@ two joiners are allowed, because some scripts and emoji need them.
 
 from unicodedata import category
 
+from django.core.exceptions import ValidationError
+
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 
 _UNUSABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"
@@ -24,6 +28,18 @@ def check_text(text: str, field: str) -> None:
     """Raise DomainError character_bad, naming the character, for a text that breaks the rule."""
     if character := unusable_character(text):
         raise DomainError("character_bad", field=field, character=f"U+{ord(character):04X}")
+
+
+def validate_texts(**texts: str) -> None:
+    """Raise ValidationError for fields of a form or a model whose texts break the rule."""
+    problems = {}
+    for field, text in texts.items():
+        try:
+            check_text(text, field)
+        except DomainError as error:
+            problems[field] = word(error)
+    if problems:
+        raise ValidationError(problems)
 
 
 def without_unusable(text: str) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol import MeasuredRoofs
 from agent.protocol.options import Capabilities
+from webprofile.texts import validate_texts
 
 #: heartbeats that may be missed before a worker counts as offline
 MISSED_HEARTBEATS = 3
@@ -85,6 +86,9 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        validate_texts(name=self.name)
 
     @property
     def last_seen_at(self) -> datetime.datetime | None:
@@ -248,6 +252,9 @@ class Pool(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        validate_texts(name=self.name, description=self.description)
 
 
 class HealthCheck(models.Model):

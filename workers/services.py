@@ -12,7 +12,7 @@ from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
-from webprofile.texts import unusable_character
+from webprofile.texts import check_text
 from workers import tokens
 from workers.models import LastHeartbeat, Pool, Runtime, Worker
 
@@ -110,7 +110,7 @@ def mark_seen(workers: Iterable[int]) -> None:
 def register_worker(*, name: str, by: User | None, is_public: bool = False) -> Worker:
     """Create a worker; its agent is enrolled with a code of `enrol_worker`.
 
-    Raises DomainError: worker_name_bad, worker_name_taken.
+    Raises DomainError: character_bad, worker_name_bad, worker_name_taken.
     """
     worker = Worker(name=name.strip(), is_public=is_public)
     _check_name(worker)
@@ -275,11 +275,15 @@ def update_worker(
 
 
 def validate_labels(labels: Mapping[str, str]) -> None:
-    """Validate the labels of a worker. Raises DomainError label_bad, label_long, labels_many."""
+    """Validate the labels of a worker.
+
+    Raises DomainError character_bad, label_bad, label_long, labels_many.
+    """
     if len(labels) > LABELS_LIMIT:
         raise DomainError("labels_many", field="labels", limit=LABELS_LIMIT)
     for name, value in labels.items():
-        if not _LABEL_NAME.fullmatch(name) or not value.strip() or unusable_character(value):
+        check_text(value, "labels")
+        if not _LABEL_NAME.fullmatch(name) or not value.strip():
             raise DomainError("label_bad", field="labels", label=name[:60])
         if len(name) > LABEL_LENGTH or len(value) > LABEL_LENGTH:
             raise DomainError("label_long", field="labels", limit=LABEL_LENGTH)
@@ -305,7 +309,11 @@ def _check_in_service(worker: Worker) -> None:
 
 
 def _check_name(worker: Worker) -> None:
-    """Validate a new name of a worker. Raises DomainError: worker_name_bad, worker_name_taken."""
+    """Validate a new name of a worker.
+
+    Raises DomainError: character_bad, worker_name_bad, worker_name_taken.
+    """
+    check_text(worker.name, "name")
     try:
         worker.full_clean(validate_unique=False)
     except ValidationError as error:

@@ -89,7 +89,18 @@ class AccessTokenList(ApiView):
         summary="Make an access token",
         request=AccessTokenBody,
         responses={201: IssuedTokenAnswer}
-        | problems({422: ["invalid", "token_name", "token_scopes", "token_days", "token_limit"]}),
+        | problems(
+            {
+                422: [
+                    "invalid",
+                    "character_bad",
+                    "token_name",
+                    "token_scopes",
+                    "token_days",
+                    "token_limit",
+                ]
+            }
+        ),
     )
     def post(self, request: Request) -> Response:
         """Create an access token. Only this response contains its secret."""

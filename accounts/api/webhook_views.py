@@ -120,7 +120,9 @@ class WebhookList(ApiListView):
         summary="Add a webhook",
         request=WebhookBody,
         responses={201: MadeWebhookAnswer}
-        | problems({422: ["invalid", "webhook_url", "webhook_events", "webhook_limit"]}),
+        | problems(
+            {422: ["invalid", "character_bad", "webhook_url", "webhook_events", "webhook_limit"]}
+        ),
         operation_id="me_webhook_add",
     )
     def post(self, request: Request) -> Response:

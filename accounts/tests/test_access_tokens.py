@@ -76,7 +76,7 @@ def test_last_used_is_written_at_most_once_a_minute(django_assert_num_queries):
         ({"name": ""}, "token_name"),
         ({"name": "  "}, "token_name"),
         ({"name": "a" * 101}, "token_name"),
-        ({"name": "a\nb"}, "token_name"),
+        ({"name": "a\nb"}, "character_bad"),
         ({"scopes": []}, "token_scopes"),
         ({"scopes": ["read", "everything"]}, "token_scopes"),
         ({"scopes": ["admin"]}, "token_scopes"),

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.audit import record_audit_entry
 from accounts.models import AccessToken, User
 from webprofile.errors import DomainError
-from webprofile.texts import unusable_character
+from webprofile.texts import check_text
 
 PREFIX = "mwp_"
 #: 40 characters of base64, 240 random bits
@@ -37,11 +37,12 @@ def issue_token(
     scopes: values of `AccessToken.Scope`
     days: lifetime, 1 to `DAYS_LIMIT`
 
-    Raises DomainError: token_name, token_scopes, token_days, token_limit.
+    Raises DomainError: character_bad, token_name, token_scopes, token_days, token_limit.
     """
     name = name.strip()
     max_length = AccessToken._meta.get_field("name").max_length or 0
-    if not 0 < len(name) <= max_length or unusable_character(name):
+    check_text(name, "name")
+    if not 0 < len(name) <= max_length:
         raise DomainError("token_name", field="name")
     requested = set(scopes)
     chosen = [scope for scope in AccessToken.Scope.values if scope in requested]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from webprofile.errors import DomainError
+from webprofile.texts import check_text
 
 LONGEST_URL = 500
 PORTS = frozenset({443, 8443})
@@ -75,9 +76,11 @@ class Endpoint:
 def validate_webhook_url(url: str) -> str:
     """Return the URL as it is stored. Raises DomainError webhook_url if it can never be called.
 
-    The host name is not resolved here, but for each call.
+    Raises DomainError character_bad for an invisible character. The host name is not resolved here,
+    but for each call.
     """
     url = url.strip()
+    check_text(url, "url")
     try:
         parts = urlsplit(url)
         port = parts.port or 443

@@ -21,7 +21,7 @@ TESTS_AT_ONCE = 5
 def add_webhook(user: User, *, url: str, events: Iterable[str]) -> tuple[Webhook, str]:
     """Create a webhook and return it with its secret, which is shown only once.
 
-    Raises DomainError: webhook_url, webhook_events, webhook_limit.
+    Raises DomainError: character_bad, webhook_url, webhook_events, webhook_limit.
     """
     url = validate_webhook_url(url)
     chosen = _events(user, events)

@@ -38,7 +38,7 @@ class SavedViewList(ApiListView):
             200: OpenApiResponse(SavedAnswer, description="One of the same name was replaced."),
             201: SavedAnswer,
         }
-        | problems({422: ["invalid", "view_*"]}),
+        | problems({422: ["invalid", "character_bad", "view_*"]}),
     )
     def post(self, request: Request) -> Response:
         """Save a view, or replace the one of the same name; `replaced_query` is its previous query.

@@ -81,7 +81,7 @@ def test_saved_views_have_unique_names_and_belong_to_one_user(client):
     view = answer.json()
     assert (answer.status_code, view["replaced_query"]) == (200, "status=failed")
     assert [row["query"] for row in client.get(address).json()["results"]] == ["q=net"]
-    expect_problem(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "view_name_bad")
+    expect_problem(client.post(address, {"name": "\u0007", "query": "q=x"}), 422, "character_bad")
     for query in ("status=odd", "odd=1", "%00", "since=2026-02-30"):
         expect_problem(client.post(address, {"name": "x", "query": query}), 422, "view_query_bad")
     stranger = caller(make_user("bob"))

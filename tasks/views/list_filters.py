@@ -17,7 +17,7 @@ from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
-from webprofile.texts import unusable_character
+from webprofile.texts import check_text
 from workers.models import Worker
 
 MOST_VIEWS = 40
@@ -99,12 +99,13 @@ def save_task_view(owner: User, *, name: str, query: str) -> tuple[SavedView, st
     """Store the valid filters of a query under a name; replace the view of this name.
 
     Returns the view, and its previous query, which is empty if the view is new. Raises DomainError
-    view_name_bad, view_query_bad, view_limit.
+    character_bad, view_name_bad, view_query_bad, view_limit.
     """
     form = TaskFilterForm(QueryDict(query), reader=owner)
     query = form.query if form.is_valid() else ""
     name = " ".join(name.split())
-    if not name or len(name) > 60 or unusable_character(name):
+    check_text(name, "name")
+    if not name or len(name) > 60:
         raise DomainError("view_name_bad", field="name", limit=60)
     if not query or len(query) > 1000:
         raise DomainError("view_query_bad", field="name")

@@ -160,7 +160,7 @@ def test_a_code_issued_before_retirement_is_invalid(root):
         redeem_code(code)
 
 
-@pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61, "a\nb"])
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "x" * 61])
 def test_an_invalid_name_is_rejected(name):
     with expect_error("worker_name_bad"):
         services.register_worker(name=name, by=None)
