@@ -44,7 +44,7 @@ class RequestedTask:
         """Whether the task ended as its scenario requires."""
         end = (row.outcome, row.reason)
         if self.scenario == "bad-model":
-            return end == ("failed", "model_invalid")
+            return end == ("failed", "model_refused")
         if self.scenario == "bad-data":
             return row.outcome == "failed" and row.reason.startswith("input_")
         if self.is_cancelled:

@@ -94,6 +94,11 @@ class Reason(Enum):
             "version."
         ),
     )
+    MODEL_REFUSED = Wording(
+        Blame.USER,
+        _("The file is no model that can be run."),
+        _("The message below says what the file is, and what to do."),
+    )
     MODEL_TOO_NEW = Wording(
         Blame.USER,
         _("The model was dumped by a newer MegEngine than the chosen version."),

@@ -32,9 +32,9 @@ CACHES = {
 MOST_CHOICES = 50
 #: reason of a task whose file is invalid, by the first word of the error code
 _UNUSABLE = {
-    "input": Reason.INPUT_UNREADABLE,
+    "input": Reason.INPUT_WRONG,
     "script": Reason.SCRIPT_UNREADABLE,
-    "model": Reason.MODEL_INVALID,
+    "model": Reason.MODEL_REFUSED,
 }
 _OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option")
 

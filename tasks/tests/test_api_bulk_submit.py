@@ -69,7 +69,7 @@ def test_bulk_submit_fails_a_task_with_an_unreadable_input(client, storage):
     assert failed["status"] == "failed"
     assert failed["refusal"]["code"].startswith("input_")
     task = Task.objects.get(pk=bad["id"])
-    assert (task.state, task.outcome, task.reason) == ("finished", "failed", "input_unreadable")
+    assert (task.state, task.outcome, task.reason) == ("finished", "failed", "input_wrong")
 
 
 def test_bulk_submit_spreads_tasks_for_any_device_over_devices(client, storage):

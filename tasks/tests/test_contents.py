@@ -246,7 +246,11 @@ def test_file_that_is_no_model_is_refused_when_it_is_submitted(
     assert advice in answer.json()["detail"]
     task.refresh_from_db()
     assert not task.attempts.exists()
-    assert (task.status, task.detail) == ("failed", answer.json()["detail"])
+    assert (task.status, task.reason) == ("failed", "model_refused")
+    assert task.detail == answer.json()["detail"]
+    page = client.get(f"/tasks/{task.pk}/").text
+    assert "The file is no model that can be run." in page
+    assert "MegEngine cannot read" not in page
 
 
 @pytest.mark.django_db
