@@ -169,8 +169,14 @@ class Profile(models.Model):
         """The measurement of its attempt; None for an import, and if the agent sent none."""
         return getattr(self.attempt, "measurement", None)
 
+    def raw_key(self, stored_name: str) -> str:
+        """The object key of a raw file, which is a copy for an import."""
+        if self.upload is None:
+            return self.object_key(stored_name)
+        return {file.stored_name: file.object_key for file in self.upload.files.all()}[stored_name]
+
     def object_key(self, name: str) -> str:
-        """The object key of a raw or derived file of this profile."""
+        """The object key of a derived file, or of a raw file of an attempt."""
         if self.attempt_id is not None:
             return artifact_key(str(self.attempt_id), name)
         return upload_key(self.upload_id or 0, name)

@@ -19,6 +19,7 @@ class Original:
     """A file of a run: number, kind, name, and key in object storage.
 
     number: for profiled passes of an attempt, the number of the pass
+    stored_name: the name by which `ProfileData` knows the file
     """
 
     number: int
@@ -26,11 +27,7 @@ class Original:
     name: str
     size_bytes: int
     key: str
-
-    @property
-    def stored_name(self) -> str:
-        """The name in storage, by which `ProfileData` knows the file."""
-        return PurePath(self.key).name
+    stored_name: str
 
     @property
     def ending(self) -> str:
@@ -52,7 +49,14 @@ def originals_of(profile: Profile) -> list[Original]:
     """Return the raw files of a profile, sorted by number."""
     if profile.upload is not None:
         return [
-            Original(file.number, file.kind, file.name, file.size_bytes, file.object_key)
+            Original(
+                file.number,
+                file.kind,
+                file.name,
+                file.size_bytes,
+                file.object_key,
+                file.stored_name,
+            )
             for file in profile.upload.files.all()
         ]
     if profile.attempt is None:
@@ -73,6 +77,7 @@ def originals_of(profile: Profile) -> list[Original]:
             name,
             stored[name].size_bytes,
             stored[name].object_key,
+            name,
         )
         for name, number in sorted(numbers.items(), key=lambda item: item[1])
     ]

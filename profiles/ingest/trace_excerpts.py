@@ -132,7 +132,7 @@ def _write_job(
     """Write the job, the rows and the text of the pieces to the process's folder."""
     np.savez(folder / excerpt_process.ROWS, allow_pickle=False, **vars(excerpt.rows))
     pieces, selected = index.pieces, excerpt.pieces
-    key = profile.object_key(index.file)
+    key = profile.raw_key(index.file)
 
     def fetch(begin: int, size_bytes: int) -> bytes:
         return storage.read_start(key, begin=begin, size_bytes=size_bytes)
