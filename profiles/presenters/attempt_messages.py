@@ -12,6 +12,7 @@ from profiles.analysis.durations import ABSENT
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import bytesize, listed
 from tasks.models import Task
+from webprofile.sentences import sentences
 
 #: largest number of a device's state that is shown
 _LARGEST = 2**63
@@ -177,7 +178,7 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
             "Other processes used %(percent)s %% of a core on average, at most %(most_percent)s %%."
         )
         names = [str(name) for name in load.get("processes") or ()]
-        notes.append(" ".join([text % shares, *_named(names)]))
+        notes.append(sentences([text % shares, *_named(names)]))
     timed = [row for row in measurement.passes if row["kind"] in ("clean", "profiled")]
     if timed and all("waited" in row and row["waited"] is None for row in timed):
         notes.append(
@@ -259,7 +260,7 @@ def _gpu(gpu: Mapping[str, Any]) -> str:
         _number(gpu.get("utilisation_percent"), "{:.0f} %"),
         _bytes(gpu.get("memory_used_bytes")),
     )
-    return ", ".join(filter(None, parts))
+    return listed(filter(None, parts))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
 from profiles.models import Profile
-from profiles.presenters.formatting import bytesize, isolated
+from profiles.presenters.formatting import bytesize, isolated, listed
 from webprofile.sentences import sentences
 from workers.models import Runtime
 
@@ -295,7 +295,7 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     left_out = [f"{number} ({reason})" for number, reason in counts if number]
     notes = []
     if left_out:
-        notes.append(_("Timed operators left out: %(list)s.") % {"list": ", ".join(left_out)})
+        notes.append(_("Timed operators left out: %(list)s.") % {"list": listed(left_out)})
     if roofs is not None:
         notes.append(_("Roofs: %(source)s") % {"source": roofs.source})
         if bool((points.flops > points.intensity * roofs.copy_bytes_s).any()):

@@ -12,7 +12,7 @@ from profiles.analysis.durations import duration
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.overview import Curve
 from profiles.formats.chrome_trace.summary import SkippedRow, TraceSummary, WaitRow
-from profiles.presenters.formatting import visible
+from profiles.presenters.formatting import listed, visible
 from profiles.presenters.time_axis import time_axis
 
 #: maximum rows on the page; the API returns all that are kept
@@ -142,7 +142,7 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     """Return notes on damage of the file, which figures lack or count otherwise."""
     notes = []
     if number := summary.skipped_count:
-        places = ", ".join(
+        places = listed(
             _("byte %(byte)s (%(reason)s)") % {"byte": row.at_byte, "reason": _skip_reason(row)}
             for row in summary.skipped[:SKIPPED_SHOWN]
         )
@@ -224,7 +224,7 @@ def _gap_notes(summary: TraceSummary) -> list[str]:
     if not (gaps := summary.counter_gaps):
         return []
     number = sum(gap.values for gap in gaps)
-    names = ", ".join(visible(gap.name) for gap in gaps[:SKIPPED_SHOWN])
+    names = listed(visible(gap.name) for gap in gaps[:SKIPPED_SHOWN])
     more = len(gaps) - SKIPPED_SHOWN
     if more > 0:
         names = _("%(names)s and %(more)s more") % {"names": names, "more": more}
