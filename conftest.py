@@ -34,6 +34,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
+#: whether the S3 server of tests is SeaweedFS instead of rclone
+ON_SEAWEEDFS = os.environ.get("TEST_STORAGE") == "seaweedfs"
+
+
 class _Scheduling(LoadScopeScheduling):
     """Distribute tests to the xdist workers by file, so that fixtures of a module run once.
 
@@ -56,11 +60,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use the fixture `megengine_python` with `megengine`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests that use the fixture `megengine_python` with `megengine`.
+
+    TEST_STORAGE=seaweedfs selects the tests marked `object_storage`.
+    """
     for item in items:
         if "megengine_python" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.megengine)
+    if ON_SEAWEEDFS:
+        others = [item for item in items if not item.get_closest_marker("object_storage")]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item.get_closest_marker("object_storage")]
 
 
 @pytest.fixture
@@ -135,7 +146,7 @@ def testdata() -> Path:
 
 @pytest.fixture(scope="session")
 def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run an S3 server (rclone) with its files in a temporary folder; yield its URL."""
+    """Run an S3 server (rclone, SeaweedFS) with its files in a temporary folder; yield its URL."""
     folder = tmp_path_factory.mktemp("s3")
     # another process may take the free port before the server binds it
     for _ in range(3):
@@ -147,16 +158,45 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         yield f"http://{address}"
     finally:
-        server.terminate()
+        # at once: the data is temporary, and SeaweedFS takes 10 s to end in order
+        server.kill()
         server.wait(10)
 
 
 def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
+    (folder / "files").mkdir(exist_ok=True)
+    return (_seaweedfs if ON_SEAWEEDFS else _rclone)(folder)
+
+
+def _seaweedfs(folder: Path) -> tuple[subprocess.Popen, str]:
+    """Start SeaweedFS as docker/storage does, on free ports."""
+    names = ("s3.port", "master.port", "volume.port", "filer.port")
+    names += tuple(f"{name}.grpc" for name in names)
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    environment = {
+        "STORAGE_FOLDER": str(folder / "files"),
+        "S3_BIND": "127.0.0.1",
+        # each test has a bucket, for which seven files would be created
+        "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    for name in ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"):
+        (folder / name).write_text(getattr(settings, name))
+        environment[f"{name}_FILE"] = str(folder / name)
+    script = Path(settings.BASE_DIR) / "docker" / "storage" / "entrypoint.sh"
+    command = [script, *(f"-{name}={port}" for name, port in ports.items())]
+    command += [f"-s3.localSocket={folder}/s3.sock", f"-filer.localSocket={folder}/filer.sock"]
+    command += ["-volume.max=5000", "-master.volumeSizeLimitMB=64"]
+    with (folder / "log").open("ab") as log:
+        server = subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log)
+    return server, f"127.0.0.1:{ports['s3.port']}"
+
+
+def _rclone(folder: Path) -> tuple[subprocess.Popen, str]:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     rclone = Path(sys.executable).with_name("rclone")
     # quoted, because rclone parses the variable as CSV with one pair of keys per field
     keys = f'"{settings.S3_ACCESS_KEY_ID},{settings.S3_SECRET_ACCESS_KEY}"'
-    (folder / "files").mkdir(exist_ok=True)
     command = [rclone, "serve", "s3", "--addr", address, "--config", "/dev/null"]
     command += ["--allow-origin", "*", folder / "files"]
     with (folder / "log").open("ab") as log:

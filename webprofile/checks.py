@@ -59,7 +59,7 @@ def _storage() -> Iterator[CheckMessage]:
     if settings.S3_ADDRESSING not in {"path", "virtual", "auto"}:
         yield Error(
             f"S3_ADDRESSING is none of path, virtual, auto: {settings.S3_ADDRESSING!r}.",
-            hint="MinIO: path. AWS: virtual.",
+            hint="SeaweedFS, MinIO: path. AWS: virtual.",
             id="webprofile.E006",
         )
     if settings.S3_ENCRYPTION not in {"", "AES256", "aws:kms", "aws:kms:dsse"}:

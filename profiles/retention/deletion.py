@@ -6,7 +6,7 @@ outbox, so that deletion works while storage is unreachable. Deletion by age is 
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from django.conf import settings
@@ -107,28 +107,50 @@ def schedule_removal(
 def sweep_removed_files() -> None:
     """Run one round: remove due objects until storage is unreachable.
 
-    A prefix whose removal failed moves to the end of the queue, so that it does not block others.
+    What could not be removed moves to the end of the queue, so that it does not block others.
     """
     due = RemovedObjects.objects.filter(due_at__lt=timezone.now()).order_by("due_at")
+    single: list[RemovedObjects] = []
+    folders: list[RemovedObjects] = []
     for row in due[:REMOVAL_LIMIT]:
+        (folders if row.prefix.endswith("/") else single).append(row)
+    for rows in (single, *([row] for row in folders)):
         try:
-            _remove(row)
+            refused = _delete_objects(rows)
         except DomainError:  # storage is unreachable
-            log.warning("removal_failed", prefix=row.prefix)
-            RemovedObjects.objects.filter(pk=row.pk).update(due_at=timezone.now())
+            _postpone(rows)
             return  # each further removal may take 15 s to fail
+        _postpone([row for row in rows if row.prefix in refused])
+        for row in rows:
+            if row.prefix not in refused:
+                _removed(row)
 
 
-def _remove(row: RemovedObjects) -> None:
-    """Remove the objects of a row, and schedule a second removal.
+def _delete_objects(rows: Sequence[RemovedObjects]) -> set[str]:
+    """Delete the objects of several keys or of one prefix; return the keys that storage refused.
+
+    Raises DomainError storage_unreachable.
+    """
+    prefixes = [row.prefix for row in rows]
+    if prefixes and prefixes[0].endswith("/"):
+        storage.delete_below(prefixes[0])
+        return set()
+    return storage.delete_all(prefixes)
+
+
+def _postpone(rows: Sequence[RemovedObjects]) -> None:
+    for row in rows:
+        log.warning("removal_failed", prefix=row.prefix)
+    keys = [row.pk for row in rows]
+    RemovedObjects.objects.filter(pk__in=keys).update(due_at=timezone.now())
+
+
+def _removed(row: RemovedObjects) -> None:
+    """Schedule a second removal of the objects of a row, or delete the row after that.
 
     The second removal runs after all presigned URLs have expired, since they allow uploads until
-    then. Raises DomainError storage_unreachable.
+    then.
     """
-    if row.prefix.endswith("/"):
-        storage.delete_below(row.prefix)
-    else:
-        storage.delete(row.prefix)
     if row.is_last:
         row.delete()
         return

@@ -19,7 +19,7 @@ from tasks.selectors import files_with_sums
 from tasks.tests.make import MD5, fail_run, make_attempt, make_user, make_waiting_task
 from webprofile.storage import storage as object_store
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 
 MIB = 1 << 20
 

@@ -19,7 +19,7 @@ from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 from webprofile.tests.documented_api import caller
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.object_storage]
 OTHER = {name: bytes(reversed(content)) for name, content in FILES.items()}
 LONG_AGO = timezone.now() - datetime.timedelta(days=1)
 

@@ -25,7 +25,7 @@ from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 
 State = ProfileUpload.State
 

@@ -21,7 +21,7 @@ from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 from webprofile.tests.documented_api import caller, expect_problem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.object_storage]
 
 MIB = 1 << 20
 PART = 8 * MIB

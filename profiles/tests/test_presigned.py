@@ -9,7 +9,7 @@ import pytest
 
 from webprofile.storage import storage
 
-pytestmark = pytest.mark.usefixtures("storage")
+pytestmark = [pytest.mark.usefixtures("storage"), pytest.mark.object_storage]
 BODY = b"eleven byte"
 
 

@@ -25,7 +25,7 @@ from tasks.tests.make import make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store
 from workers.models import HealthCheck
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 LONG_AGO = datetime.timedelta(days=100)
 
 

@@ -21,7 +21,7 @@ from webprofile.settings.environment import retention_rules
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import expect_problem
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 
 LONG_AGO = datetime.timedelta(days=40)
 DUMP = b"values of all variables"

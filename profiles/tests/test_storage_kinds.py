@@ -1,4 +1,4 @@
-"""MinIO and AWS as object storage: presigned URLs, checksums from ETags, storage_prepare."""
+"""S3 servers as object storage: presigned URLs, checksums from ETags, storage_prepare."""
 
 import base64
 import hashlib
@@ -7,14 +7,18 @@ import ssl
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 
+from conftest import ON_SEAWEEDFS
 from profiles.integrity import _head_md5
 from webprofile.storage import storage as objects
 from webprofile.storage.s3 import md5_of
+
+pytestmark = pytest.mark.object_storage
 
 BODY = b"a model"
 MD5 = hashlib.md5(BODY).hexdigest()
@@ -121,6 +125,28 @@ def test_stored_objects_have_size_and_checksum(storage):
     assert {stored.md5 for page in objects.pages() for stored in page} == {MD5}
 
 
+def test_several_objects_are_deleted_by_one_request(storage):
+    requests = []
+    objects.client.meta.events.register(
+        "before-send.s3", lambda request, **_: requests.append(request), unique_id="test"
+    )
+    names = [f"tasks/1/{number}" for number in range(5)]
+    for name in [*names, "tasks/10/0", "tasks/2/0", "tasks/2/0-copy", "tasks/2/00"]:
+        objects.write(name, BODY)
+    requests.clear()
+    assert objects.delete_all([names[0], names[1], "tasks/none/0"]) == set()
+    assert objects.delete_all([]) == set()
+    assert len(requests) == 1
+    assert "Content-MD5" in requests[0].headers  # some servers require it
+    assert objects.delete_below("tasks/1/") == 3
+    objects.delete_copies("tasks/2/0", keep="tasks/2/0-copy")
+    objects.client.meta.events.unregister("before-send.s3", unique_id="test")
+    assert len(requests) == 1 + 2 + 2  # a listing before each
+    assert [stored.key for page in objects.pages() for stored in page] == [
+        "tasks/10/0", "tasks/2/0-copy", "tasks/2/00"
+    ]  # fmt: skip
+
+
 def test_a_missing_checksum_in_a_listing_is_read_from_the_object(storage, settings):
     objects.write("a", BODY)
     settings.S3_ENCRYPTION = "aws:kms"
@@ -161,12 +187,19 @@ def test_storage_prepare_creates_the_bucket_once(storage, settings, capsys):
     assert objects.read("a/b", limit_bytes=100) == b"some bytes"
 
 
-def test_storage_prepare_prints_origins_that_storage_must_allow(storage, settings, capsys):
+def test_storage_prepare_allows_the_origins_of_the_site(storage, settings, capsys):
     settings.SITE_URL = "https://profile.example.org/"
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
     output = prepare_storage(capsys)
-    # rclone has one global CORS rule, and so has MinIO
-    assert "allow https://other.example.org, https://profile.example.org in its own" in output
+    origins = "https://other.example.org, https://profile.example.org"
+    if not ON_SEAWEEDFS:  # rclone has one global rule, and so has MinIO
+        assert f"allow {origins} in its own" in output
+        return
+    assert f"Pages of {origins} may use it." in output
+    for origin, status in (("other.example.org", 200), ("evil.example.org", 403)):
+        headers = {"Origin": f"https://{origin}", "Access-Control-Request-Method": "PUT"}
+        url = objects.presign_put("a", size_bytes=1, md5=MD5, is_browser=True)[0]
+        assert httpx2.options(url, headers=headers).status_code == status
 
 
 def test_storage_prepare_reports_wrong_keys(storage, settings):

@@ -8,7 +8,7 @@ from django.utils import timezone
 from profiles.health import run_health_checks
 from profiles.imports.processing import sweep_imports
 from profiles.imports.uploads import delete_import
-from profiles.models import PartedUpload, ProfileUpload
+from profiles.models import PartedUpload, ProfileUpload, RemovedObjects
 from profiles.parts import sweep_parts
 from profiles.retention.deletion import schedule_removal, sweep_removed_files
 from profiles.tests.imports import make_upload
@@ -47,6 +47,14 @@ def test_removals_stop_at_the_first_failure_and_rotate(disconnect_storage):
     sweep_removed_files()
     sweep_removed_files()
     assert requests == ["tasks/1/", "tasks/2/"]
+
+
+def test_an_object_that_storage_refuses_to_delete_blocks_no_other(storage, monkeypatch):
+    monkeypatch.setattr(ObjectStorage, "delete_all", lambda self, keys: {"tasks/1/1"})
+    schedule_removal(["tasks/1/1", "tasks/1/2"])
+    sweep_removed_files()
+    rows = dict(RemovedObjects.objects.values_list("prefix", "is_last"))
+    assert rows == {"tasks/1/1": False, "tasks/1/2": True}
 
 
 def test_the_sweep_of_multipart_uploads_stops_at_the_first_failure(disconnect_storage):

