@@ -24,6 +24,7 @@ from webprofile.api.problems import is_api, problem, retry_headers
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.origins import is_viewer_host
+from webprofile.turns import request_turn
 
 
 class DomainErrorMiddleware:
@@ -51,15 +52,27 @@ class DomainErrorMiddleware:
         return page
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, DomainError):
-            return None
-        if wants_json(request):
-            return problem(error)
-        context = {"message": word(error)}
-        page = render(request, "error.html", context, status=error.status)
-        for name, value in retry_headers(error).items():
-            page[name] = value
-        return page
+        return _error_response(request, error) if isinstance(error, DomainError) else None
+
+
+class TurnMiddleware:
+    """Let each user's requests wait for a turn (`webprofile.turns`).
+
+    The API begins the turn of a request with a token, whose user is not known here.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with request_turn() as turn:
+            user = _user_of_session(request)
+            try:
+                if user is not None:
+                    turn.begin(user.pk)
+            except DomainError as error:
+                return _error_response(request, error)
+            return self.get_response(request)
 
 
 class ReaderMiddleware:
@@ -74,7 +87,7 @@ class ReaderMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        user = self._user(request)
+        user = _user_of_session(request)
         language = preferences.activate_language(user) if user else None
         if language:
             request.LANGUAGE_CODE = language
@@ -90,12 +103,6 @@ class ReaderMiddleware:
                 return self.get_response(request)
         finally:
             audit.client_address.reset(address)
-
-    def _user(self, request: HttpRequest) -> User | None:
-        # requests of agents and probes have no session to load
-        if settings.SESSION_COOKIE_NAME not in request.COOKIES:
-            return None
-        return request.user if isinstance(request.user, User) else None
 
     def _note_seen(self, request: HttpRequest) -> None:
         now = int(time.time())
@@ -156,6 +163,22 @@ class CacheControlMiddleware:
         value = "private, no-cache" if has_validator else "private, no-store"
         response.headers.setdefault("Cache-Control", value)
         return response
+
+
+def _error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
+    if is_api(request) or wants_json(request):
+        return problem(error)
+    page = render(request, "error.html", {"message": word(error)}, status=error.status)
+    for name, value in retry_headers(error).items():
+        page[name] = value
+    return page
+
+
+def _user_of_session(request: HttpRequest) -> User | None:
+    # requests of agents and probes have no session to load
+    if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return None
+    return request.user if isinstance(request.user, User) else None
 
 
 def _address_of(request: HttpRequest) -> str | None:

@@ -27,6 +27,7 @@ from profiles.ingest.readers import ForkServer
 from profiles.models import Profile
 from webprofile.errors import DomainError
 from webprofile.streaming import streamed
+from webprofile.turns import end_turn
 
 log = structlog.get_logger()
 
@@ -96,6 +97,7 @@ def heavy_response(request: HttpRequest, job: ExportJob, content_type: str) -> H
     progress, export_busy (503), export_heavy, reading_stopped.
     """
     lease = _lease(cast(int, request.user.pk))
+    end_turn()
     try:
         content = _made(job)
     except BaseException:

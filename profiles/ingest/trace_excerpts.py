@@ -32,6 +32,7 @@ from profiles.ingest.excerpt_process import ExcerptJob
 from profiles.ingest.fork_server import STDERR
 from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
+from webprofile import turns
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -41,8 +42,9 @@ log = structlog.get_logger()
 _FIRST_BYTES = 256 << 10
 #: limits of the process; an excerpt of 64 MiB takes 0.3 GiB and 2 s
 _MEMORY_BYTES, _TIME_S = 1 << 30, 30
-#: excerpts written concurrently per server process, and how long further requests wait for a slot
-_AT_ONCE, _PATIENCE_S = 2, 20
+#: excerpts written concurrently per server process, one more than a user can request at the same
+#: time, and how long further requests wait for a slot
+_AT_ONCE, _PATIENCE_S = turns.AT_ONCE + 1, 20
 _slots = threading.BoundedSemaphore(_AT_ONCE)
 #: pieces with at most this gap between them are fetched in one request
 _GAP_BYTES = 64 << 10

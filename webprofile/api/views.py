@@ -19,6 +19,7 @@ from rest_framework.viewsets import ViewSetMixin
 from webprofile.api.authentication import UserRequest
 from webprofile.messages.errors import WORDINGS
 from webprofile.messages.values import template, values_in
+from webprofile.turns import begin_turn
 
 
 class ApiView(APIView):
@@ -29,8 +30,14 @@ class ApiView(APIView):
     scope: str = ""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Raise Http404 for path values with a NUL character, which PostgreSQL rejects."""
+        """Begin the user's turn (`webprofile.turns`).
+
+        Raises Http404 for path values with a NUL character, which PostgreSQL rejects; DomainError
+        throttled.
+        """
         super().initial(request, *args, **kwargs)
+        if request.user.is_authenticated:
+            begin_turn(request.user.pk)
         if any("\0" in str(part) for part in kwargs.values()):
             raise Http404
 
