@@ -10,6 +10,7 @@ from profiles.analysis.numbers import share
 from profiles.imports.local_files import attempts_to_open
 from profiles.models import AttemptMeasurement, Profile, ProfileUpload
 from profiles.presenters.attempt_messages import (
+    DISTURBED_RUN,
     artifact_help,
     artifact_title,
     device_rows,
@@ -74,6 +75,7 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             }
             for row in measurement.passes
         ],
+        "disturbed_title": str(DISTURBED_RUN["title"]) if measurement.disturbances else "",
         "disturbance_notes": disturbance_notes(measurement),
         "disturbances": [
             {"word": disturbance_word(disturbance["code"]), "detail": disturbance["detail"]}

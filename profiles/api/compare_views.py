@@ -21,7 +21,7 @@ from profiles.comparison.candidates import chosen_profiles, problem_of
 from profiles.comparison.confidence import VERDICTS, ScatterSource
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
-from profiles.comparison.messages import letter
+from profiles.comparison.messages import letter, verdict_advice, verdict_word
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.rows import REASONS, STATUSES
@@ -65,6 +65,9 @@ class TestAnswer(serializers.Serializer):
         "few passes; unknown: how far equal runs differ on the device; none: no clear difference; "
         "faster; slower. All but the last three say that there is no verdict.",
     )
+    verdict_text = serializers.CharField(
+        allow_blank=True, help_text="The verdict in the reader's words; empty without times."
+    )
     change = number("Estimated ratio to the baseline minus 1 (Hodges-Lehmann, of logarithms).")
     change_low = number("Where the 95 % interval of `change` begins; never below -1.")
     change_high = number("Where it ends.")
@@ -75,6 +78,10 @@ class TotalAnswer(TestAnswer):
 
     letter = serializers.CharField(help_text="Whose.")
     time_s = number("Its value, s.")
+    verdict_advice = serializers.CharField(
+        allow_blank=True,
+        help_text="Why it is not clear which is faster and what to do, in the reader's words.",
+    )
     equal_runs_differ_by = number(
         "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets no "
         "verdict. Null: not known."
@@ -313,6 +320,8 @@ def _totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
                     "time_s": value,
                     "difference_s": value - values[0],
                     "verdict": test.code(0),
+                    "verdict_text": verdict_word(test.code(0)),
+                    "verdict_advice": verdict_advice(test.code(0)),
                     "change": float(test.change[0]),
                     "change_low": float(test.low[0]),
                     "change_high": float(test.high[0]),

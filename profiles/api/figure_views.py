@@ -82,6 +82,10 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
     disturbances = DisturbanceAnswer(many=True, help_text="What disturbed it.")
+    disturbed_text = serializers.CharField(
+        allow_blank=True, help_text="That it was disturbed, in the reader's words; empty if not."
+    )
+    disturbance_notes = fields.texts("What the disturbances mean, in the reader's words.")
     device = DeviceStateAnswer(many=True, help_text="The device before and after.")
     device_totals_s = fields.numbers("Total of operators on the device in each profiled pass, s.")
     waited_s = fields.number("How long it waited for a quiet device, s.")
@@ -92,7 +96,7 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
             "histogram", "profiled_iterations", "profiled_median_ms", "overhead",
             "device_totals_s", "device_cv", "start_s", "load_ms", "waited_s", "passes",
-            "disturbances", "device",
+            "disturbances", "disturbed_text", "disturbance_notes", "device",
         )  # fmt: skip
         extra_kwargs = {
             "iterations": {"help_text": "How many were timed without profiling."},
@@ -381,6 +385,8 @@ def _latency(measurement: AttemptMeasurement) -> Any:
     return own | {
         "histogram": measurement.histogram or None,
         "waited_s": view["waited_s"],
+        "disturbed_text": view["disturbed_title"],
+        "disturbance_notes": view["disturbance_notes"],
         "device": view["device"],
         "disturbances": [
             {"code": item["code"], "text": str(words["word"]), "detail": words["detail"]}

@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from profiles.comparison.facts import compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
-from profiles.comparison.messages import letter, origin_of
+from profiles.comparison.messages import letter, origin_of, verdict_word
 from profiles.comparison.question import RowSelection, select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.exports.csv_file import for_spreadsheets, safe_text
@@ -120,6 +120,7 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
                 "time_s": _number(numbers.time_s[other + 1, number]),
                 "difference_s": _number(numbers.delta_s[other, number]),
                 "verdict": test.code(number),
+                "verdict_text": verdict_word(test.code(number)),
                 "change": _number(test.change[number]),
                 "change_low": _number(test.low[number]),
                 "change_high": _number(test.high[number]),

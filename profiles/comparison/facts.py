@@ -22,7 +22,7 @@ from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import MISSING, SIDES
 from profiles.models import AttemptMeasurement, Profile
-from profiles.presenters.attempt_messages import disturbance_word
+from profiles.presenters.attempt_messages import DISTURBED_RUN, disturbance_word
 from profiles.presenters.formatting import listed, shortened
 from profiles.presenters.statistics import damage_of_trace, fault_notes
 from tasks.models import TaskFile
@@ -64,11 +64,7 @@ def warnings_of(compared: ComparisonResult) -> list[str]:
         disturbed = _disturbances(profile.measurement)
         if disturbed:
             warnings.append(
-                _(
-                    "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a "
-                    "difference of it gets no verdict. Run it again while the device is idle."
-                )
-                % {"letter": letter(number), "causes": disturbed}
+                str(DISTURBED_RUN["compared"]) % {"letter": letter(number), "causes": disturbed}
             )
     return [
         *_damage(compared),

@@ -12,6 +12,7 @@ from profiles.comparison.question import Sort
 from profiles.comparison.rows import Reason, Status
 from profiles.comparison.waterfall import By
 from profiles.models import Profile
+from profiles.presenters.attempt_messages import DISTURBED_RUN
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -135,7 +136,7 @@ def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
 def verdict_word(code: Verdict) -> str:
     """Return the message of a verdict; empty if one side has no times."""
     words = {
-        "disturbed": gettext("no verdict: a run was disturbed"),
+        "disturbed": str(DISTURBED_RUN["verdict"]),
         "single": gettext("not enough evidence: one sample"),
         "few": gettext("not enough evidence: too few passes"),
         "unknown": gettext("not enough evidence: scatter of equal runs unknown"),
@@ -144,6 +145,26 @@ def verdict_word(code: Verdict) -> str:
         "slower": gettext("slower"),
     }
     return words.get(code, "")
+
+
+def verdict_advice(code: Verdict) -> str:
+    """Return why there is no verdict and what to do about it; empty if there is one."""
+    advice = {
+        "disturbed": str(DISTURBED_RUN["verdict_advice"]),
+        "single": gettext("one sample of a result; run it with the plan “standard”"),
+        "few": gettext("too few passes of a result; run it with the plan “standard”"),
+        "unknown": gettext(
+            "it is not known how far equal runs differ on the device; leave it idle for two "
+            "minutes after its set-up, or run the same task there five times with the plan "
+            "“standard”"
+        ),
+        "none": gettext(
+            "no clear difference, since equal runs or passes differ by as much; a quieter device "
+            "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of "
+            "the same files and settings, as these are equal runs themselves"
+        ),
+    }
+    return advice.get(code, "")
 
 
 def _interval(low: float, high: float) -> str:

@@ -53,6 +53,23 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     "fitting_model.lite": (_("Fitted model"), _("A packed model with the best options found.")),
 }
 
+#: what pages, the API and the client say about a run that was disturbed
+DISTURBED_RUN: dict[str, Any] = {
+    "title": _("This run was disturbed: its times may be longer than usual"),
+    "left_out": _("Its pass was disturbed, and enough other passes were not."),
+    "withheld": _("Not shown: the run was disturbed."),
+    "compared": _(
+        "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a difference of it "
+        "gets no verdict. Run it again while the device is idle."
+    ),
+    "verdict": _("no verdict: a run was disturbed"),
+    "verdict_advice": _("a run was disturbed; run it again while the device is idle"),
+    "verdict_help": _(
+        "Something else used the device during one of the runs. The figures are shown, but nothing "
+        "follows from their difference."
+    ),
+}
+#: kinds of disturbances
 DISTURBANCES: dict[str, Any] = {
     "waited": _("the run had to wait for a processor core"),
     "other_load": _("other programs used the processor cores of the run"),

@@ -27,6 +27,7 @@ from profiles.formats.chrome_trace.presenter import damage_notes
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import SIDES, Side
 from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.formatting import isolated
 
@@ -226,7 +227,7 @@ def coverage_words(covered: Coverage, reason: Withheld | None) -> dict[str, Any]
 
 
 _WITHHELD = {
-    "disturbed": gettext_lazy("Not shown: the run was disturbed."),
+    "disturbed": DISTURBED_RUN["withheld"],
     "overlap": gettext_lazy("Not shown: operators overlap, so their times cannot be subtracted."),
     "busy": gettext_lazy(
         "Not shown: the device runs operators nearly all the time, so the rest of an iteration is "
@@ -298,7 +299,7 @@ def _left_out(
         "second_of_kind": _second_of_kind(file, names, data, profile),
         "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
         % {"name": isolated(names.get(lead, lead))},
-        "disturbed": _("Its pass was disturbed, and enough other passes were not."),
+        "disturbed": str(DISTURBED_RUN["left_out"]),
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
         # data that an earlier version wrote
         "trace_without_operators": _("No operator of it was sent to a device."),

@@ -30,6 +30,7 @@ from profiles.comparison.request import (
     unknown_choice,
 )
 from profiles.models import Profile
+from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.selectors import get_dump, tasks_with_dumps
 from profiles.views.common import task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
@@ -66,6 +67,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         else "",
         "warnings": warnings_of(compared),
         "facts": compared_facts(compared),
+        "disturbed": DISTURBED_RUN,
         # letters of profiles that share nothing with the baseline
         "common": [
             letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count

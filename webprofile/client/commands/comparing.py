@@ -33,28 +33,6 @@ exit codes:
   3  the site cannot be reached, or does not allow it
   5  with --fail-above: not enough evidence, and no other task fails"""
 
-#: texts of verdicts; all but the last three are reasons why there is none
-_VERDICTS = {
-    "absent": "",
-    "disturbed": "no verdict: a run was disturbed",
-    "single": "one sample",
-    "few": "too few passes",
-    "unknown": "scatter of equal runs unknown",
-    "none": "no clear difference",
-    "faster": "faster",
-    "slower": "slower",
-}
-#: reasons why there is no verdict, with suggested fixes
-_NO_EVIDENCE = {
-    "disturbed": "a run was disturbed; run it again while the device is idle",
-    "single": "one sample of a result; run it with the plan “standard”",
-    "few": "too few passes of a result; run it with the plan “standard”",
-    "unknown": "it is not known how far equal runs differ on the device; leave it idle for two "
-    "minutes after its set-up, or run the same task there five times with the plan “standard”",
-    "none": "no clear difference, since equal runs or passes differ by as much; a quieter device "
-    "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of the same "
-    "files and settings, as these are equal runs themselves",
-}
 #: runs that show how far equal runs of the device differ
 _SOURCES = {
     "equal": "equal runs of this task",
@@ -141,7 +119,7 @@ def _print(comparison: dict[str, Any], tasks: list[int], address: str) -> None:
             duration(total["baseline_s"]),
             duration(other["time_s"]),
             _change(total["baseline_s"], other["time_s"]),
-            _VERDICTS.get(other["verdict"], other["verdict"]),
+            other["verdict_text"],
         )
         for total in comparison["totals"]
         for other in total["others"]
@@ -168,8 +146,7 @@ def _cell(other: dict[str, Any] | None) -> str:
     change = other["difference_s"]
     sign = "+" if (change or 0) > 0 else ""
     text = f"{duration(other['time_s'])} ({sign}{duration(change)})" if change else ""
-    verdict = _VERDICTS.get(other["verdict"], other["verdict"])
-    return f"{text or duration(other['time_s'])} {verdict}".rstrip()
+    return f"{text or duration(other['time_s'])} {other['verdict_text']}".rstrip()
 
 
 def _change(baseline_s: float | None, time_s: float | None) -> str:
@@ -200,6 +177,8 @@ def _judged(comparison: dict[str, Any], tasks: list[int], limit_percent: float) 
             "equal_runs_differ_by_percent": _percent(other["equal_runs_differ_by"]),
             "equal_runs_are": other["equal_runs_are"],
             "verdict": other["verdict"],
+            "verdict_text": other["verdict_text"],
+            "verdict_advice": other["verdict_advice"],
             "result": _result(other, limit_percent),
         }
         for task, other in zip(tasks[1:], totals[key]["others"], strict=True)
@@ -242,10 +221,10 @@ def _print_gate(gate: dict[str, Any]) -> None:
         f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
     )
     for other in gate["others"]:
-        texts = _NO_EVIDENCE if other["result"] == "not enough evidence" else _VERDICTS
+        text = "verdict_advice" if other["result"] == "not enough evidence" else "verdict_text"
         parts = (
             f"  #{other['task']} {duration(other['time_s'])}: {other['result']}",
-            texts.get(other["verdict"], other["verdict"]),
+            other[text],
             _estimate(other),
         )
         print(plain("; ".join(filter(None, parts))))

@@ -118,12 +118,12 @@ def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | Non
         _print_iteration("an iteration while profiling", profile, ("mean", "min", "max"))
     if latency is None:
         return
-    profiled = [row for row in latency["passes"] if row["kept"] and row["kind"] == "profiled"]
-    used = sum(row["used"] for row in profiled)
-    if used < len(profiled):
-        print(f"figures of {used} of {len(profiled)} profiled passes; the others were disturbed")
+    if latency["disturbed_text"]:
+        print(latency["disturbed_text"])
     for cause in latency["disturbances"]:
-        print(plain(": ".join(filter(None, ["disturbed", cause["text"], cause["detail"]]))))
+        print(plain("  " + ": ".join(filter(None, [cause["text"], cause["detail"]]))))
+    for note in latency["disturbance_notes"]:
+        print(plain(note))
 
 
 def _print_iteration(label: str, times: dict[str, Any], names: Sequence[str]) -> None:

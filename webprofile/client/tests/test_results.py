@@ -105,8 +105,8 @@ def make_steady(alice):
 
 def test_show_tells_how_many_passes_were_disturbed(client, make_steady):
     output = client.run("show", make_steady(0.25, disturbed_passes=2)).stdout
-    assert "figures of 3 of 5 profiled passes; the others were disturbed" in output
-    assert "disturbed: " not in output
+    assert "The figures are of 3 of 5 profiled passes. The others were disturbed." in output
+    assert "This run was disturbed" not in output
     assert "figures of" not in client.run("show", make_steady(0.3)).stdout
 
 
@@ -165,6 +165,9 @@ def test_gate_needs_more_than_one_sample(client, make_result):
 def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, make_steady):
     before, after = make_steady(0.25), make_steady(0.30)
     disturbed = make_steady(0.50, disturbed=True)
+    shown = client.run("show", disturbed).stdout
+    assert "This run was disturbed: its times may be longer than usual" in shown
+    assert "the device was hot: 93 °C" in shown
     output = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
     assert (
         "not enough evidence; a run was disturbed; run it again while the device is idle" in output
