@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
 from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
-from agent.protocol.options import Capabilities
+from agent.protocol.options import OPTIONS, Capabilities
 from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import CheckRecord, peaks_in
 from agent.runtimes.describe import RuntimeDescription, describe_binary, describe_wheel
@@ -95,7 +95,8 @@ def _describe(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool)
         version=entry.version,
         kind=entry.kind,
         python=description.python[:40],
-        flags=description.flags,
+        # the wheel's load_and_run is ours: it supports our table, of which a later server has more
+        flags=description.flags or tuple(OPTIONS),
         builds=tuple(build for build in description.builds if has_gpu or build not in _FOR_GPUS),
         libraries=libraries,
     )

@@ -153,7 +153,8 @@ class MeasuredRoofs(Frozen):
 class RuntimeInfo(Frozen):
     """One MegEngine version on the device. `problem` is empty if the runtime is usable.
 
-    `flags`: the options that its load_and_run supports, empty if it supports the whole table.
+    `flags`: the options that its load_and_run supports, for a wheel those of the agent's table; the
+        server refuses others at the submission. Empty if they are unknown.
     `builds`: parts that it was built with (cuda, tensorrt, fast_run, json, jit, c_opr); cuda and
         tensorrt only if the device has a GPU.
     `libraries`: names of the C operator libraries that the device's owner configured. `roofs`: the

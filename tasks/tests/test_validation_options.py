@@ -138,6 +138,8 @@ def test_invalid_options_are_rejected_with_code_and_field(options, code, field):
         (BINARY, "AMD EPYC", {"layout_transform": "cpu"}, "amd"),
         (BINARY | {"flags": ["iter", "no_sanity_check"]}, "", {"model_info": True}, "flag"),
         (BINARY | {"flags": ["iter", "no_sanity_check"]}, "", {}, "no_profile"),
+        # an agent whose table lacks an option that the server's has
+        (WHEEL | {"flags": ["iter", "profile"]}, "", {"model_info": True}, "flag"),
         (BINARY | {"libraries": ["a"]}, "", {"c_opr_lib": "b"}, "bad_choice"),
     ],
     ids=str,

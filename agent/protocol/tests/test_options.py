@@ -225,6 +225,7 @@ def test_a_file_sets_its_option_and_a_missing_file_is_a_problem():
     [
         (Capabilities("wheel"), "fitting", "wheel"),
         (Capabilities("wheel"), "wait_gdb", "never"),
+        (Capabilities("wheel", flags=frozenset({"iter"})), "cpu", "flag"),
         (Capabilities("binary", flags=frozenset({"iter"})), "cpu", "flag"),
         (Capabilities("binary", flags=frozenset({"iter"})), "batch_size", ""),
         (Capabilities("binary", flags=frozenset({"iter"})), "profile_host", ""),

@@ -10,6 +10,7 @@ import pytest
 from agent.config import RuntimeEntry
 from agent.execution.spool import lock_spool
 from agent.inventory import take_inventory
+from agent.protocol.options import OPTIONS
 from agent.runtimes.command import Style
 from agent.runtimes.config_file import append_runtime, checks_path, read_checks
 from agent.runtimes.describe import RuntimeDescription
@@ -211,6 +212,11 @@ def test_measured_peaks_are_reported_for_the_same_path_only(wheel):
 
     moved = {**check, "path": "/elsewhere"}
     assert take_inventory([wheel], checks={"1.13.0": moved})["1.13.0"].info.roofs == ()
+
+
+def test_a_wheel_reports_the_options_that_its_agent_knows(wheel):
+    """A server with a newer table then refuses its other options at the submission."""
+    assert set(take_inventory([wheel])["1.13.0"].info.flags) == set(OPTIONS)
 
 
 @pytest.mark.parametrize(
