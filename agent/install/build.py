@@ -108,18 +108,14 @@ def _source() -> Iterator[tuple[str, bytes]]:
         name = path.relative_to(_AGENT.parent)
         if not {"tests", "__pycache__"} & set(name.parts) and path.name != "conftest.py":
             yield f"site/{name.as_posix()}", path.read_bytes()
-    # the launcher at its path in the last release, for a copy of that release's install.py
-    yield "site/agent/bundle/launch.py", (_AGENT / "install" / "launch.py").read_bytes()
     yield "site/agent/runtimes/megengine.txt", MEGENGINE_REQUIREMENTS.read_bytes()
     yield "site/agent/requirements.txt", _REQUIREMENTS.read_bytes()
 
 
 def _version_files(kind: str, version: str) -> dict[str, bytes]:
     """Return the files that differ between builds: the agent's version and the kind of device."""
-    package = (_AGENT / "__init__.py").read_text(encoding="utf-8")
-    changed = package.replace(f'"{__version__}"', f'"{version}"')
     return {
-        "site/agent/__init__.py": changed.encode(),
+        "site/agent/__init__.py": f'__version__ = "{version}"\n'.encode(),
         "kind.txt": kind.encode(),
         "version.txt": version.encode(),
     }

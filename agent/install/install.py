@@ -389,9 +389,7 @@ def uninstall(home: str) -> None:
         raise InstallError("there is no agent in {}".format(home))
     stop_process(home)
     launcher = os.path.join(home, "launch.py")
-    unit = read_text(unit_path())
-    # earlier versions did not quote it
-    if unit_word(launcher) in unit or launcher in unit:
+    if unit_word(launcher) in read_text(unit_path()):
         if has_systemd():
             systemctl("disable", "--now", SERVICE)
         os.unlink(unit_path())

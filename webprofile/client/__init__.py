@@ -4,4 +4,10 @@
 imports only `webprofile.client.batchfile` from this package.
 """
 
-__version__ = "0.5.0"
+from importlib import metadata
+from pathlib import Path
+
+try:
+    __version__ = metadata.version("megengine-web-profile")
+except metadata.PackageNotFoundError:  # run from a clone
+    __version__ = Path(__file__).parents[2].joinpath("agent/VERSION").read_text("ascii").strip()

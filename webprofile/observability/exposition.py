@@ -9,7 +9,6 @@ folder in which prometheus_client stores the values of all. It must be empty at 
 import atexit
 import os
 import platform
-import re
 from functools import cache
 
 import django
@@ -19,9 +18,6 @@ from prometheus_client import REGISTRY, CollectorRegistry, Info, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 log = structlog.get_logger()
-
-#: The version is read from the source, since the client is a separate program.
-_VERSION = re.compile(r'^__version__ = "([^"]+)"', re.MULTILINE)
 
 
 def registry() -> CollectorRegistry:
@@ -37,10 +33,8 @@ def registry() -> CollectorRegistry:
 def build_registry() -> CollectorRegistry:
     """Return a registry with the versions of the project, Python and Django."""
     build = CollectorRegistry()
-    source = settings.BASE_DIR / "webprofile" / "client" / "__init__.py"
-    version = _VERSION.search(source.read_text(encoding="utf-8"))
     facts = {
-        "version": version[1] if version else "",
+        "version": (settings.BASE_DIR / "agent" / "VERSION").read_text(encoding="ascii").strip(),
         "python": platform.python_version(),
         "django": django.get_version(),
     }
