@@ -30,7 +30,7 @@ from agent.link.outbox import Outbox
 from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
-from agent.protocol import FEATURE_PARTS, FEATURE_PLANS, FEATURE_SCRIPTS, Hello
+from agent.protocol import FEATURE_SCRIPTS, Hello
 
 log = logging.getLogger(__name__)
 
@@ -157,14 +157,11 @@ async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRule
 
 
 def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozenset[str]:
-    """Return the features of this agent beyond the first version of the protocol."""
-    features = {FEATURE_PARTS, FEATURE_PLANS}
+    """Return what this device offers beyond runs of models."""
     problem = scripts.problem(runtimes)
-    if not problem:
-        features.add(FEATURE_SCRIPTS)
-    elif scripts.allowed:
+    if problem and scripts.allowed:
         log.warning("scripts_impossible problem=%r", problem)
-    return frozenset(features)
+    return frozenset() if problem else frozenset({FEATURE_SCRIPTS})
 
 
 async def _serve_or_update(session: Session, updater: Updater) -> None:

@@ -48,7 +48,6 @@ def introduce_worker(
     now = timezone.now()
     if not LastHeartbeat.objects.filter(worker=worker).update(last_seen_at=now):
         LastHeartbeat.objects.update_or_create(worker=worker, defaults={"last_seen_at": now})
-    # the agent's features are stored with the facts: validation checks them for older agents
     stored_facts = {**facts.model_dump(mode="json"), "features": sorted(features)}
     columns = {
         "facts": stored_facts,

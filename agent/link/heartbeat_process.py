@@ -82,7 +82,7 @@ class HeartbeatConnection:
 
 
 def _has_orders(answer: bytes) -> bool:
-    """Read the field that servers before `has_orders` do not send."""
+    """Return whether the server has orders; false for an unreadable answer."""
     try:
         fields = json.loads(answer)
     except ValueError:

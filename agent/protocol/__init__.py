@@ -2,8 +2,6 @@
 
 from agent.protocol.messages import (
     CAUSE_DIGEST,
-    FEATURE_PARTS,
-    FEATURE_PLANS,
     FEATURE_SCRIPTS,
     MAX_FILES,
     MAX_FRAME_BYTES,
@@ -45,8 +43,6 @@ from agent.protocol.plan import PRESETS, Plan
 
 __all__ = [
     "CAUSE_DIGEST",
-    "FEATURE_PARTS",
-    "FEATURE_PLANS",
     "FEATURE_SCRIPTS",
     "MAX_FILES",
     "MAX_FRAME_BYTES",

@@ -26,11 +26,6 @@ MAX_FILES = 16
 MAX_RUNNING = 100
 #: most passes of one attempt: those that a plan can have, and one for dumps
 MOST_PASSES = 1000
-#: `Hello.features`: the agent runs plans of several passes, and passes inputs and option files to
-#: load_and_run
-FEATURE_PLANS = "plans"
-#: `Hello.features`: the agent can verify the checksum of a multipart upload
-FEATURE_PARTS = "parts"
 #: `Hello.features`: the device's owner allows scripts, and the agent has a sandbox for them
 FEATURE_SCRIPTS = "scripts"
 

@@ -152,12 +152,6 @@ async def test_the_agent_sends_its_own_heartbeats_while_the_server_has_orders(si
     await wait_until(lambda: heartbeat.is_well)
 
 
-async def test_a_response_without_has_orders_is_accepted(site, heartbeat):
-    site.answer = {"server_time": 1}
-    heartbeat.renew_leases(frozenset({ONE}), 0.1)
-    await wait_until(lambda: heartbeat.is_well)
-
-
 async def test_no_heartbeat_fails_if_the_server_closes_the_connection(site, heartbeat, capfd):
     site.hangs_up = True
     heartbeat.renew_leases(frozenset({ONE}), 1.0)

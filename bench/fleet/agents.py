@@ -46,7 +46,6 @@ from agent.protocol import (
 )
 from agent.protocol.artifacts import MEASUREMENT_NAME, profile_name
 from agent.protocol.measurement import Measurement, PassRecord
-from agent.protocol.messages import FEATURE_PLANS
 from agent.protocol.plan import Plan
 
 #: most agents that enrol or connect at the same time
@@ -128,7 +127,6 @@ class SimulatedAgent:
     async def _serve(self, socket: ClientConnection) -> None:
         hello = Hello(
             agent_version="0",
-            features=frozenset({FEATURE_PLANS}),
             facts=FACTS,
             runtimes=RUNTIMES,
             running=frozenset(self._held),

@@ -331,13 +331,6 @@ def test_a_task_with_a_multipart_model_can_be_retried(client):
     assert verify() == []
 
 
-def test_an_agent_without_multipart_support_is_refused(client):
-    model = {"kind": "model", "name": "big.mge", "size_bytes": len(CONTENT)}
-    old = make_worker(facts={"features": ["plans"]})
-    body = {"worker": old.pk, "runtime_version": "1.13.0", "files": [model]}
-    expect_problem(client.post(TASKS, body), 422, "agent_old_parts")
-
-
 def test_multipart_uploads_are_refused_without_usable_etags(client, settings):
     """An ETag is not an MD5 if a KMS key encrypts objects."""
     settings.S3_TAKES_PARTS = False

@@ -49,7 +49,7 @@ REFUSALS = [
     "invalid", *(rule.refusal for rule in RULES if rule not in SCRIPT), "target_*",
     "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
     "inputs_too_long", "option_*", "plan_*", "shape_*", "dtype_*", "literal_*",
-    "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing", "agent_old*",
+    "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing",
     "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_*",
 ]  # fmt: skip
 

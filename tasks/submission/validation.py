@@ -8,10 +8,8 @@ from django.conf import settings
 from django.db.models import Sum
 
 from accounts.models import User
-from agent.protocol import FEATURE_PARTS, FEATURE_PLANS
 from agent.protocol.input_rules import BINARY_DTYPES
 from agent.protocol.options import Capabilities, Value, check_options, find_problems
-from agent.protocol.plan import PRESETS
 from tasks.models import Artifact, Purpose, Task, TaskFile
 from tasks.scheduling import eligibility
 from tasks.scheduling.eligibility import Placement, find_runtime
@@ -97,7 +95,6 @@ def check_fits(
     """
     if request.script is not None and (refusal := refusal_of_script(runtime)):
         raise refusal
-    _check_agent(runtime.worker, request)
     if request.script is not None:
         return
     read_inputs(request.inputs, request.files, request.fed, kind=runtime.kind)
@@ -127,22 +124,6 @@ def refusal_by(check: Callable[..., object], *args: Any, **kwargs: Any) -> Domai
     except DomainError as error:
         return error
     return None
-
-
-def _check_agent(worker: Worker, request: TaskRequest) -> None:
-    """Check that the agent is new enough for the request. Raises DomainError.
-
-    An agent without the feature `plans` runs a single profiled process, and silently ignores plans
-    and inputs.
-    """
-    features = worker.facts.get("features")
-    is_old = features is not None and FEATURE_PLANS not in features
-    has_plan = request.script is None and request.plan != PRESETS["quick"]
-    if is_old and (has_plan or request.inputs or request.option_files):
-        raise DomainError("agent_old", field="worker", worker=worker.name)
-    knows_parts = features is None or FEATURE_PARTS in features
-    if not knows_parts and any(file.is_parted for file in request.files):
-        raise DomainError("agent_old_parts", field="worker", worker=worker.name)
 
 
 class Quota(NamedTuple):

@@ -68,7 +68,7 @@ def test_progress_never_decreases_and_adds_no_event():
     events, started_at = attempt.task.events.count(), attempt.started_at
     receive_report(attempt, started_report(attempt, passes=3, passes_done=2, command="another"))
     receive_report(attempt, started_report(attempt, passes=3, passes_done=1))
-    receive_report(attempt, started_report(attempt))  # an older agent reports no numbers
+    receive_report(attempt, started_report(attempt))
     assert (attempt.passes, attempt.passes_done) == (3, 2)
     assert (attempt.started_at, attempt.command) == (started_at, "load_and_run model.mge")
     assert attempt.task.events.count() == events

@@ -3,13 +3,8 @@
 import pytest
 
 from accounts.models import User
-from agent.protocol import FEATURE_PLANS, PRESETS, Hello
-from tasks.dispatch import gateway
 from tasks.models import Task
-from tasks.submission.request import InputRequest
 from tasks.tests.make import (
-    FACTS,
-    RUNTIMES,
     data_file,
     make_task,
     make_user,
@@ -119,36 +114,3 @@ def test_json_files_have_no_input_name():
 def test_data_file_keeps_its_suffix_on_the_device(suffix):
     task = make_task(files=[model_file(), data_file(name=f"Photo{suffix.upper()}")])
     assert task.files.last().device_name == f"input-0{suffix}"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},  # the default plan
-        {"plan": PRESETS["quick"], "inputs": (InputRequest("mask", shape=(1, 3)),)},
-        {
-            "plan": PRESETS["quick"],
-            "files": [model_file(), model_file(kind="option", option="fast_run_algo_policy")],
-            "options": {"fast_run": True},
-        },
-    ],
-)
-def test_agent_without_plans_rejects_requests_that_need_them(changes):
-    worker = make_worker()
-    hello = Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES)
-    gateway.on_hello(worker, hello)
-    worker.refresh_from_db()
-    error = rejection(worker=worker, **changes)
-    assert error.code == "agent_old"
-    assert "update the agent" in word(error)
-    gateway.on_hello(worker, hello.model_copy(update={"features": frozenset({FEATURE_PLANS})}))
-    worker.refresh_from_db()
-    assert make_task(worker=worker, **changes)
-
-
-def test_agent_without_plans_accepts_the_quick_plan():
-    worker = make_worker()
-    gateway.on_hello(worker, Hello(agent_version="0.1", facts=FACTS, runtimes=RUNTIMES))
-    worker.refresh_from_db()
-    assert worker.facts["hostname"] == FACTS.hostname
-    assert make_task(worker=worker, plan=PRESETS["quick"])

@@ -294,15 +294,6 @@ WORDINGS: dict[str, Any] = {
     "worker_is_offline": _(
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
-    "agent_old": _(
-        "The agent on %(worker)s is too old for this: it knows no plan but quick, and neither "
-        "values for inputs nor files for options. Choose another device, or ask its owner to "
-        "update the agent."
-    ),
-    "agent_old_parts": _(
-        "The agent on %(worker)s is too old for a file that is sent in parts. Choose another "
-        "device, or ask its owner to update the agent."
-    ),
     "parts_not_here": _(
         "The storage of this site takes no file in parts: announce “%(name)s” with its checksum."
     ),

@@ -5,7 +5,7 @@ import uuid
 from channels.db import database_sync_to_async
 from django.db.models import F
 
-from agent.protocol import FEATURE_PLANS, AttemptAccepted, Hello, decode_server, encode
+from agent.protocol import AttemptAccepted, Hello, decode_server, encode
 from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
@@ -52,7 +52,6 @@ class FakeAgent:
         assert (await self.receive()).of == "attempt.accepted"
 
     async def send_hello(self, **fields) -> object:
-        fields = {"features": frozenset({FEATURE_PLANS})} | fields
         await self.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES, **fields))
         return await self.receive()
 

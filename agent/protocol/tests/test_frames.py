@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from agent.link.log_tail import CHUNK_BYTES
 from agent.protocol import (
     MAX_FRAME_BYTES,
-    PRESETS,
     PROTOCOL_VERSION,
     AgentMessage,
     AttemptFinished,
@@ -26,10 +25,8 @@ from agent.protocol import (
     encode,
 )
 
-FOLDER = Path(__file__).parent / "frames"
-FRAMES = sorted((FOLDER / "v1").glob("*.json"))
-#: frames as they were before fields were added that a peer may leave out
-EARLIER = sorted((FOLDER / "v1_first").glob("*.json"))
+FOLDER = Path(__file__).parent / "frames" / "v1"
+FRAMES = sorted(FOLDER.glob("*.json"))
 ATTEMPT = "5f0c1d2e-3b4a-4c5d-8e6f-7a8b9c0d1e2f"
 DECODERS = {"agent": decode_agent, "server": decode_server}
 
@@ -38,8 +35,8 @@ def decoder_of(path: Path):
     return DECODERS[path.name.split(".")[0]]
 
 
-def read_frame(name: str, version: str = "v1") -> str:
-    return (FOLDER / version / f"{name}.json").read_text(encoding="utf-8")
+def read_frame(name: str) -> str:
+    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
 
 
 def types_of(union) -> set[str]:
@@ -57,31 +54,6 @@ def test_a_golden_frame_is_decoded_and_encoded_unchanged(path):
     assert decode(frame) == message
     assert encode(decode(frame)) == frame
     assert len(frame.encode()) < MAX_FRAME_BYTES
-
-
-@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
-def test_a_frame_without_newer_fields_is_decoded(path):
-    golden = json.loads(path.read_text(encoding="utf-8"))
-    message = decoder_of(path)(path.read_text(encoding="utf-8"))
-    written = json.loads(encode(message))
-    assert written != golden
-    assert _without_defaults(written, golden) == golden
-
-
-def _without_defaults(written, golden):
-    """Remove the fields that the earlier frame does not have."""
-    if isinstance(golden, dict) and golden:
-        return {name: _without_defaults(written[name], golden[name]) for name in golden}
-    if isinstance(golden, list):
-        assert len(written) == len(golden)
-        return [_without_defaults(*pair) for pair in zip(written, golden, strict=True)]
-    return written
-
-
-def test_an_order_of_an_earlier_server_has_the_quick_plan():
-    start = decode_server(read_frame("server.start_with_defaults", "v1_first"))
-    assert start.plan == PRESETS["quick"]
-    assert (start.inputs, start.seed, start.fill) == ((), 0, True)
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
@@ -203,11 +175,6 @@ def hello_with(**roofs):
 def test_impossible_peak_performance_is_rejected(wrong):
     with pytest.raises(ValidationError):
         decode_agent(hello_with(**wrong))
-
-
-def test_a_hello_without_peak_performance_is_decoded():
-    hello = decode_agent(read_frame("agent.hello_before_roofs", "v1_first"))
-    assert [runtime.roofs for runtime in hello.runtimes] == [(), ()]
 
 
 def test_nul_characters_in_texts_are_replaced():
