@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_type_hints
 
 from msgspec import inspect
 from rest_framework import serializers
 
 #: floats may be null, as JSON has neither nan nor infinity
 _PLAIN: dict[type, Callable[..., serializers.Field]] = {
+    inspect.AnyType: serializers.JSONField,
     inspect.BoolType: serializers.BooleanField,
     inspect.FloatType: partial(serializers.FloatField, allow_null=True),
     inspect.IntType: serializers.IntegerField,
@@ -40,14 +41,16 @@ def texts(help_text: str) -> serializers.ListField:
 
 @cache
 def answer_of(cls: type) -> type[serializers.Serializer]:
-    """Return a serializer that describes a struct in the schema.
+    """Return a serializer that describes a struct or typed dictionary in the schema.
 
-    Each field of the struct is `Annotated` with a description.
+    Each field is `Annotated` with a description.
     """
     info = inspect.type_info(cls)
-    assert isinstance(info, inspect.StructType)
+    assert isinstance(info, inspect.StructType | inspect.TypedDictType)
+    by_name = {field.name: field for field in info.fields}  # msgspec sorts typed dictionaries
     fields = {
-        field.encode_name: _field(field.type, required=field.required) for field in info.fields
+        by_name[name].encode_name: _field(by_name[name].type, required=by_name[name].required)
+        for name in get_type_hints(cls)
     }
     attributes = {"__doc__": cls.__doc__, "__module__": cls.__module__, **fields}
     return type(_name(cls), (serializers.Serializer,), attributes)
@@ -55,6 +58,8 @@ def answer_of(cls: type) -> type[serializers.Serializer]:
 
 def _name(cls: type) -> str:
     """Return the schema name: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
+    if ".formats." not in cls.__module__:
+        return cls.__name__
     folder = cls.__module__.split(".")[-2].removeprefix("chrome_")
     package = folder.title().replace("_", "")
     return cls.__name__ if cls.__name__.startswith(package) else package + cls.__name__
@@ -68,12 +73,15 @@ def _field(kind: inspect.Type, **more: Any) -> serializers.Field:
         case inspect.UnionType():
             (known,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
             return _field(known, **more | {"allow_null": True})
-        case inspect.StructType():
+        case inspect.StructType() | inspect.TypedDictType():
             return answer_of(kind.cls)(**more)
-        case inspect.VarTupleType(item_type=inspect.StructType() as item):
-            return answer_of(item.cls)(many=True, **more)
-        case inspect.VarTupleType():
-            return serializers.ListField(child=_field(kind.item_type), **more)
+        case inspect.VarTupleType() | inspect.ListType():
+            item = kind.item_type
+            if isinstance(item, inspect.StructType | inspect.TypedDictType):
+                return answer_of(item.cls)(many=True, **more)
+            return serializers.ListField(child=_field(item), **more)
+        case inspect.DictType():
+            return serializers.DictField(child=_field(kind.value_type), **more)
         case inspect.LiteralType():
             return serializers.ChoiceField(kind.values, **more)
     return _PLAIN[type(kind)](**more)

@@ -6,7 +6,8 @@ Operators are identified by their rows in `ProfileColumns`; times are in µs wit
 import datetime
 import math
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -24,6 +25,7 @@ from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, Side
 from profiles.models import Profile
+from profiles.presenters.described import ChartText, means, unknown
 from profiles.presenters.formatting import bytesize, isolated, listed
 from webprofile.sentences import sentences
 from workers.models import Runtime
@@ -34,7 +36,123 @@ _THREADS = ("multithread", "multithread_default")
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 
-def operators_data(data: ProfileData) -> Json:
+class OperatorsChart(TypedDict):
+    """Data that all charts share."""
+
+    side: Annotated[
+        str, means("Whose times: `device`, or `host` for a profile without times on the device.")
+    ]
+    names: Annotated[Sequence[str], means("Name of each operator, by row.")]
+    types: Annotated[Sequence[int], means("Type of each operator: a place in `type_names`, or -1.")]
+    type_names: Annotated[Sequence[str], means("The types.")]
+    us: Annotated[Sequence[float | None], unknown("Self time of each operator, µs.")]
+
+
+class LaneAnswer(TypedDict):
+    """A computing node, or a thread of the host."""
+
+    side: Annotated[str, means("`device` or `host`.")]
+    name: Annotated[str, means("Its name.")]
+    operators: Annotated[int, means("How many ran there.")]
+    wait: Annotated[float | None, unknown("How long they waited, added up, µs.")]
+    work: Annotated[float | None, unknown("How long they computed, added up, µs.")]
+
+
+class TimelineChart(ChartText):
+    """When operators ran: bars, column by column."""
+
+    lanes: Annotated[Sequence[LaneAnswer], means("The lanes.")]
+    span: Annotated[float | None, unknown("From the first start to the last end, µs.")]
+    lane: Annotated[Sequence[int], means("Lane of each bar.")]
+    start: Annotated[Sequence[float | None], unknown("Where each bar begins, µs.")]
+    end: Annotated[Sequence[float | None], unknown("Where it ends, µs.")]
+    wait: Annotated[Sequence[float | None], unknown("How much of it is waiting, µs.")]
+    work: Annotated[Sequence[float | None], unknown("How much of it is computing, µs.")]
+    copy: Annotated[Sequence[int], means("1 if it copies or converts data.")]
+    count: Annotated[Sequence[int], means("Operators in each bar.")]
+    rows: Annotated[Sequence[int], means("Rows of these operators, bar after bar.")]
+    merged: Annotated[bool, means("Whether a bar has several operators.")]
+    pass_number: Annotated[int, means("The profiled pass that is drawn, from 1.")]
+    passes: Annotated[
+        int, means("Profiled passes that were merged; tables show medians over them.")
+    ]
+
+
+class TypesChart(ChartText):
+    """Time by type, column by column."""
+
+    types: Annotated[Sequence[int], means("The type: a place in `type_names`.")]
+    us: Annotated[Sequence[float | None], unknown("Time of all its operators, µs.")]
+    operators: Annotated[Sequence[int], means("How many they are.")]
+    total: Annotated[float | None, unknown("Time of all types, µs.")]
+
+
+class ScopesChart(ChartText):
+    """Time by scope of names."""
+
+    tree: Annotated[
+        Sequence[Any], means("Scopes `{n: name, c: [content]}` and leaves `{r: [rows], t: µs}`.")
+    ]
+
+
+class RoofAnswer(TypedDict):
+    """A compute ceiling of the roofline."""
+
+    name: Annotated[str, means("Data type; empty: the best operator of this profile.")]
+    flops: Annotated[float | None, unknown("Operations per second.")]
+
+
+class RooflineChart(ChartText):
+    """Speed against intensity, column by column."""
+
+    rows: Annotated[Sequence[int], means("The operators that have a place.")]
+    intensity: Annotated[Sequence[float | None], unknown("Operations per byte.")]
+    flops: Annotated[Sequence[float | None], unknown("Operations per second.")]
+    us: Annotated[Sequence[float | None], unknown("Self time, µs.")]
+    measured: Annotated[bool, means("Whether the limits are those of the hardware.")]
+    roofs: Annotated[Sequence[RoofAnswer], means("The limits of computing.")]
+    bytes_s: Annotated[float | None, unknown("The limit of moving data, bytes per second.")]
+
+
+class OwnerAnswer(TypedDict):
+    """A memory block that is in use at the peak."""
+
+    name: Annotated[str, means("The variable.")]
+    row: Annotated[int, means("The operator that writes it, or -1.")]
+    bytes: Annotated[float | None, unknown("Its size, bytes.")]
+    kind: Annotated[str, means("`persistent`, `planned` or `estimated`.")]
+    first: Annotated[int, means("The first step at which it is taken.")]
+    last: Annotated[int, means("The last one.")]
+
+
+class MemoryChart(ChartText):
+    """Memory over the order of execution, column by column."""
+
+    device: Annotated[str, means("Such as `cpu0`.")]
+    devices: Annotated[Sequence[str], means("All that have blocks.")]
+    rows: Annotated[Sequence[int], means("The operator of each step, or -1.")]
+    persistent: Annotated[float | None, unknown("Bytes that are taken all the time.")]
+    planned: Annotated[Sequence[int], means("Bytes of the memory plan at each step.")]
+    estimated: Annotated[Sequence[int], means("Bytes that were estimated, at each step.")]
+    peak: Annotated[int, means("The step with most bytes, or -1.")]
+    peak_bytes: Annotated[float | None, unknown("How many these are.")]
+    owners: Annotated[Sequence[OwnerAnswer], means("The largest blocks of that step.")]
+
+
+class CumulativeChart(ChartText):
+    """The running share of the slowest operators, column by column."""
+
+    rows: Annotated[Sequence[int], means("The operators, the slowest first.")]
+    us: Annotated[Sequence[float | None], unknown("Self time, µs.")]
+    share: Annotated[
+        Sequence[float | None], unknown("Share of the total of this one and those before it.")
+    ]
+    milestones: Annotated[
+        Sequence[Sequence[float]], means("`[share, number of operators that reach it]`.")
+    ]
+
+
+def operators_data(data: ProfileData) -> OperatorsChart:
     """Return names and types of all operators, and the self time that charts use."""
     columns, side = data.columns, chart_side(data)
     return {
@@ -51,7 +169,7 @@ def chart_side(data: ProfileData) -> Side:
     return "device" if data.columns.device.present.any() else "host"
 
 
-def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> Json:
+def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> TimelineChart:
     """Return lanes and bars; `rows` holds `count` rows for each bar."""
     drawn = timeline(data.graph, data.columns.types, window_us)
     bars = drawn.bars
@@ -99,7 +217,7 @@ def lane_name(lane: TimelineLane) -> str:
     return node[1] if node else lane.name
 
 
-def _lane(lane: TimelineLane) -> Json:
+def _lane(lane: TimelineLane) -> LaneAnswer:
     return {
         "side": lane.side,
         "name": lane_name(lane),
@@ -180,7 +298,7 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
     return notes
 
 
-def types_data(data: ProfileData) -> Json:
+def types_data(data: ProfileData) -> TypesChart:
     """Return the time by operator type, slowest first."""
     columns, side = data.columns, chart_side(data)
     types = time_by_type(columns.types, columns.times(side))
@@ -201,7 +319,7 @@ def types_data(data: ProfileData) -> Json:
     }
 
 
-def scopes_data(data: ProfileData) -> Json:
+def scopes_data(data: ProfileData) -> ScopesChart:
     """Return the tree of scopes: `n` name, `c` content; of a leaf `r` rows and `t` µs."""
     side = chart_side(data)
     paths = scope_paths(data.graph, len(data.columns))
@@ -253,10 +371,10 @@ def roofs_of(profile: Profile, *, on_gpu: bool = False) -> Roofs | None:
     )
 
 
-def roofline_data(data: ProfileData, roofs: Roofs | None) -> Json:
+def roofline_data(data: ProfileData, roofs: Roofs | None) -> RooflineChart:
     """Return the points of the roofline, and the ceilings of hardware or else of this profile."""
     points = roofline(data.columns)
-    lines = [{"name": "", "flops": points.best_flops}]
+    lines: list[RoofAnswer] = [{"name": "", "flops": points.best_flops}]
     bytes_s = points.best_bytes_s
     if roofs is not None:
         peaks = peaks_in_use(points, data.columns, roofs)
@@ -316,7 +434,7 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     return notes
 
 
-def memory_data(data: ProfileData, device: str) -> Json:
+def memory_data(data: ProfileData, device: str) -> MemoryChart:
     """Return the bytes over the order of execution, and the blocks allocated at the peak."""
     plan = memory_plan(data.graph, data.columns, device)
     return {
@@ -388,7 +506,7 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
     return notes
 
 
-def cumulative_data(data: ProfileData) -> Json:
+def cumulative_data(data: ProfileData) -> CumulativeChart:
     """Return operators by time, slowest first, and their running share of the total."""
     side = chart_side(data)
     curve = cumulative(data.columns.times(side))

@@ -1,8 +1,8 @@
 """Template context for a `memory_flow.svg`: the peak, tensors in use at the peak, tensor table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
@@ -11,6 +11,7 @@ from django.utils.translation import ngettext, pgettext
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration
 from profiles.formats.memory_flow.summary import MemoryFlowSummary, TensorRow, tag_of
+from profiles.presenters.described import ChartText, means, unknown
 from profiles.presenters.formatting import bytesize, shortened, visible
 from webprofile.integers import parse_int
 
@@ -130,7 +131,38 @@ def tensors_view(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
     }
 
 
-def memory_flow_data(summary: MemoryFlowSummary, query: FlowQuery) -> Json:
+class MemoryFlowChart(ChartText):
+    """Tensors of a dynamic graph over time, column by column."""
+
+    end: Annotated[
+        float | None, unknown("When the last tensor ended, µs since the Profiler began.")
+    ]
+    used: Annotated[float | None, unknown("Addresses that any tensor ever had, bytes.")]
+    peak: Annotated[
+        dict[str, float | None],
+        means("`bytes`: the most that is held; `at`: when that is first so, µs; null without."),
+    ]
+    curve: Annotated[
+        Sequence[Sequence[float | None]],
+        means("`[µs, bytes]`: what is held from each moment to the next one."),
+    ]
+    regions: Annotated[
+        Sequence[Sequence[Any]],
+        means("`[place, address]` where each region of used addresses begins."),
+    ]
+    names: Annotated[Sequence[str], means("Name of each tensor.")]
+    start: Annotated[Sequence[float | None], unknown("When it began, µs.")]
+    length: Annotated[Sequence[float | None], unknown("How long it lived, µs.")]
+    place: Annotated[Sequence[int], means("Where it lies if unused addresses are left out, bytes.")]
+    size: Annotated[Sequence[int], means("Its size, bytes.")]
+    shape: Annotated[Sequence[str], means("Its shape and type, in the reader's words.")]
+    address: Annotated[
+        Sequence[str], means("Where the memory begins that it shares with its views, hexadecimal.")
+    ]
+    at_peak: Annotated[Sequence[int], means("1 if it is alive when most bytes are held.")]
+
+
+def memory_flow_data(summary: MemoryFlowSummary, query: FlowQuery) -> MemoryFlowChart:
     """Return the data of the chart: columns by tensor, times in µs since the Profiler began."""
     matching = [row for row in summary.tensors if _has(row, query.tag)]
     largest = sorted(matching, key=lambda row: -row.size_bytes * row.duration_s)[:DRAWN]

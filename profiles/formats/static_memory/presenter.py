@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from django.http import QueryDict
@@ -18,6 +18,7 @@ from profiles.formats.static_memory.summary import (
     StaticMemory,
     rows_by_step,
 )
+from profiles.presenters.described import ChartText, means, unknown
 from profiles.presenters.formatting import bytesize, isolated
 from webprofile.integers import parse_int
 
@@ -30,6 +31,41 @@ SEARCH, MOMENT = "chunk", "peak"
 KIND = "static_memory"
 
 Json = dict[str, Any]
+
+
+#: a keyword of Python, so no field of a class
+_From = TypedDict(
+    "_From",
+    {"from": Annotated[Sequence[int], means("The first step at which each chunk is alive.")]},
+)
+
+
+class StaticMemoryChart(ChartText, _From):
+    """Tensors of a memory plan over steps, column by column. Steps are places in the order of
+    execution, from 0."""
+
+    steps: Annotated[int, means("Operators of the plan.")]
+    peak: Annotated[float | None, unknown("The highest address of a tensor, bytes.")]
+    most: Annotated[float | None, unknown("The most in use at one step, bytes.")]
+    moment: Annotated[
+        Sequence[int] | None,
+        means("First and last step at which most is in use; null without tensors."),
+    ]
+    id: Annotated[Sequence[int], means("Id of each chunk, as in the file.")]
+    to: Annotated[Sequence[int], means("The step after the last one at which it is alive.")]
+    low: Annotated[Sequence[int], means("Its lowest address, bytes.")]
+    size: Annotated[Sequence[int], means("Its size, bytes.")]
+    in_place: Annotated[Sequence[int], means("1 if it is written in another one's place.")]
+    at_peak: Annotated[Sequence[int], means("1 if it is alive when most is in use.")]
+    name: Annotated[Sequence[str], means("Its tensor; empty where it is not certain.")]
+    row: Annotated[Sequence[int], means("The operator that writes it, or -1.")]
+    names: Annotated[Sequence[str], means("Names of operators.")]
+    first: Annotated[Sequence[int], means("The operator that writes it: a place in `names`.")]
+    last: Annotated[Sequence[int], means("The last operator that needs it: a place in `names`.")]
+    curve: Annotated[
+        Sequence[Sequence[int]],
+        means("Steps, and the bytes in use from each to the one before the next."),
+    ]
 
 
 def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
@@ -75,7 +111,7 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
     }
 
 
-def static_memory_data(data: ProfileData) -> Json:
+def static_memory_data(data: ProfileData) -> StaticMemoryChart:
     """Return the data of the chart: the counted chunks as columns, and the bytes in use."""
     plan = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
     plan_names = _PlanNames(plan, data)
