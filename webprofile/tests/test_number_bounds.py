@@ -1,12 +1,15 @@
 """Every number that comes from a device, a file or a request has a finite range."""
 
+import copy
 import importlib
 import json
 import math
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic import BaseModel, TypeAdapter
 from rest_framework import serializers
@@ -19,10 +22,18 @@ from agent import protocol
 from agent.protocol import measurement, messages, plan
 from profiles.analysis.durations import ABSENT, duration
 from profiles.analysis.numbers import share
+from profiles.formats.chrome_trace.events import TraceEvent
+from profiles.formats.load_and_run.profile_schema import StrictFile, StrictWiredGraph
+from profiles.formats.load_and_run.reader import WholeFile
+from profiles.ingest.limited_process import ParseJob, derive_archive
 from profiles.presenters.formatting import bytesize, giga, microseconds, milliseconds
+from profiles.tests.imports import make_import
+from profiles.tests.response_checks import profile_urls, response_faults
+from profiles.tests.traces import TWO_OPERATORS, to_trace
 from tasks.dispatch import gateway
 from tasks.models import Attempt
 from tasks.tests.make import make_attempt, make_user, make_waiting_task
+from testdata import good_profile
 from webprofile import fields
 from webprofile.api.renderers import FiniteJSONRenderer
 from webprofile.tests.documented_api import caller
@@ -209,6 +220,89 @@ def test_pages_answer_with_rows_of_an_earlier_version(client, root):
         run_s=1e308, download_s=1e308, started_at=attempt.created_at, ended_at=attempt.created_at
     )
     assert_pages_answer(root, client, waiting.pk, attempt.worker)
+
+
+def schema_places(kind: msgspec.inspect.Type, place: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield the place of each value of a reader's schema that can be a number; `*` is any key."""
+    match kind:
+        case msgspec.inspect.StructType(fields=members):
+            for member in members:
+                yield from schema_places(member.type, (*place, member.encode_name))
+        case msgspec.inspect.DictType(value_type=value):
+            yield from schema_places(value, (*place, "*"))
+        case msgspec.inspect.CollectionType(item_type=item):
+            yield from schema_places(item, (*place, "*"))
+        case msgspec.inspect.UnionType(types=kinds):
+            for each in kinds:
+                yield from schema_places(each, place)
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType() | msgspec.inspect.AnyType():
+            yield place
+
+
+def replaced(document: Any, place: tuple[str, ...]) -> bool:
+    """Replace the first value at a place by "@@"; returns whether the place exists."""
+    key, *rest = place
+    if isinstance(document, list):
+        return any(replaced(item, tuple(rest)) for item in document if rest)
+    if not isinstance(document, dict):
+        return False
+    if not rest:
+        document[next(iter(document), key) if key == "*" else key] = "@@"
+        return True
+    keys = list(document) if key == "*" else [key]
+    return any(replaced(document.get(each), tuple(rest)) for each in keys)
+
+
+#: good files by their format, with the schemas of their readers and where in the file these begin
+READERS = {
+    "profile": (
+        good_profile("two_inputs"),
+        [(WholeFile, ()), (StrictFile[StrictWiredGraph], ())],
+    ),
+    "trace": (to_trace(*TWO_OPERATORS), [(list[TraceEvent], ("traceEvents",))]),
+}
+
+
+def is_read(folder: Path, document: Any, text: str) -> bool:
+    """Whether the reader accepts a file with the number `text` at each "@@"."""
+    (folder / "file.json").write_text(json.dumps(document).replace('"@@"', text))
+    job = ParseJob(("file.json",), (), max_bytes=1 << 30, memory_bytes=1 << 40, time_s=600)
+    return isinstance(derive_archive(folder, job), bytes)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, marks=() if text == "1e308" else pytest.mark.exhaustive, id=text[:9])
+        for text in TOO_LARGE
+    ],
+)
+@pytest.mark.parametrize("name", READERS)
+def test_pages_answer_whatever_numbers_a_file_has(client, tmp_path, name, text):
+    """Numbers at all places of the readers' schemas at once, without those that are refused."""
+    content, schemas = READERS[name]
+    document, kept = json.loads(content), 0
+    places = {
+        place
+        for schema, root in schemas
+        for place in schema_places(msgspec.inspect.type_info(schema), root)
+    }
+    assert len(places) > 10
+    for place in sorted(places):
+        changed = copy.deepcopy(document)
+        assert replaced(changed, place), place
+        if is_read(tmp_path, changed, text):
+            document, kept = changed, kept + 1
+    assert kept
+    user = make_user("alice")
+    client.force_login(user)
+    upload = make_import(user, json.dumps(document).replace('"@@"', text).encode())
+    assert upload.state == "ready"
+    profile = upload.profile
+    for path in [*profile_urls(profile, profile.page_url), "/api/v1/profiles/"]:
+        assert response_faults(client.get(path)) == [], path
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400, None])
