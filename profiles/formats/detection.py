@@ -24,6 +24,7 @@ Kind = Literal[
     "svg",  # of another program
     "web_page",
     "archive",
+    "lfs_pointer",
     "model",
     "array",
     "pickle",
@@ -57,6 +58,7 @@ _LIST_OF_OBJECTS = re.compile(rb"\[\s*\{")
 #: lines of load_and_run start with the time; `===` and the title are part of its output
 _LOG = re.compile(rb"\[\d\d \d\d:\d\d:\d\d |mgb load-and-run|megengine|=== ", re.IGNORECASE)
 _STARTS: tuple[tuple[bytes, Kind], ...] = (
+    (b"version https://git-lfs", "lfs_pointer"),
     (b"\x1f\x8b", "archive"),
     (b"PK\x03\x04", "archive"),
     (b"\xfd7zXZ", "archive"),

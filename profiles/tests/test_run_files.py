@@ -8,8 +8,7 @@ from django.utils import timezone
 
 from profiles.formats.detection import kind_of, other_kind
 from profiles.ingest import results
-from profiles.ingest.rebuild import rebuild_derived
-from profiles.models import OpenedFile, ProfileUpload
+from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
 from profiles.tests import flows, traces
 from profiles.tests.imports import file_request, make_import
@@ -48,6 +47,7 @@ def test_the_kind_is_detected_from_the_content(head, kind):
 def test_a_complete_object_without_known_keys_is_not_a_profile():
     assert other_kind(b'\xef\xbb\xbf {"anything": {"profiler": 1}}\n') == "not_a_profile"
     assert other_kind(b"{}") == "not_a_profile"
+    assert other_kind(b"version https://git-lfs.github.com/spec/v1\n") == "lfs_pointer"
     assert other_kind(b'{"a":' * 400 + b"1" + b"}" * 400) == "not_a_profile"
 
 
@@ -114,15 +114,12 @@ def test_every_file_of_a_run_can_be_downloaded(client, alice):
     assert client.get(f"/profiles/{upload.profile.pk}/trace/").context["number"] == 2
 
 
-def test_the_kind_is_stored_when_the_file_is_read_and_by_a_rebuild(client, alice):
+def test_the_kind_is_stored_when_the_file_is_read(client, alice):
     # a browser announces the beginning of a file; other clients need not, as here
     upload = make_import(alice, traces.MLP.read_bytes())
     assert file_kinds(upload) == ["trace"]
-    OpenedFile.objects.update(kind="profile")
     place = f"/profiles/{upload.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
-    rebuild_derived(upload.profile)
-    assert file_kinds(upload) == ["trace"]
     assert "Each row is one execution of an operator" in client.get(place).text
 
 

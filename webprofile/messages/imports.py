@@ -50,6 +50,10 @@ OPENED: dict[str, Any] = {
         "“%(name)s” is a web page. If you saved it from a browser, download the JSON file itself."
     ),
     "opened_archive": _("“%(name)s” is compressed. Unpack it, and upload the JSON file in it."),
+    "opened_lfs_pointer": _(
+        "“%(name)s” is a pointer of Git LFS, not the file itself. Run git lfs pull, and choose the "
+        "file again."
+    ),
     "opened_model": _(
         "“%(name)s” is a model. Start a task with it, or upload the JSON that load_and_run "
         "--profile wrote for it."
