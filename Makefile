@@ -67,7 +67,7 @@ $(ASSETS): package-lock.json webprofile/operations/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.operations.assets
 	@touch $@
 
-# axe-core, eslint and typescript, for tests and linters of scripts; after the target above, which
+# axe-core, eslint, espree and typescript, for tests and linters of scripts; after the target above, which
 # deletes them
 $(AXE): package-lock.json webprofile/operations/assets.py | $(INSTALLED) $(ASSETS)
 	@$(PY) -m webprofile.operations.assets --tests
@@ -190,7 +190,7 @@ lint: setup $(POSTGRES) $(AXE)
 	@$(VENV)/bin/hadolint docker/*/*Dockerfile
 	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml 2>/dev/null
 
-# known vulnerabilities of pinned packages; AUDIT_UNREACHABLE=allow accepts unreachable services
+# known vulnerabilities and newer versions of pinned packages; AUDIT_UNREACHABLE=allow accepts unreachable services
 audit: setup
 	@$(PY) .ci/audit.py
 

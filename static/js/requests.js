@@ -45,7 +45,7 @@ export async function postJson(url, body, { login }) {
   });
   checkLogin(response, login);
   const text = await response.text().catch(() => "");
-  let data = null;
+  let data;
   try {
     data = JSON.parse(text);
   } catch {

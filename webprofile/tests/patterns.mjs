@@ -11,28 +11,29 @@ import { createRequire } from "node:module";
 import vm from "node:vm";
 
 function find(files) {
-  const ts = createRequire(import.meta.url)("typescript");
+  const { parse } = createRequire(import.meta.url)("espree");
   const found = [];
   for (const file of files) {
-    const source = ts.createSourceFile(file, readFileSync(file, "utf8"), ts.ScriptTarget.Latest, true);
+    const text = readFileSync(file, "utf8");
+    const textOf = (node) => text.slice(...node.range);
+    const program = parse(text, { ecmaVersion: "latest", sourceType: "module", range: true, loc: true });
     // what a pattern that is put together is made of
-    const texts = source.statements
-      .filter(ts.isVariableStatement)
-      .flatMap(({ declarationList }) => [...declarationList.declarations])
-      .filter(({ initializer }) => initializer && (ts.isStringLiteralLike(initializer) || ts.isTemplateExpression(initializer)))
-      .map((node) => `const ${node.getText()};`);
-    const visit = (node) => {
-      const isMade = (ts.isNewExpression(node) || ts.isCallExpression(node)) && node.expression.getText() === "RegExp";
-      if (isMade || ts.isRegularExpressionLiteral(node)) {
-        const regex = vm.runInNewContext(`${texts.join("")} ${node.getText()}`);
-        const isSplit = node.parent.expression?.name?.text === "split";
-        const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1;
+    const texts = program.body
+      .map((statement) => statement.declaration ?? statement)
+      .flatMap((statement) => statement.declarations ?? [])
+      .filter(({ init }) => init?.type === "TemplateLiteral" || typeof init?.value === "string")
+      .map((node) => `const ${textOf(node)};`);
+    const visit = (node, parent) => {
+      const isMade = ["NewExpression", "CallExpression"].includes(node.type) && node.callee.name === "RegExp";
+      if (isMade || node.regex) {
+        const regex = vm.runInNewContext(`${texts.join("")} ${textOf(node)}`);
+        const isSplit = parent.callee?.property?.name === "split";
         const flags = isSplit && !regex.flags.includes("g") ? `${regex.flags}g` : regex.flags;
-        found.push({ place: `${file}:${line}`, source: regex.source, flags });
+        found.push({ place: `${file}:${node.loc.start.line}`, source: regex.source, flags });
       }
-      ts.forEachChild(node, visit);
+      for (const child of Object.values(node).flat()) if (typeof child?.type === "string") visit(child, node);
     };
-    visit(source);
+    visit(program, null);
   }
   return found;
 }

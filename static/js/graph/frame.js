@@ -96,7 +96,7 @@ export function makeFrame(stage, { address, title, onMessage }) {
  */
 export async function fetchContent(url, read) {
   const address = new URL(url, location.href);
-  let response = null;
+  let response;
   try {
     response = await fetch(address, { headers: { Accept: "application/json" } });
     if (response.ok && !response.redirected) return await read(response);

@@ -216,13 +216,15 @@ export class PartsUpload {
 
   async #waitWhilePaused() {
     while (this.isPaused) {
-      await new Promise((resolve) => {
+      /** @type {Promise<void>} */
+      const woken = new Promise((resolve) => {
         const previous = this.wake;
         this.wake = () => {
           previous();
           resolve();
         };
       });
+      await woken;
     }
   }
 
@@ -242,7 +244,11 @@ export function backoffMs(failures, random = Math.random) {
   return longest * (0.5 + random() / 2);
 }
 
-/** Wait for `backoffMs`, or until the browser is back online, or until `signal` aborts the wait. */
+/**
+ * Wait for `backoffMs`, or until the browser is back online, or until `signal` aborts the wait.
+ *
+ * @returns {Promise<void>}
+ */
 export function backoff(failures, signal) {
   return new Promise((resolve) => {
     const listeners = new AbortController();

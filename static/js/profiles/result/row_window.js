@@ -197,7 +197,7 @@ export class RowWindow {
 
   async #fetch(number) {
     const url = withParameters(this.scroller.dataset.rowsUrl, { offset: number * this.piece });
-    let fragment = null;
+    let fragment;
     try {
       fragment = await this.hooks.fetchFragment(url);
     } catch {

@@ -33,7 +33,7 @@ function showStatus(text, kind = "") {
 }
 
 async function fetchFromStorage(address) {
-  let response = null;
+  let response;
   try {
     response = await fetch(address);
     if (response.ok) return await response.arrayBuffer();

@@ -199,7 +199,7 @@ export function readPicture(head, size) {
 
 /** Read load_and_run's JSON format: an object {shape, type, raw} for each input, by name. */
 export function readJson(content, kind) {
-  let inputs = null;
+  let inputs;
   try {
     // leaves out a byte-order mark
     inputs = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(content));

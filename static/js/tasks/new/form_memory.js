@@ -44,7 +44,7 @@ function removeSavedForm() {
 
 /** The saved form to restore on this visit, or null: a form opened by a link starts empty. */
 export function loadSavedForm() {
-  let saved = null;
+  let saved;
   try {
     saved = JSON.parse(window.sessionStorage.getItem(key()));
   } catch {
