@@ -38,14 +38,15 @@ class Pace:
         self._burst, self._per_s = burst, per_s
         self._left, self._at = burst, time.monotonic()
 
-    def has_room(self) -> bool:
-        """Count one frame; return False if the limit is exceeded."""
+    def has_room(self, frames: float = 1) -> bool:
+        """Count one frame, or what takes as long as several; False if the limit is exceeded."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
-        if self._left < 1:
+        frames = min(frames, self._burst)
+        if self._left < frames:
             return False
-        self._left -= 1
+        self._left -= frames
         return True
 
 

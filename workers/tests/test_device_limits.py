@@ -24,6 +24,7 @@ from webprofile.realtime import consumers
 from webprofile.storage import storage as object_store
 from workers.tests.make import FakeAgent, connect_agent, enrol_device
 from workers.tokens import issue_code, redeem_code
+from workers.views.agents import HTTP_FRAMES
 
 sockets = pytest.mark.usefixtures("disconnect_sockets")
 in_transactions = pytest.mark.django_db(transaction=True)
@@ -103,7 +104,7 @@ def body_of(count):
 
 @pytest.mark.django_db
 def test_heartbeats_by_http_have_the_limits_of_the_socket(settings):
-    settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S = 10, 0.001
+    settings.AGENT_FRAMES_BURST, settings.AGENT_FRAMES_PER_S = 10 * HTTP_FRAMES, 0.001
     _, token = redeem_code(issue_code(make_worker()))
     codes = [heartbeat(token, body_of(1)).status_code for _ in range(12)]
     assert codes == [200] * 10 + [429] * 2

@@ -15,6 +15,9 @@ from webprofile.messages.errors import word
 from webprofile.realtime.consumers import agent_pace
 from workers.tokens import bearer_of, check_token, redeem_code
 
+#: a heartbeat by HTTP takes as long as so many frames, since it is a request and stored alone
+HTTP_FRAMES = 20
+
 
 @csrf_exempt  # no cookie is involved: the code itself is the credential
 @require_POST
@@ -57,7 +60,7 @@ def agent_heartbeat(request: HttpRequest) -> JsonResponse:
         return _refuse(DomainError("bad_request", status=413))
     try:
         worker = check_token(bearer_of(request.headers.get("Authorization", "")))
-        if not agent_pace(worker.pk).has_room():
+        if not agent_pace(worker.pk).has_room(HTTP_FRAMES):
             return _refuse(DomainError("throttled", status=429, wait_s=1))
         if len(request.body) > MAX_FRAME_BYTES:  # a body in chunks has no Content-Length
             return _refuse(DomainError("bad_request", status=413))
