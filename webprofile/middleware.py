@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC
 
+import structlog
 from allauth.account.adapter import get_adapter
 from allauth.usersessions.models import UserSession
 from django.conf import settings
@@ -24,7 +25,10 @@ from webprofile.api.problems import is_api, problem, retry_headers
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.origins import is_viewer_host
+from webprofile.outages import outage_of
 from webprofile.turns import request_turn
+
+log = structlog.get_logger()
 
 
 class DomainErrorMiddleware:
@@ -52,7 +56,13 @@ class DomainErrorMiddleware:
         return page
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        return _error_response(request, error) if isinstance(error, DomainError) else None
+        if not isinstance(error, DomainError):
+            outage = outage_of(error)
+            if outage is None or outage.code == "database_unreachable":  # pages need the database
+                return None
+            log.warning("part_unreachable", code=outage.code, error=str(error))
+            error = outage
+        return _error_response(request, error)
 
 
 class TurnMiddleware:

@@ -563,6 +563,13 @@ WORDINGS: dict[str, Any] = {
     ),
     "not_initiated": _("This task has ended. Start a new one."),
     "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
+    "redis_unreachable": _(
+        "Redis does not answer. Try again in a minute; “manage.py doctor” names what is missing."
+    ),
+    "database_unreachable": _(
+        "The database does not answer or has no tables. Check DATABASE_URL and run "
+        "“manage.py migrate”."
+    ),
     "reading_stopped": _("The profile is being read. Try again in a minute."),
     "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
     "object_missing": _("The file is not in storage any more."),

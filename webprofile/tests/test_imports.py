@@ -203,7 +203,8 @@ def test_only_the_default_storage_uses_boto3():
         for name in imports_of(path)
         if name.split(".")[0] in {"boto3", "botocore", "storages"}
     }
-    assert users == {"webprofile/storage/s3.py"}
+    # outages.py needs an exception only
+    assert users == {"webprofile/outages.py", "webprofile/storage/s3.py"}
 
 
 def test_each_state_is_written_by_one_module():
