@@ -2,11 +2,12 @@
 
 from django.urls import include, path, re_path
 
-from webprofile.api.views import NothingHere, ProblemViewSet, SchemaView, docs
+from webprofile.api.views import NothingHere, ProblemViewSet, Root, SchemaView, docs
 from workers.api.views import OptionList, PoolList
 
 app_name = "api"
 urlpatterns = [
+    path("", Root.as_view(), name="root"),
     path("", include("accounts.api.urls")),
     path("tasks/", include("tasks.api.urls")),
     path("profiles/", include("profiles.api.urls")),

@@ -1,10 +1,15 @@
 """Base classes of API views, and the views of error codes, the schema and its documentation."""
 
 from typing import Any
+from urllib.parse import quote
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import Resolver404, resolve, reverse
 from django.utils import translation
+from django.utils.decorators import method_decorator
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView
@@ -98,16 +103,57 @@ def _meaning(code: str) -> dict[str, Any]:
     return {"code": code, "text": template(text), "values": values}
 
 
-class NothingHere(ApiView):
-    """Return 404 for every other path below `/api/v1/`."""
+class Root(ApiView):
+    """The addresses of the resources."""
 
     permission_classes = (AllowAny,)
     schema = None
+
+    def get(self, request: Request) -> Response:
+        """Return {name: URL} of the resources that have a list, of the schema and its page."""
+        names = {
+            "tasks": "api:tasks",
+            "profiles": "api:profiles",
+            "devices": "api:workers",
+            "pools": "api:pools",
+            "options": "api:options",
+            "problems": "api:problems",
+            "documentation": "api:docs",
+            "schema": "api:schema",
+        }
+        return Response(
+            {name: request.build_absolute_uri(reverse(route)) for name, route in names.items()}
+        )
+
+
+class NothingHere(ApiView):
+    """Return 404 for every other path below `/api/v1/`.
+
+    A GET of an address without its closing slash is redirected to the address with it.
+    """
+
+    permission_classes = (AllowAny,)
+    schema = None
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        address = f"{request.path}/"
+        if request.method in ("GET", "HEAD") and _exists(address):
+            query = request.META.get("QUERY_STRING", "")
+            return HttpResponsePermanentRedirect(f"{quote(address)}{query and '?' + query}")
+        return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         raise Http404
 
 
+def _exists(address: str) -> bool:
+    try:
+        return resolve(address).url_name != "nothing"
+    except Resolver404:
+        return False
+
+
+@method_decorator(gzip_page, "dispatch")
 class SchemaView(SpectacularJSONAPIView):
     """The OpenAPI schema, generated once per process because it is the same for all users."""
 

@@ -74,5 +74,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "webprofile.api.schema.describe_null",
+        "webprofile.api.schema.share_errors",
     ],
 }

@@ -51,7 +51,7 @@ def check_answer(method: str, path: str, answer: Any) -> None:
     if operation is None:
         assert answer.status_code in _UNDOCUMENTED, (method, path, answer.status_code)
         return
-    documented = operation["responses"].get(str(answer.status_code))
+    documented = responses_of(schema(), operation).get(str(answer.status_code))
     place = f"{method} {path}: {answer.status_code}"
     assert documented is not None, f"{place} is not documented: {answer.content!r}"
     kind = answer.headers.get("Content-Type", "").partition(";")[0]
@@ -64,6 +64,15 @@ def check_answer(method: str, path: str, answer: Any) -> None:
         assert any(fnmatchcase(code, pattern) for pattern in named), (
             f"{place} {code} not in {named}"
         )
+
+
+def responses_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
+    """Return {status: response}; a reference to a component is replaced by the component."""
+    shared = document["components"]["responses"]
+    return {
+        status: shared[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
+        for status, answer in operation["responses"].items()
+    }
 
 
 def operation_of(method: str, path: str) -> Any:

@@ -1,6 +1,7 @@
 """Tests of what all API resources share: authentication, errors, pagination, languages, limits."""
 
 import datetime
+import gzip
 import json
 import re
 import threading
@@ -131,7 +132,6 @@ def test_cross_site_request_is_refused():
     ("method", "path", "more", "status", "code"),
     [
         ("get", "/api/v1/nothing/", {}, 404, "not_found"),
-        ("get", "/api/v1/tasks", {}, 404, "not_found"),
         ("get", f"{TASKS}9999999999999999999999999/", {}, 404, "not_found"),
         ("get", f"{TASKS}abc/", {}, 404, "not_found"),
         ("put", TASKS, {"data": {}}, 405, "method_not_allowed"),
@@ -334,6 +334,29 @@ def test_server_error_is_a_problem(settings):
 
 def test_unknown_host_is_refused_with_a_problem():
     problem(APIClient().get(TASKS, HTTP_HOST="evil.example"), 400, "malformed")
+
+
+def test_root_names_resources_that_answer():
+    addresses = APIClient().get("/api/v1/").json()
+    assert {"tasks", "profiles", "devices", "documentation", "schema"} <= addresses.keys()
+    for address in addresses.values():
+        assert APIClient().get(address).status_code in (200, 401), address
+
+
+def test_address_without_its_closing_slash_is_redirected_for_reading_only():
+    answer = APIClient().get("/api/v1/tasks?state=running&limit=2")
+    assert (answer.status_code, answer["Location"]) == (301, f"{TASKS}?state=running&limit=2")
+    assert APIClient().head("/api/v1/tasks").status_code == 301
+    problem(APIClient().post("/api/v1/tasks"), 404, "not_found")
+    problem(APIClient().get("/api/v1/nothing"), 404, "not_found")
+    problem(APIClient().get("/api/v1//evil.example"), 404, "not_found")
+
+
+def test_schema_is_sent_compressed():
+    answer = APIClient().get("/api/v1/schema/", headers={"Accept-Encoding": "gzip"})
+    assert answer["Content-Encoding"] == "gzip"
+    assert len(answer.content) < 300_000
+    assert json.loads(gzip.decompress(answer.content))["paths"]
 
 
 def test_schema_is_public_and_its_page_has_no_inline_script():
