@@ -87,6 +87,8 @@ def test_results_comparisons_and_reports_have_full_width_punctuation(client, ali
         texts = chinese_texts(client, address)
         assert len(texts) > 20, address
         assert [text for text in texts if HALF_WIDTH.search(text)] == [], address
+        # sentences of one paragraph follow each other without a space
+        assert not any("。 表格中的按键" in text for text in texts), address
 
 
 def test_every_exported_field_has_a_chinese_description(client, alice):
