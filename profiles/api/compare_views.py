@@ -1,33 +1,32 @@
 """API views of comparisons: rows, totals, waterfall, files. The first profile is the baseline."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, TypedDict
 
 from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
 from profiles.api.chart_views import NETRON, netron_answer
 from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
-from profiles.api.serializer_fields import number, numbers, texts, whole
+from profiles.api.serializer_fields import answer_of
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
-from profiles.comparison.confidence import VERDICTS, ScatterSource
+from profiles.comparison.confidence import ScatterSource
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, verdict_advice, verdict_word
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
-from profiles.comparison.rows import REASONS, STATUSES
 from profiles.comparison.waterfall import waterfall
 from profiles.exports.heavy import export_job, heavy_response, is_heavy
 from profiles.models import Profile
+from profiles.presenters.described import means, unknown
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
@@ -36,144 +35,70 @@ from webprofile.sentences import sentences
 COMPARE_PROBLEMS = {**NOT_READY, 422: ["comparison_choice", "comparison_large", "export_question"]}
 
 
-class ComparedProfile(serializers.Serializer):
-    """One of the profiles."""
-
-    letter = serializers.CharField(help_text="`A` to `H`.")
-    profile = serializers.IntegerField(help_text="Its id.")
-    name = serializers.CharField(help_text="Name of the model or file.", allow_blank=True)
-    origin = serializers.CharField(help_text="Device and version, or that it was opened.")
-    passes = serializers.IntegerField(help_text="Its profiled passes: samples of each operator.")
-    total_s = number("Sum of self times on the side that was asked for, s.")
-
-
-class FactAnswer(serializers.Serializer):
-    """One fact about the runs."""
-
-    name = serializers.CharField(help_text="What, in the reader's words.")
-    values = texts("One for each profile.")
-    differs = serializers.BooleanField(help_text="Whether they differ.")
-
-
-class TestAnswer(serializers.Serializer):
-    """A difference from the baseline and its significance."""
-
-    difference_s = number("Time minus that of the baseline, s; negative is faster.")
-    verdict = serializers.ChoiceField(
-        VERDICTS,
-        help_text="absent: no times; disturbed: one of the runs was; single: one sample; few: too "
-        "few passes; unknown: how far equal runs differ on the device; none: no clear difference; "
-        "faster; slower. All but the last three say that there is no verdict.",
-    )
-    verdict_text = serializers.CharField(
-        allow_blank=True, help_text="The verdict in the reader's words; empty without times."
-    )
-    change = number("Estimated ratio to the baseline minus 1 (Hodges-Lehmann, of logarithms).")
-    change_low = number("Where the 95 % interval of `change` begins; never below -1.")
-    change_high = number("Where it ends.")
-
-
-class TotalAnswer(TestAnswer):
+class TotalAnswer(export.TestAnswer):
     """A sum of one of the other profiles, compared with the baseline."""
 
-    letter = serializers.CharField(help_text="Whose.")
-    time_s = number("Its value, s.")
-    verdict_advice = serializers.CharField(
-        allow_blank=True,
-        help_text="Why it is not clear which is faster and what to do, in the reader's words.",
-    )
-    equal_runs_differ_by = number(
-        "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets no "
-        "verdict. Null: not known."
-    )
-    equal_runs_are = serializers.ChoiceField(
-        get_args(ScatterSource),
-        allow_null=True,
-        help_text="Runs that show this: equal: of the same task; device: all equal runs of the "
-        "device; sample: runs of the sample model on the device while it was idle.",
-    )
+    letter: Annotated[str, means("Whose.")]
+    time_s: Annotated[float | None, unknown("Its value, s.")]
+    verdict_advice: Annotated[
+        str, means("Why it is not clear which is faster and what to do, in the reader's words.")
+    ]
+    equal_runs_differ_by: Annotated[
+        float | None,
+        unknown(
+            "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets "
+            "no verdict. Null: not known."
+        ),
+    ]
+    equal_runs_are: Annotated[
+        ScatterSource | None,
+        means(
+            "Runs that show this: equal: of the same task; device: all equal runs of the "
+            "device; sample: runs of the sample model on the device while it was idle."
+        ),
+    ]
 
 
-class TotalsAnswer(serializers.Serializer):
+class TotalsAnswer(TypedDict):
     """One sum for all profiles."""
 
-    key = serializers.ChoiceField(
-        ["device", "host", "latency"],
-        help_text="Total on the device, on the host, or median of iterations without profiling.",
-    )
-    baseline_s = number("Of the baseline, s.")
-    others = TotalAnswer(many=True, help_text="Of the others.")
+    key: Annotated[
+        Literal["device", "host", "latency"],
+        means("Total on the device, on the host, or median of iterations without profiling."),
+    ]
+    baseline_s: Annotated[float | None, unknown("Of the baseline, s.")]
+    others: Annotated[Sequence[TotalAnswer], means("Of the others.")]
 
 
-class StepAnswer(serializers.Serializer):
+class StepAnswer(TypedDict):
     """A step of the waterfall from the total of the baseline to another total."""
 
-    kind = serializers.ChoiceField(
-        ["start", "step", "rest", "end"], help_text="Totals are `start` and `end`."
-    )
-    name = serializers.CharField(
-        help_text="Operator, type or scope; empty: none.", allow_blank=True
-    )
-    delta_s = number("What it adds, s.")
-    from_s = number("Where it begins, s.")
-    to_s = number("Where it ends, s.")
-    rows = serializers.IntegerField(help_text="How many rows it stands for.")
-    row = serializers.IntegerField(allow_null=True, help_text="The row, if it is a single one.")
+    kind: Annotated[Literal["start", "step", "rest", "end"], means("Totals are `start` and `end`.")]
+    name: Annotated[str, means("Operator, type or scope; empty: none.")]
+    delta_s: Annotated[float | None, unknown("What it adds, s.")]
+    from_s: Annotated[float | None, unknown("Where it begins, s.")]
+    to_s: Annotated[float | None, unknown("Where it ends, s.")]
+    rows: Annotated[int, means("How many rows it stands for.")]
+    row: Annotated[int | None, means("The row, if it is a single one.")]
 
 
-class BaselineCell(serializers.Serializer):
-    """The operators of the baseline in a row."""
-
-    operators = texts("Names of its operators.")
-    time_s = number("Sum of their medians, s.")
-    samples_s = numbers("The sum in each pass, s.")
-
-
-class OtherCell(TestAnswer):
-    """The operators of another profile in a row."""
-
-    status = serializers.ChoiceField(STATUSES, help_text="What became of it.")
-    reasons = serializers.ListField(
-        child=serializers.ChoiceField(REASONS), help_text="What differs."
-    )
-    aligned = texts("How it was found.")
-    operators = texts("Names of its operators.")
-    time_s = number("Sum of their medians, s.")
-    samples_s = numbers("The sum in each pass, s.")
-
-
-class ComparedRow(serializers.Serializer):
-    """Aligned operators."""
-
-    row = serializers.IntegerField(help_text="Its number in this comparison.")
-    operator = serializers.CharField(help_text="What it is called after.", allow_blank=True)
-    type = serializers.CharField(help_text="That operator's type.", allow_blank=True)
-    baseline = BaselineCell(help_text="What the baseline has.")
-    others = serializers.ListField(
-        child=OtherCell(allow_null=True),
-        help_text="What each other profile has; null: neither it nor the baseline has anything.",
-    )
-
-
-class CompareAnswer(serializers.Serializer):
+class CompareAnswer(export.ComparedFile):
     """A comparison of profiles."""
 
-    format = serializers.CharField(help_text="Name and version of this shape.")
-    side = serializers.CharField(help_text="Whose times rows have: `device` or `host`.")
-    profiles = ComparedProfile(many=True, help_text="The profiles, the baseline first.")
-    facts = FactAnswer(many=True, help_text="What is known of the runs.")
-    warnings = texts("What one must know before trusting a difference.")
-    common = whole("Rows that each other profile shares with the baseline.")
-    totals = TotalsAnswer(many=True, help_text="Sums and iteration time.")
-    waterfall = StepAnswer(many=True, help_text="From the baseline's total to that of `with`.")
-    counts = serializers.DictField(
-        child=serializers.IntegerField(), help_text="Rows by status, before any narrowing."
-    )
-    quiet = serializers.IntegerField(help_text="Rows that fit but changed too little.")
-    quiet_delta_s = numbers("What these add for each other profile, s.")
-    total = serializers.IntegerField(help_text="Rows that were asked for.")
-    offset = serializers.IntegerField(help_text="Place of the first row here.")
-    rows = ComparedRow(many=True, help_text="The rows.")
+    common: Annotated[
+        Sequence[int], means("Rows that each other profile shares with the baseline.")
+    ]
+    totals: Annotated[Sequence[TotalsAnswer], means("Sums and iteration time.")]
+    waterfall: Annotated[
+        Sequence[StepAnswer], means("From the baseline's total to that of `with`.")
+    ]
+    counts: Annotated[dict[str, int], means("Rows by status, before any narrowing.")]
+    quiet: Annotated[int, means("Rows that fit but changed too little.")]
+    quiet_delta_s: Annotated[
+        Sequence[float | None], unknown("What these add for each other profile, s.")
+    ]
+    total: Annotated[int, means("Rows that were asked for.")]
+    offset: Annotated[int, means("Place of the first row here.")]
 
 
 class CompareView(ResultView):
@@ -216,7 +141,7 @@ class Compare(CompareView):
     @extend_schema(
         summary="Compare profiles",
         parameters=[CompareQuery],
-        responses={200: CompareAnswer} | problems(COMPARE_PROBLEMS),
+        responses={200: answer_of(CompareAnswer)} | problems(COMPARE_PROBLEMS),
         operation_id="profiles_compare",
     )
     def get(self, request: Request) -> HttpResponse:
@@ -309,7 +234,7 @@ class CompareGraph(CompareView):
         return netron_answer(request._request, body)
 
 
-def _totals_of(compared: ComparisonResult) -> list[dict[str, Any]]:
+def _totals_of(compared: ComparisonResult) -> list[TotalsAnswer]:
     return [
         {
             "key": key,

@@ -1,69 +1,65 @@
 """The executed graph of a profile, as nodes and edges."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.wiring import GraphWiring, wire
 from profiles.api.base import NOT_READY, DataView, json_response
 from profiles.api.queries import GraphQuery
-from profiles.api.serializer_fields import number, texts
+from profiles.api.serializer_fields import answer_of
 from profiles.formats.columns import MISSING, TextColumn
+from profiles.presenters.described import means, unknown
 from webprofile.api.schema import problems
 
 
-class NodeAnswer(serializers.Serializer):
+class NodeAnswer(TypedDict):
     """An operator that runs."""
 
-    node = serializers.IntegerField(help_text="Its place in the order of execution, from 0.")
-    row = serializers.IntegerField(
-        allow_null=True, help_text="Its row in tables; null: it has neither times nor footprint."
-    )
-    id = serializers.CharField(help_text="The number that MegEngine gave it.")
-    name = serializers.CharField(help_text="Its name.", allow_blank=True)
-    type = serializers.CharField(help_text="Its type.", allow_blank=True)
-    params = serializers.JSONField(
-        allow_null=True, help_text="Its parameters by name; null: unknown."
-    )
-    device_s = number("Self time on the device, s.")
-    host_s = number("Self time on the host, s.")
-    outputs = texts("Ids of the variables that it makes.")
+    node: Annotated[int, means("Its place in the order of execution, from 0.")]
+    row: Annotated[
+        int | None, means("Its row in tables; null: it has neither times nor footprint.")
+    ]
+    id: Annotated[str, means("The number that MegEngine gave it.")]
+    name: Annotated[str, means("Its name.")]
+    type: Annotated[str, means("Its type.")]
+    params: Annotated[Any, means("Its parameters by name; null: unknown.")]
+    device_s: Annotated[float | None, unknown("Self time on the device, s.")]
+    host_s: Annotated[float | None, unknown("Self time on the host, s.")]
+    outputs: Annotated[Sequence[str], means("Ids of the variables that it makes.")]
 
 
-class EdgeAnswer(serializers.Serializer):
+class EdgeAnswer(TypedDict):
     """A variable that a node reads, as an edge."""
 
-    variable = serializers.CharField(help_text="Its id.")
-    name = serializers.CharField(help_text="Its name.", allow_blank=True)
-    from_node = serializers.IntegerField(
-        allow_null=True, help_text="The node that makes it; null: it is a constant, or fed."
-    )
-    to_node = serializers.IntegerField(help_text="The node that reads it.")
-    slot = serializers.IntegerField(help_text="Its place among the inputs of `to_node`, from 0.")
-    is_constant = serializers.BooleanField(
-        help_text="Whether it has its value before the run: a weight, or a shape."
-    )
-    shape = serializers.JSONField(
-        allow_null=True, help_text="Elements along each axis; null: unknown."
-    )
-    dtype = serializers.CharField(allow_null=True, help_text="Its data type; null: unknown.")
+    variable: Annotated[str, means("Its id.")]
+    name: Annotated[str, means("Its name.")]
+    from_node: Annotated[
+        int | None, means("The node that makes it; null: it is a constant, or fed.")
+    ]
+    to_node: Annotated[int, means("The node that reads it.")]
+    slot: Annotated[int, means("Its place among the inputs of `to_node`, from 0.")]
+    is_constant: Annotated[
+        bool, means("Whether it has its value before the run: a weight, or a shape.")
+    ]
+    shape: Annotated[Any, means("Elements along each axis; null: unknown.")]
+    dtype: Annotated[str | None, means("Its data type; null: unknown.")]
 
 
-class GraphAnswer(serializers.Serializer):
+class GraphAnswer(TypedDict):
     """A window of the executed graph: nodes in order of execution, and the variables they read."""
 
-    total = serializers.IntegerField(help_text="Nodes of the whole graph.")
-    offset = serializers.IntegerField(help_text="The first node here.")
-    nodes = NodeAnswer(many=True, help_text="The nodes.")
-    edges = EdgeAnswer(many=True, help_text="What these nodes read, also from others.")
-    left_out = serializers.IntegerField(help_text="Operators that never run.")
-    problems = texts("Sections of the raw file that are damaged.")
+    total: Annotated[int, means("Nodes of the whole graph.")]
+    offset: Annotated[int, means("The first node here.")]
+    nodes: Annotated[Sequence[NodeAnswer], means("The nodes.")]
+    edges: Annotated[Sequence[EdgeAnswer], means("What these nodes read, also from others.")]
+    left_out: Annotated[int, means("Operators that never run.")]
+    problems: Annotated[Sequence[str], means("Sections of the raw file that are damaged.")]
 
 
 class GraphView(DataView):
@@ -72,7 +68,7 @@ class GraphView(DataView):
     @extend_schema(
         summary="Show the graph",
         parameters=[GraphQuery],
-        responses={200: GraphAnswer} | problems(NOT_READY),
+        responses={200: answer_of(GraphAnswer)} | problems(NOT_READY),
         operation_id="profiles_graph",
     )
     def get(self, request: Request, profile_id: int) -> HttpResponse:
@@ -86,19 +82,18 @@ class GraphView(DataView):
         wiring = wire(data.graph)
         start = query["offset"]
         window = range(len(wiring.rows))[start : start + query["limit"]]
-        return json_response(
-            {
-                "total": len(wiring.rows),
-                "offset": start,
-                "nodes": [_node(data, wiring, place) for place in window],
-                "edges": [edge for place in window for edge in _edges(data, wiring, place)],
-                "left_out": wiring.left_out,
-                "problems": data.graph.problems,
-            }
-        )
+        answer: GraphAnswer = {
+            "total": len(wiring.rows),
+            "offset": start,
+            "nodes": [_node(data, wiring, place) for place in window],
+            "edges": [edge for place in window for edge in _edges(data, wiring, place)],
+            "left_out": wiring.left_out,
+            "problems": data.graph.problems,
+        }
+        return json_response(answer)
 
 
-def _node(data: ProfileData, wiring: GraphWiring, place: int) -> dict[str, Any]:
+def _node(data: ProfileData, wiring: GraphWiring, place: int) -> NodeAnswer:
     operators, columns = data.graph.operators, data.columns
     operator = int(wiring.rows[place])
     row = int(operators.row[operator])
@@ -116,7 +111,7 @@ def _node(data: ProfileData, wiring: GraphWiring, place: int) -> dict[str, Any]:
     }
 
 
-def _edges(data: ProfileData, wiring: GraphWiring, place: int) -> Iterator[dict[str, Any]]:
+def _edges(data: ProfileData, wiring: GraphWiring, place: int) -> Iterator[EdgeAnswer]:
     """Yield the variables that a node reads."""
     variables = data.graph.variables
     for slot, variable in enumerate(wiring.reads[place]):

@@ -6,21 +6,114 @@ The JSON is also the core of the response of `/api/v1/profiles/compare/`.
 import csv
 import io
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from django.http import QueryDict
 
+from profiles.comparison.confidence import Verdict
 from profiles.comparison.facts import compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of, verdict_word
 from profiles.comparison.question import RowSelection, select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
+from profiles.comparison.rows import Reason, Status
 from profiles.exports.csv_file import for_spreadsheets, safe_text
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
+from profiles.presenters.described import means, unknown
 
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+class ComparedProfile(TypedDict):
+    """One of the profiles."""
+
+    letter: Annotated[str, means("`A` to `H`.")]
+    profile: Annotated[int, means("Its id.")]
+    name: Annotated[str, means("Name of the model or file.")]
+    origin: Annotated[str, means("Device and version, or that it was opened.")]
+    passes: Annotated[int, means("Its profiled passes: samples of each operator.")]
+    total_s: Annotated[
+        float | None, unknown("Sum of self times on the side that was asked for, s.")
+    ]
+
+
+class FactAnswer(TypedDict):
+    """One fact about the runs."""
+
+    name: Annotated[str, means("What, in the reader's words.")]
+    values: Annotated[Sequence[str], means("One for each profile.")]
+    differs: Annotated[bool, means("Whether they differ.")]
+
+
+class TestAnswer(TypedDict):
+    """A difference from the baseline and its significance."""
+
+    difference_s: Annotated[
+        float | None, unknown("Time minus that of the baseline, s; negative is faster.")
+    ]
+    verdict: Annotated[
+        Verdict,
+        means(
+            "absent: no times; disturbed: one of the runs was; single: one sample; few: too "
+            "few passes; unknown: how far equal runs differ on the device; none: no clear "
+            "difference; faster; slower. All but the last three say that there is no verdict."
+        ),
+    ]
+    verdict_text: Annotated[str, means("The verdict in the reader's words; empty without times.")]
+    change: Annotated[
+        float | None,
+        unknown("Estimated ratio to the baseline minus 1 (Hodges-Lehmann, of logarithms)."),
+    ]
+    change_low: Annotated[
+        float | None, unknown("Where the 95 % interval of `change` begins; never below -1.")
+    ]
+    change_high: Annotated[float | None, unknown("Where it ends.")]
+
+
+class BaselineCell(TypedDict):
+    """The operators of the baseline in a row."""
+
+    operators: Annotated[Sequence[str], means("Names of its operators.")]
+    time_s: Annotated[float | None, unknown("Sum of their medians, s.")]
+    samples_s: Annotated[Sequence[float | None], unknown("The sum in each pass, s.")]
+
+
+class OtherCell(TestAnswer):
+    """The operators of another profile in a row."""
+
+    status: Annotated[Status, means("What became of it.")]
+    reasons: Annotated[Sequence[Reason], means("What differs.")]
+    aligned: Annotated[Sequence[str], means("How it was found.")]
+    operators: Annotated[Sequence[str], means("Names of its operators.")]
+    time_s: Annotated[float | None, unknown("Sum of their medians, s.")]
+    samples_s: Annotated[Sequence[float | None], unknown("The sum in each pass, s.")]
+
+
+class ComparedRow(TypedDict):
+    """Aligned operators."""
+
+    row: Annotated[int, means("Its number in this comparison.")]
+    operator: Annotated[str, means("What it is called after.")]
+    type: Annotated[str, means("That operator's type.")]
+    baseline: Annotated[BaselineCell, means("What the baseline has.")]
+    others: Annotated[
+        Sequence[OtherCell | None],
+        means("What each other profile has; null: neither it nor the baseline has anything."),
+    ]
+
+
+class ComparedFile(TypedDict):
+    """A comparison of profiles, as the JSON file has it."""
+
+    format: Annotated[str, means("Name and version of this shape.")]
+    side: Annotated[str, means("Whose times rows have: `device` or `host`.")]
+    profiles: Annotated[Sequence[ComparedProfile], means("The profiles, the baseline first.")]
+    facts: Annotated[Sequence[FactAnswer], means("What is known of the runs.")]
+    warnings: Annotated[Sequence[str], means("What one must know before trusting a difference.")]
+    rows: Annotated[Sequence[ComparedRow], means("The rows.")]
 
 
 def pieces_of(profiles: list[Profile], parameters: QueryDict, name: str) -> list[bytes]:
@@ -39,7 +132,7 @@ def pieces_of(profiles: list[Profile], parameters: QueryDict, name: str) -> list
 
 def as_json(
     compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection
-) -> dict[str, Any]:
+) -> ComparedFile:
     """Return the comparison for JSON: all times in s, null for missing numbers."""
     numbers = compared.comparison.side(request.question.side)
     return {
@@ -79,7 +172,8 @@ def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSe
         line = [row["row"], row["operator"], row["type"], row["baseline"]["time_s"]]
         line.append("; ".join(row["baseline"]["operators"]))
         for cell in row["others"]:
-            line += [_flat(cell[name]) if cell else "" for name in _COLUMNS]
+            values = dict(cell) if cell else dict.fromkeys(_COLUMNS, "")
+            line += [_flat(values[name]) for name in _COLUMNS]
         # a spreadsheet must not evaluate the name of an operator as a formula
         writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in line])
     return for_spreadsheets(out.getvalue().encode())
@@ -98,7 +192,7 @@ _COLUMNS = (
 )
 
 
-def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) -> dict[str, Any]:
+def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) -> ComparedRow:
     comparison = compared.comparison
     row, numbers = comparison.rows[number], comparison.side(request.question.side)
     profile, x = comparison.main[number]
@@ -106,7 +200,7 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
         [comparison.nodes[n].short_names[y] for y in row.members(n)]
         for n in range(len(compared.profiles))
     ]
-    others: list[dict[str, Any] | None] = []
+    others: list[OtherCell | None] = []
     for other, cell in enumerate(row.cells):
         test = numbers.judgements[other]
         others.append(
