@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-seaweedfs test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -150,6 +150,11 @@ test-alone: test-setup
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
+# not part of test-all: set-up without a compiler, the demo and a quarter of the test files on
+# another version of Python
+test-second: setup
+	@.ci/second
+
 # not part of test-all: takes minutes to set up, and qemu emulates every instruction
 test-arm64: setup locale
 	$(PY) -m webprofile.tests.arm64 $(ARGS)
@@ -186,7 +191,7 @@ lint: setup $(POSTGRES) $(AXE)
 	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate \
 		--fail-on-warn --file /dev/null
 	@echo 'docker/: shellcheck, hadolint, the schema of compose files'
-	@$(VENV)/bin/shellcheck -x docker/*.sh docker/*/*.sh .ci/run
+	@$(VENV)/bin/shellcheck -x docker/*.sh docker/*/*.sh .ci/run .ci/second
 	@$(VENV)/bin/hadolint docker/*/*Dockerfile
 	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml 2>/dev/null
 
