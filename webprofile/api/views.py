@@ -1,5 +1,6 @@
 """Base classes of API views, and the views of error codes, the schema and its documentation."""
 
+import threading
 from typing import Any
 from urllib.parse import quote
 
@@ -158,13 +159,16 @@ class SchemaView(SpectacularJSONAPIView):
     """The OpenAPI schema, generated once per process because it is the same for all users."""
 
     _schema: Any = None
+    _lock = threading.Lock()
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        if SchemaView._schema is None:
-            with translation.override("en"):
-                generator: Any = self.generator_class(api_version=None)
-                SchemaView._schema = generator.get_schema(request=None, public=True)
+        # drf-spectacular loads its extensions with the first schema, which is not thread-safe
+        with SchemaView._lock:
+            if SchemaView._schema is None:
+                with translation.override("en"):
+                    generator: Any = self.generator_class(api_version=None)
+                    SchemaView._schema = generator.get_schema(request=None, public=True)
         return Response(
             SchemaView._schema,
             headers={"Content-Disposition": 'inline; filename="web-profile.json"'},

@@ -2,6 +2,7 @@
 
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 import pytest
@@ -13,6 +14,7 @@ from rest_framework.test import APIClient
 from accounts.models import AccessToken
 from accounts.tokens.access import issue_token
 from tasks.tests.make import make_user
+from webprofile.api.views import SchemaView
 from webprofile.messages.errors import WORDINGS
 from webprofile.tests.documented_api import bearer, responses_of
 
@@ -185,3 +187,19 @@ def code_of(user, scopes, method, path):
     response = call_operation(bearer(secret), method, path)
     is_problem = response.headers.get("Content-Type") == "application/problem+json"
     return response.json()["code"] if is_problem else None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_simultaneous_first_requests_generate_the_schema_once(monkeypatch):
+    monkeypatch.setattr(SchemaView, "_schema", None)
+    original, generated = SchemaView.generator_class.get_schema, []
+
+    def get_schema(self, **options):
+        generated.append(1)
+        return original(self, **options)
+
+    monkeypatch.setattr(SchemaView.generator_class, "get_schema", get_schema)
+    with ThreadPoolExecutor(3) as threads:
+        answers = list(threads.map(lambda _: APIClient().get("/api/v1/schema/"), range(3)))
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len(generated) == 1
