@@ -43,9 +43,9 @@ from bench.browser import chromium, log_in, measured
 from bench.pairs import in_turn
 from webprofile.client.api import Api
 from webprofile.client.batchfile.local_files import LocalFile, look_at
-from webprofile.client.commands.submitting import PARTS_FROM_BYTES
 from webprofile.client.login_file import Login
 from webprofile.client.parts import PARALLEL, send_in_parts
+from webprofile.client.submission import PARTS_FROM_BYTES
 from webprofile.tests.site import EmbeddedSite, running_site
 
 GOAL = 0.9

@@ -1,13 +1,21 @@
-"""The `webprofile` command: a command line client of the site's API.
+"""The client of the site's API: class `Site` for Python, and the `webprofile` command.
 
 `pip install .` installs this package and `webprofile.terminal` without the server. The server
 imports only `webprofile.client.batchfile` from this package.
 """
 
-from importlib import metadata
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = metadata.version("megengine-web-profile")
-except metadata.PackageNotFoundError:  # run from a clone
-    __version__ = Path(__file__).parents[2].joinpath("agent/VERSION").read_text("ascii").strip()
+from webprofile.client.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from webprofile.client.site import Site as Site
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Site` when it is used: the server imports this package, without the HTTP client."""
+    if name == "Site":
+        from webprofile.client.site import Site
+
+        return Site
+    raise AttributeError(name)

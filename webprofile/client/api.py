@@ -8,16 +8,17 @@ an `Idempotency-Key`.
 import os
 import random
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TextIO
 
 import httpx2
 
-from webprofile.client import __version__
 from webprofile.client.batchfile.local_files import LocalFile
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError
 from webprofile.client.login_file import Login
+from webprofile.client.version import __version__
 
 ATTEMPTS = 6
 FIRST_PAUSE_S = 0.5
@@ -33,10 +34,14 @@ Query = list[tuple[str, str | int | float | bool | None]]
 
 
 class Api:
-    """Requests below `/api/v1/` of one site."""
+    """Requests below `/api/v1/` of one site.
 
-    def __init__(self, login: Login) -> None:
+    log: stream to which long operations write their progress; by default stderr
+    """
+
+    def __init__(self, login: Login, log: TextIO | None = None) -> None:
         self.site = login.site
+        self.log = log or sys.stderr
         headers = {
             "User-Agent": f"webprofile/{__version__}",
             "Accept-Language": accept_language(os.environ),
@@ -51,6 +56,23 @@ class Api:
     def fetch(self, path: str, query: Query | None = None) -> bytes:
         """Return the content of a response that is not JSON."""
         return self._answer(self._send("GET", path, query=query, accept="*/*")).content
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """Yield the content of a file, to whose presigned URL the site redirects.
+
+        The token is not sent there. Raises UnreachableError.
+        """
+        answer = self._send("GET", path, accept="*/*")
+        if not answer.has_redirect_location:
+            yield self._answer(answer).content
+            return
+        try:
+            with self._http.stream("GET", answer.headers["Location"]) as stored:
+                if not stored.is_success:
+                    raise UnreachableError(f"The storage answered {stored.status_code}")
+                yield from stored.iter_bytes(_PIECE_BYTES)
+        except httpx2.TransportError as error:
+            raise UnreachableError(f"The storage does not answer: {error}") from error
 
     def post(self, path: str, body: Any = None, *, key: str = "", repeatable: bool = False) -> Any:
         """Send a POST and return the decoded response, None for 204.

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from webprofile.client import __version__
 from webprofile.client.batchfile import BatchError
 from webprofile.client.commands import (
     accounts,
@@ -19,6 +18,7 @@ from webprofile.client.commands import (
 )
 from webprofile.client.errors import ClientError, ProblemError
 from webprofile.client.login_file import SITE_VARIABLE, TOKEN_VARIABLE
+from webprofile.client.version import __version__
 from webprofile.terminal.arguments import explain
 from webprofile.terminal.exit_codes import FAILED, HELP, INTERRUPTED, SUCCEEDED, USAGE
 from webprofile.terminal.output import plain_lines

@@ -2,21 +2,19 @@
 
 import argparse
 import sys
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.commands.listing import FILTERS, add_filters, listed, query_of
-from webprofile.client.commands.waiting import LIVE, line_of
+from webprofile.client.commands.listing import FILTERS, add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.results import cancellations, deleted, listed, repeated
+from webprofile.client.waiting import LIVE, line_of
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
 
-#: tasks in one request
-PIECE = 500
 _ENDED = ["succeeded", "failed", "cancelled"]
 _UNKNOWN = "There is no such task that you may see."
 _OVER = "The run had ended already."
@@ -86,7 +84,7 @@ def cancel_tasks(args: argparse.Namespace) -> int:
             bodies: list[dict[str, Any]] = [{"all_mine": True}]
         else:
             numbers = _chosen(api, args, LIVE, "Cancel")
-            bodies = [{"tasks": numbers[at : at + PIECE]} for at in range(0, len(numbers), PIECE)]
+            bodies = cancellations(numbers)
         with _Report(args.json) as report:
             for body in bodies:
                 answer = api.post("tasks/cancel/", body, repeatable=True)
@@ -100,8 +98,7 @@ def retry_tasks(args: argparse.Namespace) -> int:
         numbers = _chosen(api, args, _ENDED, "Repeat")
 
         def repeat(number: int) -> Done:
-            task = api.post(f"tasks/{number}/retry/", key=str(uuid.uuid4()))
-            return Done(number, "repeated", again_as=task["id"])
+            return Done(number, "repeated", again_as=repeated(api, number))
 
         return _each(numbers, repeat, args)
 
@@ -111,13 +108,7 @@ def delete_tasks(args: argparse.Namespace) -> int:
         numbers = _chosen(api, args, _ENDED, "Delete")
 
         def delete(number: int) -> Done:
-            task = api.get(f"tasks/{number}/")
-            try:
-                api.delete(f"tasks/{task['id']}/")
-            except ProblemError as error:
-                # an earlier attempt deleted it, but its response was lost
-                if error.status != 404:
-                    raise
+            deleted(api, number)
             return Done(number, "deleted")
 
         return _each(numbers, delete, args)

@@ -4,15 +4,13 @@ import argparse
 import math
 from typing import Any
 
-from webprofile.client.api import Query
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.commands.showing import profile_of
-from webprofile.client.errors import ClientError, UsageError
+from webprofile.client.errors import ClientError
+from webprofile.client.results import comparison_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
 
-FEWEST, MOST = 2, 8
 USUAL_ROWS = 15
 #: totals that --fail-above can judge, in order of preference: latency is what users experience
 JUDGED = {
@@ -79,19 +77,11 @@ def _share(text: str) -> float:
 
 
 def compare_tasks(args: argparse.Namespace) -> int:
-    if not FEWEST <= len(args.tasks) <= MOST:
-        raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
+    side = "host" if args.host else "device"
     with open_api() as api:
-        query: Query = []
-        for task in args.tasks:
-            profile = profile_of(api, task)
-            if profile is None:
-                raise ClientError(f"Task {task} has no result.")
-            query.append(("p", profile["id"]))
-        query += [("limit", max(1, args.rows)), ("side", "host" if args.host else "device")]
-        comparison = api.get("profiles/compare/", query)
+        comparison = comparison_of(api, args.tasks, rows=args.rows, side=side)
         address = f"{api.site}/profiles/compare/?" + "&".join(
-            f"{name}={value}" for name, value in query if name == "p"
+            f"p={profile['profile']}" for profile in comparison["profiles"]
         )
     gate = None if args.fail_above is None else _judged(comparison, args.tasks, args.fail_above)
     if args.json:

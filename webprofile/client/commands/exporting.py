@@ -11,10 +11,10 @@ from typing import Any
 
 from webprofile.client.api import Api, Query
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.commands.listing import add_filters, listed, query_of
-from webprofile.client.commands.showing import profile_of
-from webprofile.client.commands.waiting import unknown
+from webprofile.client.commands.listing import add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.results import exported, listed
+from webprofile.client.waiting import unknown
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.output import whole_file
 from webprofile.terminal.progress import Progress
@@ -71,7 +71,7 @@ def export_tasks(args: argparse.Namespace) -> int:
         if args.table:
             return _table(api, tasks, args)
         if len(tasks) == 1 and not _is_folder(args.output):
-            _write(args.output, _content(api, tasks[0], args.format))
+            _write(args.output, exported(api, tasks[0], args.format))
             return SUCCEEDED
         if _is_folder(args.output):
             return _each(api, tasks, args)
@@ -108,14 +108,6 @@ def _is_folder(path: Path | None) -> bool:
     return path is not None and (path.is_dir() or not path.suffix)
 
 
-def _content(api: Api, task: int, kind: str) -> bytes:
-    """Return the exported result of a task; raise ClientError if it has none."""
-    profile = profile_of(api, task)
-    if profile is None:
-        raise ClientError(f"Task {task} has no result.")
-    return api.fetch(f"profiles/{profile['id']}/export/{kind}/")
-
-
 def _each(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
     """Write one file for each task and report tasks without a result."""
     _make_folder(args.output)
@@ -123,7 +115,7 @@ def _each(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
     with Progress(len(tasks), "Exporting", unit="tasks") as progress:
         for task in tasks:
             try:
-                content = _content(api, task, args.format)
+                content = exported(api, task, args.format)
             except (ClientError, ProblemError) as error:
                 left_out += 1
                 _report(progress, error)
@@ -142,7 +134,7 @@ def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
     with Progress(len(tasks), "Exporting", unit="tasks") as progress:
         for task in tasks:
             try:
-                rows = _rows(_content(api, task, "csv"))
+                rows = _rows(exported(api, task, "csv"))
             except (ClientError, ProblemError) as error:
                 left_out += 1
                 _report(progress, error)

@@ -1,10 +1,10 @@
 """Commands `workers` and `list`."""
 
 import argparse
-from typing import Any
 
-from webprofile.client.api import Api, Query
+from webprofile.client.api import Query
 from webprofile.client.commands import Parsers, added, open_api
+from webprofile.client.results import listed, usable
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
@@ -87,11 +87,6 @@ def list_workers(args: argparse.Namespace) -> int:
     return SUCCEEDED
 
 
-def usable(worker: dict[str, Any]) -> list[str]:
-    """Return the MegEngine versions of a device that have no problem."""
-    return [runtime["version"] for runtime in worker["runtimes"] if not runtime["problem"]]
-
-
 def list_tasks(args: argparse.Namespace) -> int:
     with open_api() as api:
         tasks = listed(api, query_of(args), args.limit)
@@ -114,13 +109,3 @@ def list_tasks(args: argparse.Namespace) -> int:
         rows, ("task", "status", "model", "device", "MegEngine", "created (UTC)", "title or reason")
     )
     return SUCCEEDED
-
-
-def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
-    """Return the tasks that match a query, at most `limit`; 0 for all."""
-    tasks = []
-    for task in api.pages("tasks/", query):
-        tasks.append(task)
-        if len(tasks) == limit:
-            break
-    return tasks

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from webprofile.client.api import Api, Query
+from webprofile.client.api import Query
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.commands.waiting import code_of, task_of, unknown
-from webprofile.client.errors import ProblemError
+from webprofile.client.results import latency_of, profile_of
+from webprofile.client.waiting import code_of, task_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import HELP
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
@@ -42,7 +42,7 @@ def show_task(args: argparse.Namespace) -> int:
         if profile is not None:
             statistics = api.get(f"profiles/{profile['id']}/statistics/")
             table = api.get(f"profiles/{profile['id']}/operators/", _question(args))
-        latency = statistics.get("latency") or _latency(api, args.task)
+        latency = statistics.get("latency") or latency_of(api, args.task)
         site = api.site
     if args.json:
         result = {"statistics": statistics, "latency": latency, "operators": table}
@@ -53,33 +53,6 @@ def show_task(args: argparse.Namespace) -> int:
         _print_totals(statistics, profile)
         _print_table(table)
     return code_of([task])
-
-
-def profile_of(api: Api, task: int) -> dict[str, Any] | None:
-    """Return the profile of a task, None if it has none (yet).
-
-    Raises UsageError if the task does not exist; ProblemError.
-    """
-    try:
-        profile: dict[str, Any] = api.get(f"profiles/of-task/{task}/")
-    except ProblemError as error:
-        if error.code in {"profile_not_yet", "profile_never"}:
-            return None
-        if error.status == 404:
-            raise unknown(task) from error
-        raise
-    return profile
-
-
-def _latency(api: Api, task: int) -> dict[str, Any] | None:
-    """Return the clean latency of a task, also without a profile; None if it has none (yet)."""
-    try:
-        latency: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
-    except ProblemError as error:
-        if error.status in {404, 409}:
-            return None
-        raise
-    return latency
 
 
 def _question(args: argparse.Namespace) -> Query:

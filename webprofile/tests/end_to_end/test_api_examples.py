@@ -1,4 +1,4 @@
-"""Run the Python script of docs/api.md."""
+"""Run the Python script of docs/api.md, and the example of the Python interface."""
 
 import csv
 import os
@@ -38,3 +38,27 @@ def test_documented_script_profiles_a_model(site, visitor, testdata, tmp_path):
     assert "ConvolutionForward" in result.stdout
     with (tmp_path / "operators.csv").open(encoding="utf-8", newline="") as file:
         assert len([*csv.DictReader(file)]) == int(total[1])
+
+
+def test_example_of_the_python_interface_compares_two_option_sets(
+    site, visitor, testdata, tmp_path
+):
+    token = visitor.post("/api/v1/auth/token/", site.account)["access"]
+    result = subprocess.run(
+        [
+            sys.executable, "-W", "error", ROOT / "examples" / "compare_options.py",
+            testdata / "models" / "resnet18.mge", "local",
+        ],
+        cwd=tmp_path,
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "WEBPROFILE_SITE": site.address, "WEBPROFILE_TOKEN": token},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(re.findall(r"^#\d+ succeeded", result.stdout, re.M)) == 2
+    assert re.search(r"^device [\d.e-]+ [\d.e-]+", result.stdout, re.M)
+    assert len(re.findall(r"^.+ [\d.]+ ms$", result.stdout, re.M)) == 5
+    assert (tmp_path / "measurement.json").stat().st_size > 0
+    assert result.stderr == ""

@@ -1,0 +1,116 @@
+"""Devices, tasks and their results at the site; what the commands and `Site` have in common."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from webprofile.client.api import Api, Query
+from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.waiting import unknown
+
+#: tasks of one comparison
+FEWEST, MOST = 2, 8
+#: tasks in one request
+PIECE = 500
+
+
+def usable(worker: dict[str, Any]) -> list[str]:
+    """Return the MegEngine versions of a device that have no problem."""
+    return [runtime["version"] for runtime in worker["runtimes"] if not runtime["problem"]]
+
+
+def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
+    """Return the tasks that match a query, at most `limit`; 0 for all."""
+    tasks = []
+    for task in api.pages("tasks/", query):
+        tasks.append(task)
+        if len(tasks) == limit:
+            break
+    return tasks
+
+
+def profile_of(api: Api, task: int) -> dict[str, Any] | None:
+    """Return the profile of a task, None if it has none (yet).
+
+    Raises UsageError if the task does not exist; ProblemError.
+    """
+    try:
+        profile: dict[str, Any] = api.get(f"profiles/of-task/{task}/")
+    except ProblemError as error:
+        if error.code in {"profile_not_yet", "profile_never"}:
+            return None
+        if error.status == 404:
+            raise unknown(task) from error
+        raise
+    return profile
+
+
+def latency_of(api: Api, task: int) -> dict[str, Any] | None:
+    """Return the clean latency of a task, also without a profile; None if it has none (yet)."""
+    try:
+        latency: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
+    except ProblemError as error:
+        if error.status in {404, 409}:
+            return None
+        raise
+    return latency
+
+
+def result_of(api: Api, task: int) -> int:
+    """Return the number of a task's profile. Raises ClientError if it has none (yet)."""
+    profile = profile_of(api, task)
+    if profile is None:
+        raise ClientError(f"Task {task} has no result.")
+    return int(profile["id"])
+
+
+def exported(api: Api, task: int, kind: str) -> bytes:
+    """Return the exported result of a task; raise ClientError if it has none."""
+    return api.fetch(f"profiles/{result_of(api, task)}/export/{kind}/")
+
+
+def comparison_of(api: Api, tasks: Sequence[int], *, rows: int, side: str) -> dict[str, Any]:
+    """Return the comparison of the results of 2 to 8 tasks, the first of which is the baseline.
+
+    rows: operators that changed most; side: "device" or "host"
+
+    Raises UsageError; ClientError if a task has no result.
+    """
+    if not FEWEST <= len(tasks) <= MOST:
+        raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
+    query: Query = [("p", result_of(api, task)) for task in tasks]
+    comparison: dict[str, Any] = api.get(
+        "profiles/compare/", [*query, ("limit", max(1, rows)), ("side", side)]
+    )
+    return comparison
+
+
+def cancellations(tasks: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the bodies of the requests that end these tasks."""
+    return [{"tasks": list(tasks[at : at + PIECE])} for at in range(0, len(tasks), PIECE)]
+
+
+def cancelled(api: Api, tasks: Sequence[int]) -> dict[str, list[int]]:
+    """End tasks; return the numbers that were `cancelled` and that had `ended` already."""
+    answer: dict[str, list[int]] = {"cancelled": [], "ended": []}
+    for body in cancellations(tasks):
+        piece = api.post("tasks/cancel/", body, repeatable=True)
+        for kind, numbers in answer.items():
+            numbers += piece[kind]
+    return answer
+
+
+def repeated(api: Api, task: int) -> int:
+    """Ask once more for a task that has ended; return the number of the new one."""
+    return int(api.post(f"tasks/{task}/retry/", key=str(uuid.uuid4()))["id"])
+
+
+def deleted(api: Api, task: int) -> None:
+    """Delete a task that has ended, with its files and results. Raises ProblemError."""
+    api.get(f"tasks/{task}/")
+    try:
+        api.delete(f"tasks/{task}/")
+    except ProblemError as error:
+        # an earlier attempt deleted it, but its response was lost
+        if error.status != 404:
+            raise

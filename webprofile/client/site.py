@@ -1,0 +1,166 @@
+"""`Site`: the Python interface of a site, which does what the commands of `webprofile` do."""
+
+import io
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from webprofile.client.api import Api, Query
+from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
+from webprofile.client.errors import ClientError
+from webprofile.client.login_file import Login, login_read, site_checked
+from webprofile.client.results import (
+    cancelled,
+    comparison_of,
+    deleted,
+    exported,
+    latency_of,
+    listed,
+    repeated,
+    result_of,
+)
+from webprofile.client.submission import check_cells, prepared, submit_cells
+from webprofile.client.waiting import deadline_of, task_of, wait_until_ended
+from webprofile.terminal.output import whole_file
+
+#: a JSON object of the API, whose fields `/api/v1/docs/` of a site describes
+Object = dict[str, Any]
+Side = Literal["device", "host"]
+Format = Literal["csv", "json", "trace", "report", "text"]
+
+
+class _Silent(io.StringIO):
+    """A stream that discards the progress which commands print."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+class Site:
+    """A site and the user whose token is used. A context manager, which closes connections.
+
+    address, token: by default those of `WEBPROFILE_SITE` and `WEBPROFILE_TOKEN`, or of
+        `webprofile login`
+
+    Methods raise ClientError: ProblemError if the site refuses a request (`code` is stable),
+    UnreachableError if it does not answer, UsageError for wrong arguments.
+    """
+
+    def __init__(self, address: str = "", token: str = "") -> None:
+        given = {"WEBPROFILE_SITE": address, "WEBPROFILE_TOKEN": token}
+        if address and token:
+            login = Login(site_checked(address), token)
+        else:
+            chosen = {name: value for name, value in given.items() if value}
+            login = login_read({**os.environ, **chosen})
+        self._api = Api(login, _Silent())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._api.close()
+
+    def workers(self) -> list[Object]:
+        """Return the devices that the user may use."""
+        return list(self._api.pages("workers/"))
+
+    def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Object]:
+        """Return tasks, newest first.
+
+        limit: 0 for all
+        filters: query parameters of `GET /api/v1/tasks/`: status, worker_name, title, ...
+        """
+        query: Query = []
+        for name, value in filters.items():
+            values = [value] if isinstance(value, str) else value
+            query += [(name, item) for item in values]
+        return listed(self._api, query, limit)
+
+    def task(self, number: int) -> Object:
+        return task_of(self._api, number)
+
+    def submit(self, *, key: str = "", wait_for_room: bool = True, **keys: Any) -> list[int]:
+        """Create models x devices x versions x option sets x repeats; return the tasks' numbers.
+
+        key: name of this submission; repeated within a day, it creates nothing twice
+        wait_for_room: wait while the user's limit of live tasks is reached
+        keys: those of a batch file: `models=["net.mge"], workers=["x86-1"], options={...}`
+
+        Raises BatchError with all mistakes before anything is created; ClientError if the site
+        refused some tasks.
+        """
+        return self._submit(blocks_of(keys, folder=Path()), key, wait_for_room)
+
+    def submit_file(
+        self, path: str | Path, *, key: str = "", wait_for_room: bool = True
+    ) -> list[int]:
+        """Create the tasks of a batch file; arguments and errors as for `submit`."""
+        return self._submit(read_batch(Path(path)), key, wait_for_room)
+
+    def _submit(self, blocks: Sequence[Block], key: str, wait_for_room: bool) -> list[int]:
+        run, cells = prepared(self._api, blocks, key or uuid.uuid4().hex, deadline_of(None))
+        quota = check_cells(run, cells)
+        rows = submit_cells(run, cells, may_wait=wait_for_room and quota.get("limit") != 0)
+        if refused := [row["problem"] for row in rows if row["task"] is None]:
+            made = [row["task"] for row in rows if row["task"] is not None]
+            raise ClientError(f"Refused: {'; '.join(refused)}. Submitted: {made}")
+        return [row["task"] for row in rows]
+
+    def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Object]:
+        """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
+        return wait_until_ended(self._api, tasks, deadline_of(timeout_s))
+
+    def latency(self, task: int) -> Object | None:
+        """Return the time of an iteration without the profiler, ms; None if there is none."""
+        return latency_of(self._api, task)
+
+    def statistics(self, task: int) -> Object:
+        """Return the totals of a result, s. Raises ClientError without one."""
+        return dict(self._api.get(f"profiles/{result_of(self._api, task)}/statistics/"))
+
+    def operators(
+        self, task: int, *, rows: int = 1000, side: Side = "device", by_type: bool = False
+    ) -> Object:
+        """Return the slowest operators, or with `by_type` the sums of each type.
+
+        Raises ClientError without a result.
+        """
+        query: Query = [("limit", rows), ("side", side)]
+        query += [("agg", "sum")] if by_type else []
+        return dict(self._api.get(f"profiles/{result_of(self._api, task)}/operators/", query))
+
+    def compare(self, tasks: Sequence[int], *, rows: int = 15, side: Side = "device") -> Object:
+        """Compare 2 to 8 results; the first is the baseline."""
+        return comparison_of(self._api, tasks, rows=rows, side=side)
+
+    def export(self, task: int, format: Format = "csv") -> bytes:
+        """Return all operators of a result as a file."""
+        return exported(self._api, task, format)
+
+    def artifacts(self, task: int) -> list[Object]:
+        """Return the files that the runs of a task left."""
+        return list(self._api.get(f"tasks/{task}/artifacts/"))
+
+    def download(self, task: int, name: str, path: str | Path) -> None:
+        """Write an artifact of the last attempt to a file, which is replaced when complete."""
+        with whole_file(Path(path)) as stream:
+            for piece in self._api.download(f"tasks/{task}/artifacts/{name}/"):
+                stream.write(piece)
+
+    def cancel(self, tasks: Sequence[int]) -> Mapping[str, list[int]]:
+        """End tasks; return the numbers of those `cancelled` and of those that had `ended`."""
+        return cancelled(self._api, tasks)
+
+    def retry(self, task: int) -> int:
+        """Ask once more for a task that has ended; return the number of the new one."""
+        return repeated(self._api, task)
+
+    def delete(self, task: int) -> None:
+        """Delete a task that has ended, with its files and results."""
+        deleted(self._api, task)

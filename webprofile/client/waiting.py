@@ -1,0 +1,173 @@
+"""Wait until tasks have ended, without state, so that it may be repeated."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from webprofile.client.api import Api
+from webprofile.client.errors import ClientError, ProblemError, UnreachableError, UsageError
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, TIMED_OUT
+from webprofile.terminal.output import plain
+from webprofile.terminal.progress import Progress
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
+#: longest outage of the site that is tolerated while waiting
+PATIENCE_S = 600.0
+#: most tasks in a message
+MOST_NAMED = 50
+#: up to this number tasks are requested one by one, more with a list of all live tasks
+FEW = 5
+#: statuses of tasks that have not ended
+LIVE = ["initiated", "waiting", "running"]
+
+
+def deadline_of(timeout_s: float | None) -> float:
+    """Return the monotonic time of a timeout, infinity without one."""
+    return math.inf if timeout_s is None else time.monotonic() + timeout_s
+
+
+def wait_until_ended(
+    api: Api, tasks: Sequence[int], deadline: float, names: Mapping[int, str] | None = None
+) -> dict[int, dict[str, Any]]:
+    """Wait until tasks have ended or the deadline; return the tasks by number.
+
+    names: names of tasks in the output; by default model, device and options
+
+    Raises UnreachableError if the site is unavailable for more than `PATIENCE_S`, and ProblemError
+    if it refuses the request, for example after the token was revoked. After an interruption the
+    unfinished tasks are printed.
+    """
+    ended: dict[int, dict[str, Any]] = {}
+    waiting = dict.fromkeys(tasks)
+    try:
+        with Progress(len(waiting), "Waiting", unit="tasks", stream=api.log) as progress:
+            _wait(api, waiting, ended, deadline, progress, names or {})
+        left = {number: _get_task(api, number) for number in waiting}
+        if waiting:
+            print(f"Waited long enough. {_going_on(waiting)}", file=api.log)
+    except (KeyboardInterrupt, ClientError):
+        print(_going_on(waiting), file=api.log)
+        raise
+    return {number: (ended | left)[number] for number in dict.fromkeys(tasks)}
+
+
+def _wait(
+    api: Api,
+    waiting: dict[int, None],
+    ended: dict[int, dict[str, Any]],
+    deadline: float,
+    progress: Progress,
+    names: Mapping[int, str],
+) -> None:
+    """Move tasks from `waiting` to `ended` until the deadline. Raises UnreachableError."""
+    pause_s = FIRST_PAUSE_S
+    answered_at = time.monotonic()
+    while True:
+        before = len(waiting)
+        try:
+            for task in _ended(api, list(waiting)):
+                del waiting[task["id"]]
+                ended[task["id"]] = task
+                progress.step(line_of(task, names.get(task["id"], "")))
+        except UnreachableError:
+            # tolerates a restart of the site
+            if time.monotonic() > answered_at + PATIENCE_S:
+                raise
+            progress.note("the site does not answer; trying on")
+        else:
+            answered_at = time.monotonic()
+            progress.note(f"{len(waiting)} under way")
+        if not waiting or time.monotonic() >= deadline:
+            return
+        pause_s = FIRST_PAUSE_S if len(waiting) < before else pause_s * 1.5
+        pause_s = min(pause_s, LONGEST_PAUSE_S)
+        time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+
+
+def _ended(api: Api, waiting: list[int]) -> Iterator[dict[str, Any]]:
+    for number in _perhaps_ended(api, waiting):
+        task = _get_task(api, number)
+        if not is_live(task):
+            yield task
+
+
+def _going_on(waiting: Iterable[int]) -> str:
+    numbers = list(waiting)
+    if not numbers:
+        return "All tasks have ended."
+    text = " ".join(map(str, numbers[:MOST_NAMED])) + (" ..." if numbers[MOST_NAMED:] else "")
+    how_many = "1 task goes on" if len(numbers) == 1 else f"{len(numbers)} tasks go on"
+    return f"{how_many}. To wait again: webprofile wait {text}"
+
+
+def code_of(tasks: Iterable[dict[str, Any]]) -> int:
+    """Return the exit code for tasks: FAILED before TIMED_OUT before SUCCEEDED."""
+    rows = list(tasks)
+    if any(not is_live(task) and task["status"] != "succeeded" for task in rows):
+        return FAILED
+    return TIMED_OUT if any(is_live(task) for task in rows) else SUCCEEDED
+
+
+def is_live(task: dict[str, Any]) -> bool:
+    return task["status"] in LIVE
+
+
+def line_of(task: dict[str, Any], name: str = "") -> str:
+    """Return an output line for a task: number, status, name, reason and its detail."""
+    # the detail names the cause; the title alone is often true of many
+    why = " ".join(filter(None, [(task.get("reason") or {}).get("title"), task.get("detail")]))
+    parts = [f"#{task['id']}", task["status"], name or name_of(task), why]
+    return plain(" ".join(filter(None, parts)))
+
+
+def name_of(task: dict[str, Any]) -> str:
+    """Return the default name of a task: model, device and options."""
+    options = [f"{name}={value}" for name, value in (task.get("options") or {}).items()]
+    parts = [task.get("model_name", ""), task.get("worker_name", ""), *options]
+    return " ".join(filter(None, parts))
+
+
+def summary_of(tasks: Iterable[dict[str, Any]], *, refused: int = 0) -> str:
+    """Return the counts of tasks by status, such as `34 succeeded, 5 failed`.
+
+    refused: number of tasks that could not be created
+    """
+    counts = Counter("going on" if is_live(task) else task["status"] for task in tasks)
+    counts["refused"] = refused
+    others = ("cancelled", "unknown", "refused", "going on")
+    always = [f"{counts[name]} {name}" for name in ("succeeded", "failed")]
+    return ", ".join([*always, *(f"{counts[name]} {name}" for name in others if counts[name])])
+
+
+def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:
+    """Return the tasks that are not in the list of live tasks; it needs few requests."""
+    if len(waiting) <= FEW:
+        return waiting
+    live = {row["id"] for row in api.pages("tasks/", [("status", status) for status in LIVE])}
+    return [number for number in waiting if number not in live]
+
+
+def _get_task(api: Api, number: int) -> dict[str, Any]:
+    """Return a task, with the status `unknown` if it was deleted."""
+    try:
+        return task_of(api, number)
+    except UsageError as error:
+        return {"id": number, "status": "unknown", "reason": {"title": str(error)}}
+
+
+def task_of(api: Api, number: int) -> dict[str, Any]:
+    """Return a task. Raises UsageError if it does not exist; ProblemError."""
+    try:
+        task: dict[str, Any] = api.get(f"tasks/{number}/")
+    except ProblemError as error:
+        if error.status == 404:
+            raise unknown(number) from error
+        raise
+    return task
+
+
+def unknown(number: int) -> UsageError:
+    return UsageError(f"There is no task {number} that you may see.")
