@@ -2,10 +2,8 @@
 
 import datetime
 import hashlib
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.utils import timezone
 
 from profiles.services import purge_abandoned_uploads
@@ -221,22 +219,6 @@ def test_rerun_after_the_copy_ended_creates_another_task(client, ended_task):
     cancel_task(Task.objects.latest("pk"))
     client.post(f"/tasks/{ended_task.pk}/rerun/")
     assert Task.objects.count() == 3
-
-
-def test_migration_keeps_the_sanity_check_of_old_tasks(client, ended_task):
-    migration = import_module("tasks.migrations.0003_keep_sanity_check")
-    Task.objects.update(options={"iter": 3})
-    explicit = make_task(ended_task.owner, ended_task.worker)
-    Task.objects.filter(pk=explicit.pk).update(options={"no_sanity_check": True})
-    migration.tell_what_was_meant(apps, None)
-    ended_task.refresh_from_db()
-    explicit.refresh_from_db()
-    assert ended_task.options == {"iter": 3, "no_sanity_check": False}
-    assert explicit.options == {"no_sanity_check": True}
-    client.post(f"/tasks/{ended_task.pk}/rerun/")
-    copy = Task.objects.latest("pk")
-    assert copy.copied_from == ended_task
-    assert copy.options == ended_task.options
 
 
 def test_retry_rejects_an_option_value_that_is_no_longer_valid(client, ended_task):
