@@ -11,7 +11,7 @@ from django.core.paginator import Page, Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from accounts.selectors import current_user
 from profiles.comparison import presenter
@@ -40,7 +40,7 @@ COMPARE_ROWS = 200
 
 
 @login_required
-@require_GET
+@require_safe
 def compare(request: HttpRequest) -> HttpResponse:
     """Show the comparison, or the chooser for too few or too many results and for `?choose=1`."""
     comparison = read_comparison_request(request.GET)
@@ -163,7 +163,7 @@ def _runs(compared: ComparisonResult, comparison: ComparisonRequest) -> list[dic
 
 
 @login_required
-@require_GET
+@require_safe
 def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
     """Redirect `?other=N`, sent by the form of a task's page, to the comparison."""
     task = task_or_404(request, task_id)
@@ -174,7 +174,7 @@ def compare_choose(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def compare_io(request: HttpRequest, task_id: int, other_id: int) -> HttpResponse:
     """Show the values of all variables of two tasks side by side, in order of execution."""
     task, other = task_or_404(request, task_id), task_or_404(request, other_id)

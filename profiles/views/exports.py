@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, SOURCE_FIELDS
 from profiles.exports.formats import export_response, original_response
@@ -18,21 +18,21 @@ from webprofile.storage import storage
 
 
 @login_required
-@require_GET
+@require_safe
 def export(request: HttpRequest, profile_id: int, name: str) -> HttpResponseBase:
     """Return the profile in one format; CSV and JSON hold the rows of the query string."""
     return export_response(request, profile_or_404(request, profile_id), name)
 
 
 @login_required
-@require_GET
+@require_safe
 def original(request: HttpRequest, profile_id: int, number: int) -> HttpResponse:
     """Redirect to storage for a file as MegEngine wrote it."""
     return original_response(profile_or_404(request, profile_id), number)
 
 
 @login_required
-@require_GET
+@require_safe
 def artifact(
     request: HttpRequest, task_id: int, name: str, number: int | None = None
 ) -> HttpResponse:
@@ -49,13 +49,13 @@ def artifact(
     return redirect(storage.presign_get(artifact.object_key, filename=f"task-{task.pk}-{name}"))
 
 
-@require_GET
+@require_safe
 def guide(request: HttpRequest) -> HttpResponse:
     """Show the guide: which profiler of MegEngine answers which question, and how to run it."""
     return render(request, "profiles/guide.html")
 
 
-@require_GET
+@require_safe
 def about(request: HttpRequest) -> HttpResponse:
     """Describe the fields of the exported files."""
     context: dict[str, Any] = {

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.selectors import current_user
 from profiles.formats.detection import HEAD_BYTES
@@ -31,7 +31,7 @@ PAGE_SIZE = 25
 
 
 @login_required
-@require_GET
+@require_safe
 def profile_list(request: HttpRequest) -> HttpResponse:
     """List the user's imports, with the form to create one and the latest results."""
     return _list_page(request)
@@ -88,7 +88,7 @@ def _describe(file: UploadedFile) -> FileToOpen:
 
 
 @login_required
-@require_GET
+@require_safe
 def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Show the state of an import; an import that is ready redirects to its result page."""
     upload = upload_or_404(request, upload_id)
@@ -104,7 +104,7 @@ def opened(request: HttpRequest, upload_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def status(request: HttpRequest, upload_id: int) -> HttpResponse:
     """Return the part of the page that changes during processing."""
     upload = upload_or_404(request, upload_id)
@@ -142,7 +142,7 @@ def delete(request: HttpRequest, upload_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def file(request: HttpRequest, upload_id: int, number: int) -> HttpResponse:
     """Redirect to storage for a file as it was uploaded."""
     upload = upload_or_404(request, upload_id)

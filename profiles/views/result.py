@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
@@ -48,7 +48,7 @@ _FIELDS = ("name", "choice", "min", "max", "rows")
 
 
 @login_required
-@require_GET
+@require_safe
 def result(request: HttpRequest, task_id: int) -> HttpResponse:
     """Show the result of a task; redirects to the task if it has none."""
     task = task_or_404(request, task_id)
@@ -72,7 +72,7 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show the page of an import; the result of a task is part of the task's page."""
     profile = profile_or_404(request, profile_id)
@@ -204,7 +204,7 @@ def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -
 
 
 @login_required
-@require_GET
+@require_safe
 def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Return rows of the table that the query string selects, from `offset` or around an operator.
 
@@ -232,7 +232,7 @@ def _table(request: HttpRequest, profile_id: int) -> SideTable:
 
 
 @login_required
-@require_GET
+@require_safe
 def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     """Show all data about one operator, as a fragment of the result page or as a page."""
     profile = profile_or_404(request, profile_id)
@@ -259,7 +259,7 @@ def _whole(text: str) -> int:
 
 
 @login_required
-@require_GET
+@require_safe
 def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Return the table of tensors, with which the page replaces its own."""
     profile = profile_or_404(request, profile_id)
@@ -272,7 +272,7 @@ def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def image(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Return the file for `<img>`, in which no script runs and no request is made.
 

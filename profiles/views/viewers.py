@@ -17,7 +17,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.html import escape
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
@@ -49,14 +49,14 @@ _EARLY = (
 
 
 @login_required
-@require_GET
+@require_safe
 def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show the graph on a page of its own, as large as the window."""
     return render(request, "profiles/graph.html", {"profile": profile_or_404(request, profile_id)})
 
 
 @login_required
-@require_GET
+@require_safe
 def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
     """Show the model of a task in the viewer, whatever the task's state.
 
@@ -68,7 +68,7 @@ def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show the timeline of a trace, as large as the window."""
     profile = profile_or_404(request, profile_id)
@@ -86,7 +86,7 @@ def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
     return render(request, "profiles/timeline.html", context)
 
 
-@require_GET
+@require_safe
 def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
     """Return a file of the viewer; `tag` changes with its content, so browsers may cache it."""
     # the tag becomes part of the policy, so it must be known
@@ -116,7 +116,7 @@ def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
     return _viewer_frame(request, page.text, head=head, rules=rules)
 
 
-@require_GET
+@require_safe
 def perfetto(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
     """Return a file of the viewer; `tag` changes with its content, so browsers may cache it."""
     # the tag becomes part of the policy, so it must be known

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import current_user
@@ -62,7 +62,7 @@ PRIORITY_STEP = 5
 
 # browsers keep no page with `no-store` for "Back", with which the chosen files would be lost
 @login_required
-@require_GET
+@require_safe
 @cache_control(private=True, no_cache=True)
 def new(request: HttpRequest) -> HttpResponse:
     reader = current_user(request)
@@ -97,7 +97,7 @@ def _script_times() -> dict[str, int]:
     return {"most": longest_run_s(1), "both": both, "minutes": math.ceil(both / 60)}
 
 
-@require_GET
+@require_safe
 def options(request: HttpRequest) -> HttpResponse:
     """Render the table of options; programs can read it at `/api/v1/options/`."""
     context = {
@@ -183,14 +183,14 @@ def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_safe
 def outlook(request: HttpRequest) -> HttpResponse:
     """Render the part of the form about the queue that the task would enter."""
     return render(request, "tasks/_outlook.html", outlook_of(request.GET, current_user(request)))
 
 
 @login_required
-@require_GET
+@require_safe
 def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     """Redirect to a file of the task in storage."""
     row = _task(request, task_id).files.filter(pk=file_id).first()

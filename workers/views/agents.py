@@ -5,7 +5,7 @@ import time
 
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 from pydantic import ValidationError
 
 from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
@@ -33,7 +33,7 @@ def agent_enrol(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"worker": worker.name, "token": token})
 
 
-@require_GET
+@require_safe
 def agent_check(request: HttpRequest) -> JsonResponse:
     """Tell an agent whether its token is valid, and the server's time."""
     try:
