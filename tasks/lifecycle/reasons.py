@@ -96,7 +96,7 @@ class Reason(Enum):
     )
     MODEL_REFUSED = Wording(
         Blame.USER,
-        _("The file is no model that can be run."),
+        _("The file is not a model that can be run."),
         _("The message below says what the file is, and what to do."),
     )
     MODEL_TOO_NEW = Wording(

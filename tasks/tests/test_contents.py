@@ -249,7 +249,7 @@ def test_file_that_is_no_model_is_refused_when_it_is_submitted(
     assert (task.status, task.reason) == ("failed", "model_refused")
     assert task.detail == answer.json()["detail"]
     page = client.get(f"/tasks/{task.pk}/").text
-    assert "The file is no model that can be run." in page
+    assert "The file is not a model that can be run." in page
     assert "MegEngine cannot read" not in page
 
 
