@@ -256,10 +256,7 @@ class AttemptMeasurement(models.Model):
 
     @property
     def iterations_s(self) -> dict[str, float]:
-        """Duration, s, of the iteration recorded by each profiled pass, by the name of its file.
-
-        Rows of earlier versions lack it; `manage.py reprofile` rebuilds them.
-        """
+        """Duration, s, of the iteration recorded by each profiled pass, by the name of its file."""
         return {
             row["profile"]: row["last_ms"] / 1000
             for row in self.passes

@@ -197,8 +197,8 @@ class UploadedFile(models.Model):
     part_bytes = models.PositiveBigIntegerField(default=0)
     #: ETag of an object that was uploaded in parts; empty for others, whose ETag is the MD5
     etag = models.CharField(max_length=100, blank=True, default="")
-    #: random end of the confirmed object's key; empty before the confirmation, for files in parts,
-    #: and for files confirmed by earlier versions
+    #: random end of the confirmed object's key; empty before the confirmation, and for files
+    #: in parts
     copy = models.CharField(max_length=16, blank=True, default="", db_default="", editable=False)
     #: when no presigned URL can write to `upload_key` any more, so that the sweep removes what was
     #: uploaded there after the confirmation

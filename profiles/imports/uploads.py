@@ -43,9 +43,8 @@ FILES_LIMIT = 20
 NAME_LIMIT = 255
 #: how long an actor's claim on an import lasts; longer than the actor's time limit
 CLAIM = datetime.timedelta(seconds=330)
-#: failures that are not the file's fault, so that a retry may succeed; the last is from an earlier
-#: version, which did not support such files
-RETRIED = ("timed_out", "broke", "storage_lost", "trace_without_operators")
+#: failures that are not the file's fault, so that a retry may succeed
+RETRIED = ("timed_out", "broke", "storage_lost")
 _LIVE = (State.INITIATED, State.PROCESSING, State.READY, State.FAILED)
 
 

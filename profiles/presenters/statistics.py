@@ -301,8 +301,6 @@ def _left_out(
         % {"name": isolated(names.get(lead, lead))},
         "disturbed": str(DISTURBED_RUN["left_out"]),
         "too_heavy": _("Reading it takes more memory or time than this site allows."),
-        # data that an earlier version wrote
-        "trace_without_operators": _("No operator of it was sent to a device."),
         "trace_without_anything": _("Nothing was called while its Profiler ran."),
         "object_missing": _("It is not in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),

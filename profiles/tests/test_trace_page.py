@@ -6,7 +6,6 @@ import re
 import pytest
 
 from profiles.ingest.loading import run_data
-from profiles.models import ProfileUpload
 from profiles.tests.imports import make_import
 from profiles.tests.pages import get_page
 from profiles.tests.traces import (
@@ -229,12 +228,3 @@ class TestWithoutOperators:
         combined = make_import(alice, CUT_OFF, good_profile()).profile
         assert combined.operators
         assert "trace" in run_data(combined).beside
-
-    def test_an_import_that_an_earlier_version_refused_can_be_retried(self, client, alice):
-        upload = make_import(alice, to_trace(*ON_THE_HOST))
-        ProfileUpload.objects.filter(pk=upload.pk).update(
-            state=ProfileUpload.State.FAILED, problem="trace_without_operators"
-        )
-        page = client.get(f"/profiles/opened/{upload.pk}/").text
-        assert "opens now: read it once more" in page
-        assert f"/profiles/opened/{upload.pk}/retry/" in page

@@ -115,10 +115,6 @@ OPENED: dict[str, Any] = {
         "“%(name)s” has no rectangle that is a tensor. Open memory_flow.svg as "
         "megengine.utils.profiler wrote it."
     ),
-    # of earlier versions, which did not open them
-    "opened_trace_without_operators": _(
-        "“%(name)s” has no operators, and opens now: read it once more."
-    ),
     "opened_trace_without_anything": _(
         "Nothing was called while the Profiler of “%(name)s” ran: no module, and no operator that "
         "was sent to a device. Call the step inside of the Profiler."
