@@ -1,7 +1,7 @@
 """Devices, tasks and their results at the site; what the commands and `Site` have in common."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webprofile.client.api import Api, Query
@@ -12,6 +12,8 @@ from webprofile.client.waiting import unknown
 FEWEST, MOST = 2, 8
 #: tasks in one request
 PIECE = 500
+#: tasks in one request of a table
+TABLE_PIECE = 200
 
 
 def usable(worker: dict[str, Any]) -> list[str]:
@@ -69,6 +71,16 @@ def exported(api: Api, task: int, kind: str) -> bytes:
     return api.fetch(f"profiles/{result_of(api, task)}/export/{kind}/")
 
 
+def tables_of(api: Api, tasks: Sequence[int], kind: str) -> Iterator[bytes]:
+    """Yield tables with a row for each task, one of each request, without unknown tasks.
+
+    kind: "csv" or "json"
+    """
+    for at in range(0, len(tasks), TABLE_PIECE):
+        query: Query = [("task", number) for number in tasks[at : at + TABLE_PIECE]]
+        yield api.fetch("profiles/of-tasks/", [("format", kind), *query])
+
+
 def comparison_of(api: Api, tasks: Sequence[int], *, rows: int, side: str) -> dict[str, Any]:
     """Return the comparison of the results of 2 to 8 tasks, the first of which is the baseline.
 
@@ -85,13 +97,18 @@ def comparison_of(api: Api, tasks: Sequence[int], *, rows: int, side: str) -> di
     return comparison
 
 
-def cancellations(tasks: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the bodies of the requests that end these tasks."""
+def cancellations(tasks: Sequence[int] | None) -> list[dict[str, Any]]:
+    """Return the bodies of the requests that end these tasks; None for all of the user."""
+    if tasks is None:
+        return [{"all_mine": True}]
     return [{"tasks": list(tasks[at : at + PIECE])} for at in range(0, len(tasks), PIECE)]
 
 
-def cancelled(api: Api, tasks: Sequence[int]) -> dict[str, list[int]]:
-    """End tasks; return the numbers that were `cancelled` and that had `ended` already."""
+def cancelled(api: Api, tasks: Sequence[int] | None) -> dict[str, list[int]]:
+    """End tasks; return the numbers that were `cancelled` and that had `ended` already.
+
+    tasks: None for all of the user that have not ended
+    """
     answer: dict[str, list[int]] = {"cancelled": [], "ended": []}
     for body in cancellations(tasks):
         piece = api.post("tasks/cancel/", body, repeatable=True)

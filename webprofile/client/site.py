@@ -1,15 +1,19 @@
 """`Site`: the Python interface of a site, which does what the commands of `webprofile` do."""
 
 import io
+import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import quote
 
+from webprofile.client.access_tokens import USUAL_DAYS, new_token, revoke
 from webprofile.client.api import Api, Query
 from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.client.errors import ClientError
+from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
 from webprofile.client.results import (
     cancelled,
@@ -20,8 +24,9 @@ from webprofile.client.results import (
     listed,
     repeated,
     result_of,
+    tables_of,
 )
-from webprofile.client.submission import check_cells, prepared, submit_cells
+from webprofile.client.submission import check_cells, planned, prepared, submit_cells
 from webprofile.client.waiting import deadline_of, task_of, wait_until_ended
 from webprofile.terminal.output import whole_file
 
@@ -57,6 +62,24 @@ class Site:
             login = login_read({**os.environ, **chosen})
         self._api = Api(login, _Silent())
 
+    @classmethod
+    def log_in(
+        cls, address: str, email: str, password: str, *, code: str = "", days: int = USUAL_DAYS
+    ) -> Self:
+        """Create an access token with the scopes `read` and `write`, which is not stored.
+
+        code: of the authenticator app, for a user with a second factor
+        days: how long the token lives
+
+        Raises ProblemError; its code is `code_needed` without a code that is needed.
+        """
+        address = site_checked(address)
+        return cls(address, new_token(address, email, password, lambda: code, days=days))
+
+    def log_out(self) -> None:
+        """Revoke the token."""
+        revoke(self._api)
+
     def __enter__(self) -> Self:
         return self
 
@@ -84,6 +107,22 @@ class Site:
 
     def task(self, number: int) -> Object:
         return task_of(self._api, number)
+
+    def check(self, **keys: Any) -> list[Object]:
+        """Check what `submit` would create, but create nothing; return a row for each task.
+
+        Raises BatchError with all mistakes.
+        """
+        return self._check(blocks_of(keys, folder=Path()))
+
+    def check_file(self, path: str | Path) -> list[Object]:
+        """Check a batch file as `check` does."""
+        return self._check(read_batch(Path(path)))
+
+    def _check(self, blocks: Sequence[Block]) -> list[Object]:
+        run, cells = prepared(self._api, blocks, "", deadline_of(None))
+        check_cells(run, cells)
+        return planned(cells)
 
     def submit(self, *, key: str = "", wait_for_room: bool = True, **keys: Any) -> list[int]:
         """Create models x devices x versions x option sets x repeats; return the tasks' numbers.
@@ -139,9 +178,22 @@ class Site:
         """Compare 2 to 8 results; the first is the baseline."""
         return comparison_of(self._api, tasks, rows=rows, side=side)
 
+    def judge(self, tasks: Sequence[int], limit_percent: float) -> Object:
+        """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
+
+        Return the judged total with the `result`: `passed`, `failed` or `not enough evidence`.
+        Raises ClientError if a task has no result, or there is no time to judge.
+        """
+        return judged(self.compare(tasks, rows=1), tasks, limit_percent)
+
     def export(self, task: int, format: Format = "csv") -> bytes:
         """Return all operators of a result as a file."""
         return exported(self._api, task, format)
+
+    def table(self, tasks: Sequence[int]) -> list[Object]:
+        """Return a row for each task, as `export --table` does; unknown tasks have none."""
+        pieces = tables_of(self._api, sorted(set(tasks)), "json")
+        return [row for piece in pieces for row in json.loads(piece)]
 
     def artifacts(self, task: int) -> list[Object]:
         """Return the files that the runs of a task left."""
@@ -150,12 +202,16 @@ class Site:
     def download(self, task: int, name: str, path: str | Path) -> None:
         """Write an artifact of the last attempt to a file, which is replaced when complete."""
         with whole_file(Path(path)) as stream:
-            for piece in self._api.download(f"tasks/{task}/artifacts/{name}/"):
+            for piece in self._api.download(f"tasks/{task}/artifacts/{quote(name, safe='')}/"):
                 stream.write(piece)
 
     def cancel(self, tasks: Sequence[int]) -> Mapping[str, list[int]]:
         """End tasks; return the numbers of those `cancelled` and of those that had `ended`."""
         return cancelled(self._api, tasks)
+
+    def cancel_all(self) -> Mapping[str, list[int]]:
+        """End all tasks of the user that have not ended; returns the same as `cancel`."""
+        return cancelled(self._api, None)
 
     def retry(self, task: int) -> int:
         """Ask once more for a task that has ended; return the number of the new one."""

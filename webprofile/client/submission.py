@@ -104,6 +104,12 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
 
 
+def planned(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Return the rows of the matrix as objects."""
+    names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
+    return [dict(zip(names, cell.matrix_row, strict=True)) for cell in cells]
+
+
 def submit_cells(run: BatchRun, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     try:

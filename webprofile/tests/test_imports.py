@@ -172,7 +172,9 @@ def test_broken_law(module, target, is_allowed):
     assert (broken_law(module, target) is None) is is_allowed
 
 
-@pytest.mark.parametrize("program", ["agent.cli", "webprofile.client.program"])
+@pytest.mark.parametrize(
+    "program", ["agent.cli", "webprofile.client.program", "webprofile.client.site"]
+)
 def test_agent_and_client_import_no_django(program):
     code = (
         f"import {program}, sys;"

@@ -3,10 +3,9 @@
 import argparse
 import getpass
 import os
-import socket
 import sys
-from typing import Any
 
+from webprofile.client.access_tokens import USUAL_DAYS, new_token, revoke
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added
 from webprofile.client.errors import ProblemError, UnreachableError, UsageError
@@ -23,7 +22,6 @@ from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 
 LONGEST_TOKEN = 4096
-USUAL_DAYS = 90
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -76,7 +74,7 @@ def log_out(args: argparse.Namespace) -> int:
     try:
         login = login_read({**os.environ, "WEBPROFILE_SITE": "", "WEBPROFILE_TOKEN": ""})
         with Api(login) as api:
-            api.delete("access-tokens/current/")
+            revoke(api)
     except (ProblemError, UnreachableError) as error:
         if getattr(error, "status", 0) not in {401, 404}:  # it had ended before
             print(f"The token is forgotten here, but not revoked: {error}", file=sys.stderr)
@@ -95,32 +93,14 @@ def _with_token(site: str, token: str) -> Login:
 
 
 def _with_password(site: str, email: str, days: int) -> Login:
-    """Create an access token for this machine with a JWT pair, which is revoked afterwards."""
-    body = {"email": email, "password": _secret("Password: ")}
-    with Api(Login(site, "")) as api:
-        pair = _pair(api, body)
-    with Api(Login(site, pair["access"])) as api:
-        token = {
-            "name": f"webprofile on {socket.gethostname()}"[:100],
-            "scopes": ["read", "write"],
-            "days": days,
-        }
-        try:
-            secret = str(api.post("access-tokens/", token)["secret"])
-        finally:
-            api.post("auth/token/revoke/", {"refresh": pair["refresh"]}, repeatable=True)
-    return Login(site, secret, email)
-
-
-def _pair(api: Api, body: dict[str, str]) -> dict[str, Any]:
-    try:
-        pair: dict[str, Any] = api.post("auth/token/", body)
-    except ProblemError as error:
-        if error.code != "code_needed":
-            raise
-        code = _prompt("Code of the authenticator app: ")
-        pair = api.post("auth/token/", {**body, "code": code})
-    return pair
+    token = new_token(
+        site,
+        email,
+        _secret("Password: "),
+        lambda: _prompt("Code of the authenticator app: "),
+        days=days,
+    )
+    return Login(site, token, email)
 
 
 def _prompt(question: str) -> str:

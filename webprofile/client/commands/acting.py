@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, open_api
@@ -80,13 +79,9 @@ def cancel_tasks(args: argparse.Namespace) -> int:
     if args.all_mine and (args.tasks or query_of(args)):
         raise UsageError("Name tasks or filters, or say --all-mine.")
     with open_api() as api:
-        if args.all_mine:
-            bodies: list[dict[str, Any]] = [{"all_mine": True}]
-        else:
-            numbers = _chosen(api, args, LIVE, "Cancel")
-            bodies = cancellations(numbers)
+        numbers = None if args.all_mine else _chosen(api, args, LIVE, "Cancel")
         with _Report(args.json) as report:
-            for body in bodies:
+            for body in cancellations(numbers):
                 answer = api.post("tasks/cancel/", body, repeatable=True)
                 for number in body.get("tasks", answer["cancelled"] + answer["ended"]):
                     report.add(_cancelled(number, answer))

@@ -5,18 +5,13 @@ import math
 from typing import Any
 
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.errors import ClientError
+from webprofile.client.gate import judged
 from webprofile.client.results import comparison_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
 
 USUAL_ROWS = 15
-#: totals that --fail-above can judge, in order of preference: latency is what users experience
-JUDGED = {
-    "latency": "median time of an iteration without profiling",
-    "device": "sum of the operators' times on the device",
-}
 _EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
 the sum of the operators' times on the device. The median time of an iteration without profiling
 gets no verdict, because a run has at most one process without profiling, and the iterations of
@@ -37,8 +32,8 @@ _SOURCES = {
     "device": "equal runs of the device",
     "sample": "equal runs of the sample model on the device",
 }
-#: results of the gate, the most severe first, with exit codes
-_RESULTS = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
+#: exit codes by the result of the gate
+_CODES = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -83,14 +78,14 @@ def compare_tasks(args: argparse.Namespace) -> int:
         address = f"{api.site}/profiles/compare/?" + "&".join(
             f"p={profile['profile']}" for profile in comparison["profiles"]
         )
-    gate = None if args.fail_above is None else _judged(comparison, args.tasks, args.fail_above)
+    gate = None if args.fail_above is None else judged(comparison, args.tasks, args.fail_above)
     if args.json:
         print_json(comparison if gate is None else comparison | {"gate": gate})
     else:
         _print(comparison, args.tasks, address)
         if gate is not None:
             _print_gate(gate)
-    return SUCCEEDED if gate is None else _RESULTS[gate["result"]]
+    return SUCCEEDED if gate is None else _CODES[gate["result"]]
 
 
 def _print(comparison: dict[str, Any], tasks: list[int], address: str) -> None:
@@ -146,65 +141,6 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
     return ("+" if ratio > 0 else "") + percent(ratio)
 
 
-def _judged(comparison: dict[str, Any], tasks: list[int], limit_percent: float) -> dict[str, Any]:
-    """Judge a comparison for --fail-above; return the total, its values, verdicts and results.
-
-    Times are in s, changes and their confidence interval in percent. Raises ClientError if no total
-    is known for all results.
-    """
-    totals = {total["key"]: total for total in comparison["totals"]}
-    key = _judged_key(totals)
-    baseline_s = totals[key]["baseline_s"]
-    judged = [
-        {
-            "task": task,
-            "letter": other["letter"],
-            "time_s": other["time_s"],
-            "difference_s": other["difference_s"],
-            "change_percent": _percent(other["change"]),
-            "low_percent": _percent(other["change_low"]),
-            "high_percent": _percent(other["change_high"]),
-            "equal_runs_differ_by_percent": _percent(other["equal_runs_differ_by"]),
-            "equal_runs_are": other["equal_runs_are"],
-            "verdict": other["verdict"],
-            "verdict_text": other["verdict_text"],
-            "verdict_advice": other["verdict_advice"],
-            "result": _result(other, limit_percent),
-        }
-        for task, other in zip(tasks[1:], totals[key]["others"], strict=True)
-    ]
-    results = {other["result"] for other in judged}
-    return {
-        "number": key,
-        "meaning": JUDGED[key],
-        "unit": "s",
-        "limit_percent": limit_percent,
-        "baseline_task": tasks[0],
-        "baseline_s": baseline_s,
-        "others": judged,
-        "result": next(result for result in _RESULTS if result in results),
-    }
-
-
-def _judged_key(totals: dict[str, Any]) -> str:
-    """Return the first total with several processes per result, else the last known total."""
-    known = [key for key in JUDGED if _is_known(totals.get(key))]
-    if not known:
-        raise ClientError("There is no time to compare.")
-    for key in known:
-        if all(other["verdict"] != "single" for other in totals[key]["others"]):
-            return key
-    return known[-1]
-
-
-def _result(other: dict[str, Any], limit_percent: float) -> str:
-    """Return the result of the gate; a difference that may be noise is not enough evidence."""
-    is_above = other["change"] is not None and 100 * other["change"] > limit_percent
-    if other["verdict"] in ("faster", "slower"):
-        return "failed" if is_above else "passed"
-    return "passed" if other["verdict"] == "none" and not is_above else "not enough evidence"
-
-
 def _print_gate(gate: dict[str, Any]) -> None:
     print(
         f"\n--fail-above {gate['limit_percent']:g}: {gate['meaning']}, "
@@ -231,13 +167,3 @@ def _estimate(gated: dict[str, Any]) -> str:
         text += f"; {_SOURCES.get(gated['equal_runs_are'], 'equal runs')} may differ by "
         text += f"{gated['equal_runs_differ_by_percent']:.1f} %"
     return text
-
-
-def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else 100 * ratio
-
-
-def _is_known(total: dict[str, Any] | None) -> bool:
-    if total is None or not total["baseline_s"]:
-        return False
-    return all(other["time_s"] is not None for other in total["others"])

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from webprofile.client.api import Api, Query
+from webprofile.client.api import Api
 from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.commands.listing import add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
-from webprofile.client.results import exported, listed
+from webprofile.client.results import exported, listed, tables_of
 from webprofile.client.waiting import unknown
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.output import whole_file
@@ -30,8 +30,6 @@ FORMATS = {
 
 #: formats of `--table`
 TABLE_FORMATS = ("csv", "json")
-#: tasks in one request
-TABLE_PIECE = 200
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -155,10 +153,7 @@ def _table(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
     rows: list[Any] = []
     headings: list[str] = []
     numbers = sorted(set(tasks))
-    for begin in range(0, len(numbers), TABLE_PIECE):
-        query: Query = [("format", args.format)]
-        query += [("task", number) for number in numbers[begin : begin + TABLE_PIECE]]
-        content = api.fetch("profiles/of-tasks/", query)
+    for content in tables_of(api, numbers, args.format):
         if args.format == "json":
             rows += json.loads(content)
         else:

@@ -14,7 +14,7 @@ from webprofile.client.batchfile.arguments import (
 from webprofile.client.batchfile.matrix import MATRIX_HEADERS, Cell, room_words
 from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.errors import UsageError
-from webprofile.client.submission import check_cells, prepared, submit_cells
+from webprofile.client.submission import check_cells, planned, prepared, submit_cells
 from webprofile.client.waiting import (
     MOST_NAMED,
     code_of,
@@ -104,10 +104,8 @@ def _print_quota(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
 
 
 def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:
-    rows = [cell.matrix_row for cell in cells]
     if as_json:
-        names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json(planned(cells))
     else:
-        print_table(rows, MATRIX_HEADERS)
-    print(f"{len(rows)} tasks; nothing was created.", file=sys.stderr)
+        print_table([cell.matrix_row for cell in cells], MATRIX_HEADERS)
+    print(f"{len(cells)} tasks; nothing was created.", file=sys.stderr)

@@ -16,7 +16,14 @@ import pytest
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
+from agent.protocol import Plan
+from agent.protocol.artifacts import profile_name
+from agent.protocol.measurement import Disturbance
 from agent.tests.http_sites import serving
+from profiles.models import Profile
+from profiles.services import build_attempt_profile
+from profiles.tests.make import CLEAN, make_profile, measurement_json, profiled_pass, to_json
+from profiles.tests.pages import ended_attempt, make_equal_runs
 from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes
 
 ROOT = Path(__file__).parents[3]
@@ -183,3 +190,39 @@ def client(request: pytest.FixtureRequest, live_server, alice: User, anonymous: 
         site = request.getfixturevalue("proxy").address
     anonymous.environment |= {"WEBPROFILE_SITE": site, "WEBPROFILE_TOKEN": secret}
     return anonymous
+
+
+@pytest.fixture
+def make_steady(alice):
+    """Function that creates a task with five passes that differ by up to 0.2 %.
+
+    The device has five equal runs of the first task, which differ by 1 %.
+    """
+    plan = Plan(preset="standard", clean=True, profiled=5)
+    attempts = []
+
+    def make(seconds: float, *, disturbed: bool = False, disturbed_passes: int = 0) -> int:
+        profiles = {
+            profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
+            for number in range(1, 6)
+        }
+        causes = (Disturbance(code="hot", detail="93 °C"),) if disturbed else ()
+        passes = [CLEAN]
+        for number, name in enumerate(profiles, start=2):
+            waited = (Disturbance(code="waited"),) if number < 2 + disturbed_passes else ()
+            record = profiled_pass(number, 11.0, profile=name)
+            passes.append(record.model_copy(update={"disturbances": waited}))
+        files = profiles | {
+            "measurement.json": measurement_json(*passes, plan=plan, disturbances=causes)
+        }
+        attempt = ended_attempt(files, alice, plan=plan)
+        # each duration belongs to another model
+        attempt.task.files.filter(kind="model").update(md5=f"{seconds:032.4f}")
+        build_attempt_profile(attempt)
+        if not attempts:
+            runs = [[seconds * (1 + number / 400)] * 5 for number in range(5)]
+            make_equal_runs(Profile.objects.get(attempt=attempt), *runs)
+        attempts.append(attempt)
+        return attempt.task_id
+
+    return make

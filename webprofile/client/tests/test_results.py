@@ -7,10 +7,8 @@ import json
 import pytest
 
 from agent.protocol import Plan
-from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Disturbance
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
-from profiles.models import AttemptMeasurement, Profile
+from profiles.models import AttemptMeasurement
 from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
@@ -20,7 +18,7 @@ from profiles.tests.make import (
     profiled_pass,
     to_json,
 )
-from profiles.tests.pages import ended_attempt, make_equal_runs
+from profiles.tests.pages import ended_attempt
 from tasks.models import Task
 from tasks.tests.make import make_task, make_user, make_waiting_task
 
@@ -65,42 +63,6 @@ def test_exit_code_of_show_depends_on_the_task(client, alice):
     task = make_waiting_task(alice)
     assert "waiting" in client.run("show", task.pk, code=4).stdout
     client.run("show", make_task(make_user("bob")).pk, code=2)
-
-
-@pytest.fixture
-def make_steady(alice):
-    """Function that creates a task with five passes that differ by up to 0.2 %.
-
-    The device has five equal runs of the first task, which differ by 1 %.
-    """
-    plan = Plan(preset="standard", clean=True, profiled=5)
-    attempts = []
-
-    def make(seconds: float, *, disturbed: bool = False, disturbed_passes: int = 0) -> int:
-        profiles = {
-            profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
-            for number in range(1, 6)
-        }
-        causes = (Disturbance(code="hot", detail="93 °C"),) if disturbed else ()
-        passes = [CLEAN]
-        for number, name in enumerate(profiles, start=2):
-            waited = (Disturbance(code="waited"),) if number < 2 + disturbed_passes else ()
-            record = profiled_pass(number, 11.0, profile=name)
-            passes.append(record.model_copy(update={"disturbances": waited}))
-        files = profiles | {
-            "measurement.json": measurement_json(*passes, plan=plan, disturbances=causes)
-        }
-        attempt = ended_attempt(files, alice, plan=plan)
-        # each duration belongs to another model
-        attempt.task.files.filter(kind="model").update(md5=f"{seconds:032.4f}")
-        build_attempt_profile(attempt)
-        if not attempts:
-            runs = [[seconds * (1 + number / 400)] * 5 for number in range(5)]
-            make_equal_runs(Profile.objects.get(attempt=attempt), *runs)
-        attempts.append(attempt)
-        return attempt.task_id
-
-    return make
 
 
 def test_show_tells_how_many_passes_were_disturbed(client, make_steady):
