@@ -1,22 +1,28 @@
 """Judge whether tasks are slower than a baseline by more than a limit."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from webprofile.client.answers import (
+    Compared,
+    Comparison,
+    Gate,
+    GateResult,
+    Judged,
+    Total,
+    TotalName,
+)
 from webprofile.client.errors import ClientError
 
 #: totals that --fail-above can judge, in order of preference: latency is what users experience
-JUDGED = {
+JUDGED: dict[TotalName, str] = {
     "latency": "median time of an iteration without profiling",
     "device": "sum of the operators' times on the device",
 }
 #: results of the gate, the most severe first
-RESULTS = ("failed", "not enough evidence", "passed")
+RESULTS: tuple[GateResult, ...] = ("failed", "not enough evidence", "passed")
 
 
-def judged(
-    comparison: dict[str, Any], tasks: Sequence[int], limit_percent: float
-) -> dict[str, Any]:
+def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float) -> Gate:
     """Judge a comparison as --fail-above does; return the total, its values, verdicts and results.
 
     Times are in s, changes and their confidence interval in percent. Raises ClientError if no total
@@ -25,7 +31,7 @@ def judged(
     totals = {total["key"]: total for total in comparison["totals"]}
     key = _judged_key(totals)
     baseline_s = totals[key]["baseline_s"]
-    others = [
+    others: list[Judged] = [
         {
             "task": task,
             "letter": other["letter"],
@@ -56,7 +62,7 @@ def judged(
     }
 
 
-def _judged_key(totals: dict[str, Any]) -> str:
+def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:
     """Return the first total with several processes per result, else the last known total."""
     known = [key for key in JUDGED if _is_known(totals.get(key))]
     if not known:
@@ -67,7 +73,7 @@ def _judged_key(totals: dict[str, Any]) -> str:
     return known[-1]
 
 
-def _result(other: dict[str, Any], limit_percent: float) -> str:
+def _result(other: Compared, limit_percent: float) -> GateResult:
     """Return the result of the gate; a difference that may be noise is not enough evidence."""
     is_above = other["change"] is not None and 100 * other["change"] > limit_percent
     if other["verdict"] in ("faster", "slower"):
@@ -79,7 +85,7 @@ def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else 100 * ratio
 
 
-def _is_known(total: dict[str, Any] | None) -> bool:
+def _is_known(total: Total | None) -> bool:
     if total is None or not total["baseline_s"]:
         return False
     return all(other["time_s"] is not None for other in total["others"])

@@ -2,8 +2,17 @@
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
+from webprofile.client.answers import (
+    Comparison,
+    Device,
+    Latency,
+    OperatorTable,
+    SideName,
+    Statistics,
+    Task,
+)
 from webprofile.client.api import Api, Query
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.waiting import unknown
@@ -12,20 +21,26 @@ from webprofile.client.waiting import unknown
 FEWEST, MOST = 2, 8
 #: tasks in one request
 PIECE = 500
+#: most rows of a table or a comparison that the site returns
+MOST_ROWS = 500
 #: tasks in one request of a table
 TABLE_PIECE = 200
 
 
-def usable(worker: dict[str, Any]) -> list[str]:
+def devices_of(api: Api) -> list[Device]:
+    return [cast(Device, row) for row in api.pages("workers/")]
+
+
+def usable(worker: Device) -> list[str]:
     """Return the MegEngine versions of a device that have no problem."""
     return [runtime["version"] for runtime in worker["runtimes"] if not runtime["problem"]]
 
 
-def listed(api: Api, query: Query, limit: int) -> list[dict[str, Any]]:
+def listed(api: Api, query: Query, limit: int) -> list[Task]:
     """Return the tasks that match a query, at most `limit`; 0 for all."""
-    tasks = []
+    tasks: list[Task] = []
     for task in api.pages("tasks/", query):
-        tasks.append(task)
+        tasks.append(cast(Task, task))
         if len(tasks) == limit:
             break
     return tasks
@@ -47,10 +62,10 @@ def profile_of(api: Api, task: int) -> dict[str, Any] | None:
     return profile
 
 
-def latency_of(api: Api, task: int) -> dict[str, Any] | None:
+def latency_of(api: Api, task: int) -> Latency | None:
     """Return the clean latency of a task, also without a profile; None if it has none (yet)."""
     try:
-        latency: dict[str, Any] = api.get(f"profiles/of-task/{task}/measurement/")
+        latency: Latency = api.get(f"profiles/of-task/{task}/measurement/")
     except ProblemError as error:
         if error.status in {404, 409}:
             return None
@@ -64,6 +79,28 @@ def result_of(api: Api, task: int) -> int:
     if profile is None:
         raise ClientError(f"Task {task} has no result.")
     return int(profile["id"])
+
+
+def statistics_of(api: Api, profile: int) -> Statistics:
+    statistics: Statistics = api.get(f"profiles/{profile}/statistics/")
+    return statistics
+
+
+def operators_of(
+    api: Api, profile: int, *, rows: int, side: SideName, by_type: bool
+) -> OperatorTable:
+    """Return the slowest operators of a profile, or with `by_type` the sums of each type.
+
+    rows: 1 to `MOST_ROWS`; others are replaced by the nearest of these
+    """
+    query: Query = [("limit", _limit(rows)), ("side", side)]
+    query += [("agg", "sum")] if by_type else []
+    table: OperatorTable = api.get(f"profiles/{profile}/operators/", query)
+    return table
+
+
+def _limit(rows: int) -> int:
+    return max(1, min(rows, MOST_ROWS))
 
 
 def exported(api: Api, task: int, kind: str) -> bytes:
@@ -81,18 +118,18 @@ def tables_of(api: Api, tasks: Sequence[int], kind: str) -> Iterator[bytes]:
         yield api.fetch("profiles/of-tasks/", [("format", kind), *query])
 
 
-def comparison_of(api: Api, tasks: Sequence[int], *, rows: int, side: str) -> dict[str, Any]:
+def comparison_of(api: Api, tasks: Sequence[int], *, rows: int, side: SideName) -> Comparison:
     """Return the comparison of the results of 2 to 8 tasks, the first of which is the baseline.
 
-    rows: operators that changed most; side: "device" or "host"
+    rows: operators that changed most, as in `operators_of`
 
     Raises UsageError; ClientError if a task has no result.
     """
     if not FEWEST <= len(tasks) <= MOST:
         raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
     query: Query = [("p", result_of(api, task)) for task in tasks]
-    comparison: dict[str, Any] = api.get(
-        "profiles/compare/", [*query, ("limit", max(1, rows)), ("side", side)]
+    comparison: Comparison = api.get(
+        "profiles/compare/", [*query, ("limit", _limit(rows)), ("side", side)]
     )
     return comparison
 

@@ -10,29 +10,44 @@ from typing import Any, Literal, Self
 from urllib.parse import quote
 
 from webprofile.client.access_tokens import USUAL_DAYS, new_token, revoke
+from webprofile.client.answers import (
+    Artifact,
+    Comparison,
+    Device,
+    Gate,
+    Latency,
+    OperatorTable,
+    Planned,
+    SideName,
+    Statistics,
+    Task,
+)
 from webprofile.client.api import Api, Query
 from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.client.errors import ClientError
 from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
 from webprofile.client.results import (
+    MOST_ROWS,
     cancelled,
     comparison_of,
     deleted,
+    devices_of,
     exported,
     latency_of,
     listed,
+    operators_of,
     repeated,
     result_of,
+    statistics_of,
     tables_of,
 )
 from webprofile.client.submission import check_cells, planned, prepared, submit_cells
 from webprofile.client.waiting import deadline_of, task_of, wait_until_ended
 from webprofile.terminal.output import whole_file
 
-#: a JSON object of the API, whose fields `/api/v1/docs/` of a site describes
-Object = dict[str, Any]
-Side = Literal["device", "host"]
+#: a row of a table of tasks, whose columns `/api/v1/docs/` of a site describes
+Row = dict[str, Any]
 Format = Literal["csv", "json", "trace", "report", "text"]
 
 
@@ -89,11 +104,11 @@ class Site:
     def close(self) -> None:
         self._api.close()
 
-    def workers(self) -> list[Object]:
+    def workers(self) -> list[Device]:
         """Return the devices that the user may use."""
-        return list(self._api.pages("workers/"))
+        return devices_of(self._api)
 
-    def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Object]:
+    def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Task]:
         """Return tasks, newest first.
 
         limit: 0 for all
@@ -105,21 +120,21 @@ class Site:
             query += [(name, item) for item in values]
         return listed(self._api, query, limit)
 
-    def task(self, number: int) -> Object:
+    def task(self, number: int) -> Task:
         return task_of(self._api, number)
 
-    def check(self, **keys: Any) -> list[Object]:
+    def check(self, **keys: Any) -> list[Planned]:
         """Check what `submit` would create, but create nothing; return a row for each task.
 
         Raises BatchError with all mistakes.
         """
         return self._check(blocks_of(keys, folder=Path()))
 
-    def check_file(self, path: str | Path) -> list[Object]:
+    def check_file(self, path: str | Path) -> list[Planned]:
         """Check a batch file as `check` does."""
         return self._check(read_batch(Path(path)))
 
-    def _check(self, blocks: Sequence[Block]) -> list[Object]:
+    def _check(self, blocks: Sequence[Block]) -> list[Planned]:
         run, cells = prepared(self._api, blocks, "", deadline_of(None))
         check_cells(run, cells)
         return planned(cells)
@@ -151,34 +166,35 @@ class Site:
             raise ClientError(f"Refused: {'; '.join(refused)}. Submitted: {made}")
         return [row["task"] for row in rows]
 
-    def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Object]:
+    def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Task]:
         """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
         return wait_until_ended(self._api, tasks, deadline_of(timeout_s))
 
-    def latency(self, task: int) -> Object | None:
+    def latency(self, task: int) -> Latency | None:
         """Return the time of an iteration without the profiler, ms; None if there is none."""
         return latency_of(self._api, task)
 
-    def statistics(self, task: int) -> Object:
+    def statistics(self, task: int) -> Statistics:
         """Return the totals of a result, s. Raises ClientError without one."""
-        return dict(self._api.get(f"profiles/{result_of(self._api, task)}/statistics/"))
+        return statistics_of(self._api, result_of(self._api, task))
 
     def operators(
-        self, task: int, *, rows: int = 1000, side: Side = "device", by_type: bool = False
-    ) -> Object:
-        """Return the slowest operators, or with `by_type` the sums of each type.
+        self, task: int, *, rows: int = MOST_ROWS, side: SideName = "device", by_type: bool = False
+    ) -> OperatorTable:
+        """Return the slowest operators, at most 500, or with `by_type` the sums of each type.
 
         Raises ClientError without a result.
         """
-        query: Query = [("limit", rows), ("side", side)]
-        query += [("agg", "sum")] if by_type else []
-        return dict(self._api.get(f"profiles/{result_of(self._api, task)}/operators/", query))
+        profile = result_of(self._api, task)
+        return operators_of(self._api, profile, rows=rows, side=side, by_type=by_type)
 
-    def compare(self, tasks: Sequence[int], *, rows: int = 15, side: Side = "device") -> Object:
+    def compare(
+        self, tasks: Sequence[int], *, rows: int = 15, side: SideName = "device"
+    ) -> Comparison:
         """Compare 2 to 8 results; the first is the baseline."""
         return comparison_of(self._api, tasks, rows=rows, side=side)
 
-    def judge(self, tasks: Sequence[int], limit_percent: float) -> Object:
+    def judge(self, tasks: Sequence[int], limit_percent: float) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
 
         Return the judged total with the `result`: `passed`, `failed` or `not enough evidence`.
@@ -190,12 +206,12 @@ class Site:
         """Return all operators of a result as a file."""
         return exported(self._api, task, format)
 
-    def table(self, tasks: Sequence[int]) -> list[Object]:
+    def table(self, tasks: Sequence[int]) -> list[Row]:
         """Return a row for each task, as `export --table` does; unknown tasks have none."""
         pieces = tables_of(self._api, sorted(set(tasks)), "json")
         return [row for piece in pieces for row in json.loads(piece)]
 
-    def artifacts(self, task: int) -> list[Object]:
+    def artifacts(self, task: int) -> list[Artifact]:
         """Return the files that the runs of a task left."""
         return list(self._api.get(f"tasks/{task}/artifacts/"))
 

@@ -4,15 +4,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from webprofile.client.answers import Planned
 from webprofile.client.api import Api
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
 from webprofile.client.batchfile.matrix import Block, Cell, CellFile, cells_of, newest_first
 from webprofile.client.errors import ClientError, ProblemError
 from webprofile.client.parts import has_sum, send_in_parts
-from webprofile.client.results import usable
+from webprofile.client.results import devices_of, usable
 from webprofile.terminal.progress import Progress
 
 #: pause between attempts while the user's limit of live tasks is reached
@@ -104,10 +105,11 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
 
 
-def planned(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def planned(cells: Sequence[Cell]) -> list[Planned]:
     """Return the rows of the matrix as objects."""
     names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
-    return [dict(zip(names, cell.matrix_row, strict=True)) for cell in cells]
+    rows = [dict(zip(names, cell.matrix_row, strict=True)) for cell in cells]
+    return cast(list[Planned], rows)
 
 
 def submit_cells(run: BatchRun, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:
@@ -230,7 +232,7 @@ def prepared(
 
     Raises BatchError; ClientError.
     """
-    workers = list(api.pages("workers/"))
+    workers = devices_of(api)
     devices = {worker["name"]: newest_first(usable(worker)) for worker in workers}
     cells = cells_of(blocks, devices)
     ids = {worker["name"]: worker["id"] for worker in workers}

@@ -4,8 +4,9 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import cast
 
+from webprofile.client.answers import Task
 from webprofile.client.api import Api
 from webprofile.client.errors import ClientError, ProblemError, UnreachableError, UsageError
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, TIMED_OUT
@@ -31,7 +32,7 @@ def deadline_of(timeout_s: float | None) -> float:
 
 def wait_until_ended(
     api: Api, tasks: Sequence[int], deadline: float, names: Mapping[int, str] | None = None
-) -> dict[int, dict[str, Any]]:
+) -> dict[int, Task]:
     """Wait until tasks have ended or the deadline; return the tasks by number.
 
     names: names of tasks in the output; by default model, device and options
@@ -40,7 +41,7 @@ def wait_until_ended(
     if it refuses the request, for example after the token was revoked. After an interruption the
     unfinished tasks are printed.
     """
-    ended: dict[int, dict[str, Any]] = {}
+    ended: dict[int, Task] = {}
     waiting = dict.fromkeys(tasks)
     try:
         with Progress(len(waiting), "Waiting", unit="tasks", stream=api.log) as progress:
@@ -57,7 +58,7 @@ def wait_until_ended(
 def _wait(
     api: Api,
     waiting: dict[int, None],
-    ended: dict[int, dict[str, Any]],
+    ended: dict[int, Task],
     deadline: float,
     progress: Progress,
     names: Mapping[int, str],
@@ -87,7 +88,7 @@ def _wait(
         time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
 
 
-def _ended(api: Api, waiting: list[int]) -> Iterator[dict[str, Any]]:
+def _ended(api: Api, waiting: list[int]) -> Iterator[Task]:
     for number in _perhaps_ended(api, waiting):
         task = _get_task(api, number)
         if not is_live(task):
@@ -103,7 +104,7 @@ def _going_on(waiting: Iterable[int]) -> str:
     return f"{how_many}. To wait again: webprofile wait {text}"
 
 
-def code_of(tasks: Iterable[dict[str, Any]]) -> int:
+def code_of(tasks: Iterable[Task]) -> int:
     """Return the exit code for tasks: FAILED before TIMED_OUT before SUCCEEDED."""
     rows = list(tasks)
     if any(not is_live(task) and task["status"] != "succeeded" for task in rows):
@@ -111,26 +112,28 @@ def code_of(tasks: Iterable[dict[str, Any]]) -> int:
     return TIMED_OUT if any(is_live(task) for task in rows) else SUCCEEDED
 
 
-def is_live(task: dict[str, Any]) -> bool:
+def is_live(task: Task) -> bool:
     return task["status"] in LIVE
 
 
-def line_of(task: dict[str, Any], name: str = "") -> str:
+def line_of(task: Task, name: str = "") -> str:
     """Return an output line for a task: number, status, name, reason and its detail."""
     # the detail names the cause; the title alone is often true of many
-    why = " ".join(filter(None, [(task.get("reason") or {}).get("title"), task.get("detail")]))
+    reason = task.get("reason")
+    title = reason["title"] if reason else ""
+    why = " ".join(filter(None, [title, task.get("detail")]))
     parts = [f"#{task['id']}", task["status"], name or name_of(task), why]
     return plain(" ".join(filter(None, parts)))
 
 
-def name_of(task: dict[str, Any]) -> str:
+def name_of(task: Task) -> str:
     """Return the default name of a task: model, device and options."""
     options = [f"{name}={value}" for name, value in (task.get("options") or {}).items()]
     parts = [task.get("model_name", ""), task.get("worker_name", ""), *options]
     return " ".join(filter(None, parts))
 
 
-def summary_of(tasks: Iterable[dict[str, Any]], *, refused: int = 0) -> str:
+def summary_of(tasks: Iterable[Task], *, refused: int = 0) -> str:
     """Return the counts of tasks by status, such as `34 succeeded, 5 failed`.
 
     refused: number of tasks that could not be created
@@ -150,18 +153,18 @@ def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:
     return [number for number in waiting if number not in live]
 
 
-def _get_task(api: Api, number: int) -> dict[str, Any]:
+def _get_task(api: Api, number: int) -> Task:
     """Return a task, with the status `unknown` if it was deleted."""
     try:
         return task_of(api, number)
     except UsageError as error:
-        return {"id": number, "status": "unknown", "reason": {"title": str(error)}}
+        return cast(Task, {"id": number, "status": "unknown", "reason": {"title": str(error)}})
 
 
-def task_of(api: Api, number: int) -> dict[str, Any]:
+def task_of(api: Api, number: int) -> Task:
     """Return a task. Raises UsageError if it does not exist; ProblemError."""
     try:
-        task: dict[str, Any] = api.get(f"tasks/{number}/")
+        task: Task = api.get(f"tasks/{number}/")
     except ProblemError as error:
         if error.status == 404:
             raise unknown(number) from error

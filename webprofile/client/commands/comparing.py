@@ -4,6 +4,7 @@ import argparse
 import math
 from typing import Any
 
+from webprofile.client.answers import Comparison, Gate, GateResult, Judged, SideName
 from webprofile.client.commands import Parsers, added, open_api
 from webprofile.client.gate import judged
 from webprofile.client.results import comparison_of
@@ -33,7 +34,11 @@ _SOURCES = {
     "sample": "equal runs of the sample model on the device",
 }
 #: exit codes by the result of the gate
-_CODES = {"failed": FAILED, "not enough evidence": UNDECIDED, "passed": SUCCEEDED}
+_CODES: dict[GateResult, int] = {
+    "failed": FAILED,
+    "not enough evidence": UNDECIDED,
+    "passed": SUCCEEDED,
+}
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -72,7 +77,7 @@ def _share(text: str) -> float:
 
 
 def compare_tasks(args: argparse.Namespace) -> int:
-    side = "host" if args.host else "device"
+    side: SideName = "host" if args.host else "device"
     with open_api() as api:
         comparison = comparison_of(api, args.tasks, rows=args.rows, side=side)
         address = f"{api.site}/profiles/compare/?" + "&".join(
@@ -88,7 +93,7 @@ def compare_tasks(args: argparse.Namespace) -> int:
     return SUCCEEDED if gate is None else _CODES[gate["result"]]
 
 
-def _print(comparison: dict[str, Any], tasks: list[int], address: str) -> None:
+def _print(comparison: Comparison, tasks: list[int], address: str) -> None:
     names = [
         (row["letter"], f"#{task}", row["name"], row["origin"], duration(row["total_s"]))
         for row, task in zip(comparison["profiles"], tasks, strict=True)
@@ -141,22 +146,22 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
     return ("+" if ratio > 0 else "") + percent(ratio)
 
 
-def _print_gate(gate: dict[str, Any]) -> None:
+def _print_gate(gate: Gate) -> None:
     print(
         f"\n--fail-above {gate['limit_percent']:g}: {gate['meaning']}, "
         f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
     )
     for other in gate["others"]:
-        text = "verdict_advice" if other["result"] == "not enough evidence" else "verdict_text"
+        is_undecided = other["result"] == "not enough evidence"
         parts = (
             f"  #{other['task']} {duration(other['time_s'])}: {other['result']}",
-            other[text],
+            other["verdict_advice"] if is_undecided else other["verdict_text"],
             _estimate(other),
         )
         print(plain("; ".join(filter(None, parts))))
 
 
-def _estimate(gated: dict[str, Any]) -> str:
+def _estimate(gated: Judged) -> str:
     """Return the estimated change with its confidence interval and the scatter of equal runs."""
     if gated["change_percent"] is None:
         return ""
@@ -164,6 +169,6 @@ def _estimate(gated: dict[str, Any]) -> str:
     if gated["low_percent"] is not None:
         text += f" (95 %: {gated['low_percent']:+.1f} % to {gated['high_percent']:+.1f} %)"
     if gated["equal_runs_differ_by_percent"] is not None:
-        text += f"; {_SOURCES.get(gated['equal_runs_are'], 'equal runs')} may differ by "
+        text += f"; {_SOURCES.get(gated['equal_runs_are'] or '', 'equal runs')} may differ by "
         text += f"{gated['equal_runs_differ_by_percent']:.1f} %"
     return text

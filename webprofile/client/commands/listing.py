@@ -4,7 +4,7 @@ import argparse
 
 from webprofile.client.api import Query
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.results import listed, usable
+from webprofile.client.results import devices_of, listed, usable
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
@@ -70,7 +70,7 @@ def query_of(args: argparse.Namespace) -> Query:
 
 def list_workers(args: argparse.Namespace) -> int:
     with open_api() as api:
-        workers = list(api.pages("workers/"))
+        workers = devices_of(api)
     if args.json:
         print_json(workers)
         return SUCCEEDED
@@ -101,7 +101,7 @@ def list_tasks(args: argparse.Namespace) -> int:
             task["worker_name"],
             task["runtime_version"],
             task["created_at"][:16].replace("T", " "),
-            task["title"] or (task["reason"] or {}).get("title", ""),
+            task["title"] or (task["reason"]["title"] if task["reason"] else ""),
         )
         for task in tasks
     ]

@@ -2,19 +2,18 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from webprofile.client.api import Query
+from webprofile.client.answers import Latency, OperatorTable, SideName, Statistics, Task
 from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.results import latency_of, profile_of
+from webprofile.client.results import latency_of, operators_of, profile_of, statistics_of
 from webprofile.client.waiting import code_of, task_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import HELP
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
 
 USUAL_ROWS = 10
-MOST_ROWS = 1000
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -38,14 +37,22 @@ def show_task(args: argparse.Namespace) -> int:
     with open_api() as api:
         task = task_of(api, args.task)
         profile = profile_of(api, args.task)
-        statistics, table = {}, {}
+        statistics: Statistics | None = None
+        table: OperatorTable | None = None
         if profile is not None:
-            statistics = api.get(f"profiles/{profile['id']}/statistics/")
-            table = api.get(f"profiles/{profile['id']}/operators/", _question(args))
-        latency = statistics.get("latency") or latency_of(api, args.task)
+            side: SideName = "host" if args.host else "device"
+            statistics = statistics_of(api, profile["id"])
+            table = operators_of(
+                api, profile["id"], rows=args.rows, side=side, by_type=args.by_type
+            )
+        latency = (statistics and statistics.get("latency")) or latency_of(api, args.task)
         site = api.site
     if args.json:
-        result = {"statistics": statistics, "latency": latency, "operators": table}
+        result: dict[str, Any] = {
+            "statistics": statistics or {},
+            "latency": latency,
+            "operators": table or {},
+        }
         print_json({"task": task, "profile": profile} | result)
     else:
         _print_task(task, f"{site}/tasks/{args.task}/{'result/' if profile else ''}")
@@ -55,17 +62,7 @@ def show_task(args: argparse.Namespace) -> int:
     return code_of([task])
 
 
-def _question(args: argparse.Namespace) -> Query:
-    rows = max(1, min(args.rows, MOST_ROWS))
-    query: Query = [("limit", rows)]
-    if args.host:
-        query.append(("side", "host"))
-    if args.by_type:
-        query.append(("agg", "sum"))
-    return query
-
-
-def _print_task(task: dict[str, Any], address: str) -> None:
+def _print_task(task: Task, address: str) -> None:
     print(plain(f"#{task['id']} {task['status']}  {task['title']}".rstrip()))
     text = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
     # older sites, without script tasks, do not send it
@@ -83,7 +80,7 @@ def _print_task(task: dict[str, Any], address: str) -> None:
     print(address)
 
 
-def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | None) -> None:
+def _print_latency(latency: Latency | None, profile: dict[str, Any] | None) -> None:
     """Print the clean latency, or else the iteration times from the first profiled pass's log."""
     if latency and latency["median_ms"] is not None:
         _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
@@ -99,7 +96,7 @@ def _print_latency(latency: dict[str, Any] | None, profile: dict[str, Any] | Non
         print(plain(note))
 
 
-def _print_iteration(label: str, times: dict[str, Any], names: Sequence[str]) -> None:
+def _print_iteration(label: str, times: Mapping[str, Any], names: Sequence[str]) -> None:
     texts = [
         f"{name} {duration(times[f'{name}_ms'] / 1000)}"
         for name in names
@@ -108,9 +105,9 @@ def _print_iteration(label: str, times: dict[str, Any], names: Sequence[str]) ->
     print(f"\n{label}: {', '.join(texts)} ({times['iterations']} iterations)")
 
 
-def _print_totals(statistics: dict[str, Any], profile: dict[str, Any] | None) -> None:
+def _print_totals(statistics: Statistics | None, profile: dict[str, Any] | None) -> None:
     """Print the sums of all operators and their range over the profiled passes."""
-    if not profile:
+    if not profile or not statistics:
         return
     for side in statistics["sides"]:
         text = f"total on the {side['side']}: {duration(side['total_s']) or 'not timed'}"
@@ -121,7 +118,7 @@ def _print_totals(statistics: dict[str, Any], profile: dict[str, Any] | None) ->
     print(f"{profile['operators']} operators")
 
 
-def _print_table(table: dict[str, Any]) -> None:
+def _print_table(table: OperatorTable | None) -> None:
     if not table:
         return
     print()

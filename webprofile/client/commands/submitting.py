@@ -4,8 +4,8 @@ import argparse
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from webprofile.client.answers import Task
 from webprofile.client.batchfile.arguments import (
     FORMAT_HELP,
     add_batch_arguments,
@@ -81,7 +81,7 @@ def submit_batch(args: argparse.Namespace) -> int:
 
 
 def _print_summary(
-    tasks: Sequence[int], ended_tasks: Mapping[int, dict[str, Any]], *, refused: int, waited: bool
+    tasks: Sequence[int], ended_tasks: Mapping[int, Task], *, refused: int, waited: bool
 ) -> None:
     """Print the summary to stderr, since programs read stdout."""
     if waited:

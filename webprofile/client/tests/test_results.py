@@ -52,6 +52,7 @@ def test_show_prints_latency_operators_and_address(client, make_result, live_ser
     assert ("500 ms" in first, "66.7 %" in first, "250 ms" in second) == (True, True, True)
     assert "conv" in second
     assert "Elemwise" in client.run("show", task, "--by-type").stdout
+    assert len(client.json("show", task, "-n", "1000")["operators"]["operators"]) == 2
     summary = client.json("show", task, "-n", "1")
     assert [row["device"]["time_s"] for row in summary["operators"]["operators"]] == [0.5]
 

@@ -1,0 +1,239 @@
+"""Types of the objects that `Site` returns.
+
+They are decoded responses of the API, whose `/api/v1/docs/` explains every field; these types name
+the fields that most programs need, and more are present. Units are in the names: `_s` seconds,
+`_ms` milliseconds, `_bytes` bytes, `_percent` percent. A share is a ratio from 0 to 1, and a change
+is (time - baseline) / baseline. None is an unknown value.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+SideName = Literal["device", "host"]
+TotalName = Literal["device", "host", "latency"]
+GateResult = Literal["failed", "not enough evidence", "passed"]
+
+
+class Runtime(TypedDict):
+    """A MegEngine version of a device; `problem` is empty if it can be used."""
+
+    version: str
+    problem: str
+
+
+class Device(TypedDict):
+    """A device; `condition` is such as `online`, `offline` or `busy`."""
+
+    id: int
+    name: str
+    condition: str
+    is_online: bool
+    labels: dict[str, str]
+    runtimes: list[Runtime]
+
+
+class Reason(TypedDict):
+    """Why a task failed or was cancelled; `code` is stable, the texts are in the user's language.
+
+    code, next_step: absent for a task that was deleted
+    """
+
+    code: NotRequired[str]
+    title: str
+    next_step: NotRequired[str]
+
+
+class Task(TypedDict):
+    """A task.
+
+    status: `initiated`, `waiting`, `running`, `succeeded`, `failed` or `cancelled`; `unknown` if
+        it was deleted while `Site.wait` waited: then it has only `id`, `status` and `reason`
+    created_at, finished_at: ISO 8601 in UTC
+    options, plan, script, files: not in lists of tasks; `script` is None for a model
+    """
+
+    id: int
+    status: str
+    reason: Reason | None
+    title: str
+    detail: str
+    model_name: str
+    worker_name: str
+    runtime_version: str
+    created_at: str
+    finished_at: str | None
+    options: NotRequired[dict[str, Any]]
+    plan: NotRequired[dict[str, Any]]
+    script: NotRequired[dict[str, Any] | None]
+    files: NotRequired[list[dict[str, Any]]]
+
+
+class Planned(TypedDict):
+    """A task that a submission would create; `number` begins with 1."""
+
+    number: int
+    model: str
+    worker: str
+    version: str
+    option_set: str
+    repeat: int
+    plan: str
+
+
+class Latency(TypedDict):
+    """Times of the iterations without the profiler."""
+
+    iterations: int
+    median_ms: float | None
+    mean_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    min_ms: float | None
+    max_ms: float | None
+    passes: list[dict[str, Any]]
+    disturbances: list[dict[str, Any]]
+    disturbed_text: str
+    disturbance_notes: list[str]
+
+
+class Side(TypedDict):
+    """Sum of the operators' times on one side, with its range over the profiled passes."""
+
+    side: SideName
+    total_s: float | None
+    passes_s: list[float | None]
+    lowest_s: float | None
+    highest_s: float | None
+
+
+class Statistics(TypedDict):
+    """The totals of a result over its `passes` profiled passes."""
+
+    passes: int
+    sides: list[Side]
+    latency: Latency | None
+
+
+class Operator(TypedDict):
+    """A row of the table of operators.
+
+    self_s: time on the side of the table
+    cumulative_share: share of this row and those above it
+    """
+
+    name: str | None
+    type: str | None
+    self_s: float | None
+    share: float | None
+    cumulative_share: float | None
+
+
+class Group(TypedDict):
+    """The sum of all operators of a type."""
+
+    type: str
+    operators: int
+    time_s: float | None
+    share: float | None
+
+
+class OperatorTable(TypedDict):
+    """The slowest operators or, by type, groups; the other list is empty.
+
+    total: rows of the whole table
+    said: how many rows there are, in words
+    """
+
+    side: SideName
+    total: int
+    totals: dict[str, float | None]
+    said: str
+    operators: list[Operator]
+    groups: list[Group]
+
+
+class Compared(TypedDict):
+    """A total of one result, compared with the baseline.
+
+    change_low, change_high: 95 % confidence interval of `change`
+    equal_runs_differ_by: up to which ratio equal runs of the device differ
+    verdict: `faster`, `slower` or `none` (no clear difference), or why there is no verdict
+    """
+
+    letter: str
+    time_s: float | None
+    difference_s: float | None
+    change: float | None
+    change_low: float | None
+    change_high: float | None
+    equal_runs_differ_by: float | None
+    equal_runs_are: str | None
+    verdict: str
+    verdict_text: str
+    verdict_advice: str
+
+
+class Total(TypedDict):
+    """A total of all results; `latency` is the median time of an iteration."""
+
+    key: TotalName
+    baseline_s: float | None
+    others: list[Compared]
+
+
+class Comparison(TypedDict):
+    """A comparison of results, the first of which is the baseline.
+
+    total: rows of the whole comparison; `rows` begins with what changed most
+    """
+
+    side: SideName
+    profiles: list[dict[str, Any]]
+    warnings: list[str]
+    totals: list[Total]
+    total: int
+    rows: list[dict[str, Any]]
+
+
+class Judged(TypedDict):
+    """The judgement of one task; see `Compared`."""
+
+    task: int
+    letter: str
+    time_s: float | None
+    difference_s: float | None
+    change_percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    equal_runs_differ_by_percent: float | None
+    equal_runs_are: str | None
+    verdict: str
+    verdict_text: str
+    verdict_advice: str
+    result: GateResult
+
+
+class Gate(TypedDict):
+    """Whether tasks are slower than the baseline by more than `limit_percent`.
+
+    number: the total that is judged, whose meaning and unit follow
+    result: the most severe of `others`
+    """
+
+    number: TotalName
+    meaning: str
+    unit: str
+    limit_percent: float
+    baseline_task: int
+    baseline_s: float | None
+    others: list[Judged]
+    result: GateResult
+
+
+class Artifact(TypedDict):
+    """A file that an attempt left; `is_stored` is False if it was removed since."""
+
+    name: str
+    attempt: int
+    size_bytes: int
+    md5: str
+    is_stored: bool
