@@ -75,7 +75,7 @@ class Site:
         else:
             chosen = {name: value for name, value in given.items() if value}
             login = login_read({**os.environ, **chosen})
-        self._api = Api(login, _Silent())
+        self._connection = Api(login, _Silent())
 
     @classmethod
     def log_in(
@@ -93,7 +93,7 @@ class Site:
 
     def log_out(self) -> None:
         """Revoke the token."""
-        revoke(self._api)
+        revoke(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -102,11 +102,11 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        self._api.close()
+        self._connection.close()
 
     def workers(self) -> list[Device]:
         """Return the devices that the user may use."""
-        return devices_of(self._api)
+        return devices_of(self._connection)
 
     def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Task]:
         """Return tasks, newest first.
@@ -118,10 +118,10 @@ class Site:
         for name, value in filters.items():
             values = [value] if isinstance(value, str) else value
             query += [(name, item) for item in values]
-        return listed(self._api, query, limit)
+        return listed(self._connection, query, limit)
 
     def task(self, number: int) -> Task:
-        return task_of(self._api, number)
+        return task_of(self._connection, number)
 
     def check(self, **keys: Any) -> list[Planned]:
         """Check what `submit` would create, but create nothing; return a row for each task.
@@ -135,7 +135,7 @@ class Site:
         return self._check(read_batch(Path(path)))
 
     def _check(self, blocks: Sequence[Block]) -> list[Planned]:
-        run, cells = prepared(self._api, blocks, "", deadline_of(None))
+        run, cells = prepared(self._connection, blocks, "", deadline_of(None))
         check_cells(run, cells)
         return planned(cells)
 
@@ -158,7 +158,7 @@ class Site:
         return self._submit(read_batch(Path(path)), key, wait_for_room)
 
     def _submit(self, blocks: Sequence[Block], key: str, wait_for_room: bool) -> list[int]:
-        run, cells = prepared(self._api, blocks, key or uuid.uuid4().hex, deadline_of(None))
+        run, cells = prepared(self._connection, blocks, key or uuid.uuid4().hex, deadline_of(None))
         quota = check_cells(run, cells)
         rows = submit_cells(run, cells, may_wait=wait_for_room and quota.get("limit") != 0)
         if refused := [row["problem"] for row in rows if row["task"] is None]:
@@ -168,15 +168,15 @@ class Site:
 
     def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Task]:
         """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
-        return wait_until_ended(self._api, tasks, deadline_of(timeout_s))
+        return wait_until_ended(self._connection, tasks, deadline_of(timeout_s))
 
     def latency(self, task: int) -> Latency | None:
         """Return the time of an iteration without the profiler, ms; None if there is none."""
-        return latency_of(self._api, task)
+        return latency_of(self._connection, task)
 
     def statistics(self, task: int) -> Statistics:
         """Return the totals of a result, s. Raises ClientError without one."""
-        return statistics_of(self._api, result_of(self._api, task))
+        return statistics_of(self._connection, result_of(self._connection, task))
 
     def operators(
         self, task: int, *, rows: int = MOST_ROWS, side: SideName = "device", by_type: bool = False
@@ -185,14 +185,14 @@ class Site:
 
         Raises ClientError without a result.
         """
-        profile = result_of(self._api, task)
-        return operators_of(self._api, profile, rows=rows, side=side, by_type=by_type)
+        profile = result_of(self._connection, task)
+        return operators_of(self._connection, profile, rows=rows, side=side, by_type=by_type)
 
     def compare(
         self, tasks: Sequence[int], *, rows: int = 15, side: SideName = "device"
     ) -> Comparison:
         """Compare 2 to 8 results; the first is the baseline."""
-        return comparison_of(self._api, tasks, rows=rows, side=side)
+        return comparison_of(self._connection, tasks, rows=rows, side=side)
 
     def judge(self, tasks: Sequence[int], limit_percent: float) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
@@ -204,35 +204,37 @@ class Site:
 
     def export(self, task: int, format: Format = "csv") -> bytes:
         """Return all operators of a result as a file."""
-        return exported(self._api, task, format)
+        return exported(self._connection, task, format)
 
     def table(self, tasks: Sequence[int]) -> list[Row]:
         """Return a row for each task, as `export --table` does; unknown tasks have none."""
-        pieces = tables_of(self._api, sorted(set(tasks)), "json")
+        pieces = tables_of(self._connection, sorted(set(tasks)), "json")
         return [row for piece in pieces for row in json.loads(piece)]
 
     def artifacts(self, task: int) -> list[Artifact]:
         """Return the files that the runs of a task left."""
-        return list(self._api.get(f"tasks/{task}/artifacts/"))
+        return list(self._connection.get(f"tasks/{task}/artifacts/"))
 
     def download(self, task: int, name: str, path: str | Path) -> None:
         """Write an artifact of the last attempt to a file, which is replaced when complete."""
         with whole_file(Path(path)) as stream:
-            for piece in self._api.download(f"tasks/{task}/artifacts/{quote(name, safe='')}/"):
+            for piece in self._connection.download(
+                f"tasks/{task}/artifacts/{quote(name, safe='')}/"
+            ):
                 stream.write(piece)
 
     def cancel(self, tasks: Sequence[int]) -> Mapping[str, list[int]]:
         """End tasks; return the numbers of those `cancelled` and of those that had `ended`."""
-        return cancelled(self._api, tasks)
+        return cancelled(self._connection, tasks)
 
     def cancel_all(self) -> Mapping[str, list[int]]:
         """End all tasks of the user that have not ended; returns the same as `cancel`."""
-        return cancelled(self._api, None)
+        return cancelled(self._connection, None)
 
     def retry(self, task: int) -> int:
         """Ask once more for a task that has ended; return the number of the new one."""
-        return repeated(self._api, task)
+        return repeated(self._connection, task)
 
     def delete(self, task: int) -> None:
         """Delete a task that has ended, with its files and results."""
-        deleted(self._api, task)
+        deleted(self._connection, task)

@@ -118,7 +118,7 @@ def test_missing_input_is_reported_on_the_result_page(visitor, testdata):
     task = send(visitor, testdata / "models" / "tiny.mge", {})
     assert watch(visitor, task)[0][-1] == "succeeded"
     text = html.unescape(visitor.get(f"/tasks/{task}/result/").text)
-    assert 'Input "data" (float32' in text
+    assert "Input “data” (float32" in text
     assert "it gets random numbers" in text
 
 
