@@ -71,9 +71,11 @@ def test_the_folder_can_be_renamed_while_a_process_waits(start, tmp_path):
 import os, sys
 sys.path.append({str(FOLDER.parent)!r})
 from load_and_run.prestarted import wait_for_arguments
+print("started", flush=True)
 print(wait_for_arguments(), os.environ["HOME"], repr(sys.stdin.read()))
 """
     process = start(code=code)
+    assert process.stdout.readline() == b"started\n"
     time.sleep(0.2)
     (tmp_path / "before").rename(tmp_path / "after")
     out, _ = process.communicate(b'["a b", "\\u00e4"]\nmore\n', timeout=TIMEOUT_S)
