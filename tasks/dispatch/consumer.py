@@ -213,9 +213,14 @@ class AgentConsumer(ClosesOnce):
         A connection that said Hello stays until the newer one does, too: a newer connection that
         never does must not end one that works.
         """
-        is_newer = (event["at"], event["by"]) > (self._opened_at, self.channel_name)
-        if is_newer and not self.greeted:
+        if self.greeted:
+            return
+        own, other = (self._opened_at, self.channel_name), (event["at"], event["by"])
+        if other > own:
             await self.close(code=CloseCode.BAD_FRAME)
+        elif other < own:
+            # the older one joined the group after this one had announced itself
+            await self.channel_layer.group_send(self._group, self._event("worker.connected"))
 
     async def worker_revoked(self, event: dict[str, Any]) -> None:
         """Handle the revocation of a token of this worker, which may be another than this one."""
