@@ -6,18 +6,23 @@ from redis.exceptions import RedisError
 
 from webprofile.errors import DomainError
 
+#: SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html)
+_UNDEFINED_TABLE = "42P01"
+
 
 def outage_of(error: BaseException) -> DomainError | None:
     """Return DomainError database_unreachable, redis_unreachable or storage_unreachable.
 
-    None for any other exception. A missing table counts as an unreachable database: SQLite and
-    PostgreSQL report it as different exceptions, and the next step is the same.
+    None for any other exception. A missing table counts as an unreachable database, since the next
+    step is the same. SQLite reports it as OperationalError, PostgreSQL as ProgrammingError.
     """
+    if isinstance(error, ProgrammingError):
+        is_missing = getattr(error.__cause__, "sqlstate", "") == _UNDEFINED_TABLE
+        return DomainError("database_unreachable", status=503) if is_missing else None
     codes: list[tuple[type[BaseException], str]] = [
         (RedisError, "redis_unreachable"),
         (BotoCoreError, "storage_unreachable"),
         (OperationalError, "database_unreachable"),
-        (ProgrammingError, "database_unreachable"),
     ]
     for kind, code in codes:
         if isinstance(error, kind):

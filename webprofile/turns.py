@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from django.db import connection
+
 from webprofile.errors import DomainError
 
 #: requests of a user that are handled at the same time in each server process
@@ -39,6 +41,9 @@ class Turns:
         if self._waiting.get(user, 0) >= MOST_WAITING:
             raise _refusal()
         _add(self._waiting, user, 1)
+        # requests that wait would hold the connections of the pool, and others could not get one
+        if not connection.in_atomic_block:
+            connection.close()
         try:
             if not self._changed.wait_for(lambda: self._running.get(user, 0) < AT_ONCE, PATIENCE_S):
                 raise _refusal()

@@ -59,7 +59,7 @@ class ChartsView(ViewSetMixin, ResultView):
     ) -> HttpResponseBase:
         """Return the response of `build`, or 304 if the client already has it.
 
-        question: what the response depends on beside the profile and the language
+        question: what the response depends on besides the profile and the language
         """
         stamp = (FORMAT, profile.pk, profile.built_at.timestamp(), get_language(), question)
         etag = quote_etag(hashlib.sha256(repr(stamp).encode(errors="replace")).hexdigest()[:32])

@@ -17,7 +17,7 @@ def unknown(text: str) -> Meta:
 
 
 class ChartText(TypedDict):
-    """The text beside a chart."""
+    """The sentence and notes that are shown with a chart."""
 
     sentence: Annotated[str, means("What the chart shows, in the reader's words.")]
     notes: Annotated[Sequence[str], means("What one must know of it, in the reader's words.")]

@@ -213,7 +213,7 @@ class AgentConsumer(ClosesOnce):
         A connection that said Hello stays until the newer one does, too: a newer connection that
         never does must not end one that works.
         """
-        if self.greeted:
+        if self.greeted or self.is_closed:
             return
         own, other = (self._opened_at, self.channel_name), (event["at"], event["by"])
         if other > own:

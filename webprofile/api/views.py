@@ -114,10 +114,14 @@ class Root(ApiView):
         """Return {name: URL} of the resources that have a list, of the schema and its page."""
         names = {
             "tasks": "api:tasks",
+            "views": "api:saved-views",
             "profiles": "api:profiles",
+            "imports": "api:opened-list",
             "devices": "api:workers",
             "pools": "api:pools",
             "options": "api:options",
+            "account": "api:me",
+            "webhooks": "api:webhooks",
             "problems": "api:problems",
             "documentation": "api:docs",
             "schema": "api:schema",

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from accounts.models import AccessToken
@@ -71,6 +72,25 @@ def test_a_waiting_request_begins_when_a_turn_ends_and_few_wait(alice, full, mon
         full()
         waiting.result(10)
     turns.turns.give_back(alice.pk)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_waiting_request_holds_no_connection_to_the_database(alice, full):
+    def wait():
+        connection.ensure_connection()
+        turns.turns.take(alice.pk)
+        try:
+            return connection.connection is None
+        finally:
+            turns.turns.give_back(alice.pk)
+            connection.close()
+
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(wait)
+        while not turns.turns._waiting:
+            threading.Event().wait(0.01)
+        full()
+        assert waiting.result(10)
 
 
 def test_a_request_that_waits_for_another_process_has_no_turn(alice):

@@ -1,11 +1,13 @@
 """What one device may occupy: log pieces, sockets, heartbeats, and files that it did not store."""
 
+import asyncio
 import hashlib
 import json
 import time
 import uuid
 
 import pytest
+from channels.layers import get_channel_layer
 from django.test import Client
 
 from agent.protocol import (
@@ -23,7 +25,7 @@ from tasks.tests.make import make_attempt, make_worker
 from webprofile.realtime import consumers
 from webprofile.storage import storage as object_store
 from workers.tests.make import FakeAgent, connect_agent, enrol_device
-from workers.tokens import issue_code, redeem_code
+from workers.tokens import issue_code, redeem_code, worker_group
 from workers.views.agents import HTTP_FRAMES
 
 sockets = pytest.mark.usefixtures("disconnect_sockets")
@@ -76,6 +78,23 @@ async def test_of_several_sockets_without_hello_only_the_newest_stays_open():
     # after a change of the network the former connection may look open for minutes: the new wins
     assert (await silent[-1].send_hello()).type == "welcome"
     assert await working.close_code() == 4409
+
+
+@in_transactions
+@sockets
+async def test_an_older_connection_that_joins_late_hears_of_the_newer_one():
+    worker, token = await enrol_device()
+    layer, group = get_channel_layer(), worker_group(worker.pk)
+    older = await layer.new_channel()
+    newer = await FakeAgent(token).connect()
+    # the newer one has joined and announced itself before the older one joins
+    assert await newer.socket.receive_nothing(0.5)
+    await layer.group_add(group, older)
+    await layer.group_send(group, {"type": "worker.connected", "by": older, "at": 0.0})
+    async with asyncio.timeout(10):
+        own, event = await layer.receive(older), await layer.receive(older)
+    assert own["by"] == older
+    assert (event["type"], event["at"] > 0) == ("worker.connected", True)
 
 
 @in_transactions
