@@ -5,7 +5,6 @@ unless the test is about it: so each message arrives because of a wake-up.
 """
 
 import queue
-import socket
 import subprocess
 import threading
 import time
@@ -17,7 +16,7 @@ import dramatiq
 import pytest
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import Retries
-from redis import Redis
+from redis import ConnectionError, Redis
 
 from webprofile.operations.devserver.parts import redis_program
 from webprofile.redis_broker import WakingBroker
@@ -39,13 +38,14 @@ class Server:
 
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        for _ in range(1200):
-            with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(str(self._socket)) == 0:
-                    break
-            time.sleep(0.05)
-        with Redis.from_url(self.url) as client:
-            assert client.ping()
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            with Redis.from_url(self.url) as client:
+                return client.ping()
+        except ConnectionError:  # it does not listen yet, or still loads its messages
+            return False
 
     def kill(self) -> None:
         self._process.kill()
