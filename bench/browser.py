@@ -11,8 +11,6 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from webprofile.tests.machine import find_chromium
-
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
     "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -23,7 +21,10 @@ FLAGS = (
 @contextlib.contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
     """Run a browser with a temporary profile. Raises SystemExit if it is not installed."""
-    binary, driver = find_chromium(), shutil.which("chromedriver")
+    # names differ between distributions
+    names = ("chromium", "chromium-browser", "google-chrome")
+    binary = next((path for name in names if (path := shutil.which(name))), None)
+    driver = shutil.which("chromedriver")
     if binary is None or driver is None:
         raise SystemExit("no chromium: install the distribution's chromium and chromium-driver")
     with tempfile.TemporaryDirectory() as folder:

@@ -26,16 +26,6 @@ def _programs(*names: str) -> Callable[[], bool]:
     return lambda: all(shutil.which(name) for name in names)
 
 
-def find_chromium() -> str | None:
-    """Return the path of Chromium, whose program name differs between distributions."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for name in names if (path := shutil.which(name))), None)
-
-
-def _has_chromium() -> bool:
-    return find_chromium() is not None and shutil.which("chromedriver") is not None
-
-
 def _has_fonts() -> bool:
     """Whether Latin and Chinese fonts are installed, without which Chromium draws boxes."""
     if not shutil.which("fc-list"):
@@ -44,13 +34,20 @@ def _has_fonts() -> bool:
     return "Noto Sans CJK" in listed and "DejaVu" in listed
 
 
+#: the wrapper on PATH runs the shell as a child, and would leave it behind when it is ended
+HEADLESS_SHELL = Path("/usr/lib/chromium/chromium-headless-shell")
+CHROMIUM = Path("/usr/lib/chromium/chromium")
 #: the wrapper on PATH switches to the user rabbitmq, this program runs as the current user
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 #: only the library is used, not the program
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 PARTS = {
-    "chromium": SystemPackages("in a browser", ("chromium", "chromium-driver"), _has_chromium),
+    "chromium": SystemPackages(
+        "in a browser",
+        ("chromium", "chromium-driver", "chromium-headless-shell"),
+        lambda: CHROMIUM.exists() and HEADLESS_SHELL.exists() and _programs("chromedriver")(),
+    ),
     "fonts": SystemPackages(
         "in a browser", ("fontconfig", "fonts-noto-cjk", "fonts-dejavu-core"), _has_fonts
     ),

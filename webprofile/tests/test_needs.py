@@ -58,8 +58,11 @@ def test_summary_lists_skipped_tests_and_how_to_install_their_needs(tmp_path):
         "Tests that did not run: in a browser (3), of the sandbox and of scripts (1),"
         " of MegEngine (1)."
     )
-    names = "chromium chromium-driver fontconfig fonts-noto-cjk fonts-dejavu-core bubblewrap"
-    assert packages.endswith(f"apt-get install --no-install-recommends {names}")
+    browser = "chromium chromium-driver chromium-headless-shell"
+    fonts = "fontconfig fonts-noto-cjk fonts-dejavu-core"
+    assert packages.endswith(
+        f"apt-get install --no-install-recommends {browser} {fonts} bubblewrap"
+    )
     assert "make runtime" in megengine
 
 

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +30,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from accounts.models import User
-from webprofile.tests.machine import find_chromium
+from webprofile.tests.machine import HEADLESS_SHELL
 from webprofile.tests.needs import need
 
 #: window sizes of a desktop and of a phone
@@ -49,30 +51,54 @@ class Window(webdriver.Chrome):
 class Chromium:
     """A running Chromium, which tests share because its start takes about a second.
 
+    By default it is the headless shell, because the other headless mode of Chromium draws a user
+    interface in each window, which takes 2 s of CPU time instead of 0.2 s.
+
     Each test gets a window in a new browser context, like a private window: without cookies,
     storage, cache or emulation of other tests. Contexts are created at the DevTools endpoint of
     the browser, because chromedriver does not pass that command on.
     """
 
-    def __init__(self, folder: Path) -> None:
-        options = webdriver.ChromeOptions()
+    def __init__(self, program: Path, folder: Path) -> None:
         need("chromium", "fonts")
-        options.binary_location = find_chromium()
-        for flag in (
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--disable-quic", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", f"--user-data-dir={folder}",
-            "--lang=en", "--no-proxy-server", f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
-            f"--window-size={DESK[0]},{DESK[1]}",
-        ):  # fmt: skip
-            options.add_argument(flag)
+        self._browser = subprocess.Popen(
+            [
+                program, "--headless=new", "--no-sandbox", "--disable-gpu", "--lang=en",
+                "--disable-dev-shm-usage", "--disable-quic", "--disable-background-networking",
+                "--disable-popup-blocking", "--no-proxy-server",
+                f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
+                f"--window-size={DESK[0]},{DESK[1]}", f"--user-data-dir={folder}",
+                # frames of other origins have their own processes, as with users
+                "--remote-debugging-port=0", "--site-per-process",
+            ],
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        address = f"127.0.0.1:{self._port(folder / 'DevToolsActivePort')}"
+        with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as response:
+            self._endpoint = json.load(response)["webSocketDebuggerUrl"]
+        with connect(self._endpoint, proxy=None) as browser:
+            # chromedriver waits for a page, and the shell opens none
+            self._first = _call(browser, "Target.createTarget", url="about:blank")["targetId"]
+        options = webdriver.ChromeOptions()
+        options.debugger_address = address
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = Window(options=options, service=Service(shutil.which("chromedriver")))
         self.driver.implicitly_wait(0)
-        self._first = self.driver.current_window_handle
+
+    def _port(self, file: Path) -> str:
+        """Wait until the browser has written the port of its DevTools, and return it."""
+        deadline = time.monotonic() + 60
+        while not (file.exists() and (lines := file.read_text().splitlines())):
+            assert self._browser.poll() is None, "Chromium did not start"
+            assert time.monotonic() < deadline, "Chromium opened no DevTools port"
+            time.sleep(0.02)
+        return lines[0]
 
     def quit(self) -> None:
-        self.driver.quit()
+        with contextlib.suppress(WebDriverException, OSError):
+            self.driver.quit()
+        self._browser.terminate()
+        self._browser.wait(60)
 
     @property
     def is_alive(self) -> bool:
@@ -86,10 +112,7 @@ class Chromium:
     @contextlib.contextmanager
     def window(self) -> Iterator[Window]:
         """Yield the driver in a new window; close it and all windows that the test opens."""
-        address = self.driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-        with urllib.request.urlopen(f"http://{address}/json/version", timeout=60) as response:
-            endpoint = json.load(response)["webSocketDebuggerUrl"]
-        with connect(endpoint, proxy=None, max_size=None) as browser:
+        with connect(self._endpoint, proxy=None, max_size=None) as browser:
             context = _call(browser, "Target.createBrowserContext")["browserContextId"]
             self.driver.context_id = context
             target = _call(
@@ -116,23 +139,26 @@ def _call(browser: ClientConnection, method: str, **parameters: Any) -> dict[str
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Chromium]]:
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Chromium]]:
     """Function that returns the browser of this test process, restarted after a crash."""
-    running: list[Chromium] = []
+    running: dict[Path, Chromium] = {}
 
-    def get() -> Chromium:
-        if not running or not running[-1].is_alive:
-            running.append(Chromium(tmp_path_factory.mktemp("chromium")))
-        return running[-1]
+    def get(program: Path) -> Chromium:
+        if program not in running or not running[program].is_alive:
+            running[program] = Chromium(program, tmp_path_factory.mktemp("chromium"))
+        return running[program]
 
     yield get
-    for browser in running:
+    for browser in running.values():
         browser.quit()
 
 
 @pytest.fixture
-def browser(chromium: Callable[[], Chromium]) -> Iterator[Window]:
-    with chromium().window() as driver:
+def browser(
+    request: pytest.FixtureRequest, chromium: Callable[[Path], Chromium]
+) -> Iterator[Window]:
+    """A new window; a test can choose another program by an indirect parameter."""
+    with chromium(getattr(request, "param", HEADLESS_SHELL)).window() as driver:
         if times := os.environ.get("MGW_SLOW_BROWSER"):
             # reveals tests that do not wait until a slow machine has drawn
             driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": float(times)})
