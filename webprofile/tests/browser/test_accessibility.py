@@ -38,8 +38,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WIDE = (2560, 1300)
-#: number of tests among which the pages are divided
-PARTS = 3
 _IS_LOADED = """
     const busy = [...document.querySelectorAll("[aria-busy=true]")];
     const missing = busy.find((part) => part.checkVisibility());
@@ -250,12 +248,8 @@ def test_daily_pages_are_accessible(browser, axe, visit, permission_site):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("part", range(PARTS))
-def test_all_pages_are_accessible(browser, axe, visit, pages, part):
-    """Each part creates all objects, so that parts can run in parallel."""
-    faults: list[str] = []
-    for page in pages[part::PARTS]:
-        faults += check_page(browser, axe, visit, page)
+def test_all_pages_are_accessible(browser, axe, visit, pages):
+    faults = [fault for page in pages for fault in check_page(browser, axe, visit, page)]
     assert faults == [], "\n".join(sorted(set(faults)))
 
 
