@@ -202,7 +202,7 @@ class PreferencesForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         self.fields["language"] = forms.ChoiceField(
             label=_("Language"),
-            choices=[("", _("as the browser asks")), *LANGUAGE_NATIVE_NAMES],
+            choices=[("", _("Browser default")), *LANGUAGE_NATIVE_NAMES],
             required=False,
         )
         chosen = self.instance.time_zone
@@ -253,7 +253,7 @@ class WebhookForm(forms.Form):
         super().__init__(*args, **kwargs)
         events = Webhook.Event
         self.fields["events"] = forms.MultipleChoiceField(
-            label=_("Tell it when"),
+            label=_("Events"),
             choices=[c for c in events.choices if user.is_staff or c[0] == events.TASK_FINISHED],
             initial=[events.TASK_FINISHED],
             widget=forms.CheckboxSelectMultiple,

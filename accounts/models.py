@@ -166,7 +166,7 @@ class Webhook(models.Model):
     class Event(models.TextChoices):
         TASK_FINISHED = "task.finished", _("a task of mine ended")
         DEVICE_LOST = "device.lost", _("a device went away (for administrators)")
-        DEVICE_HELD = "device.held", _("a device was held back (for administrators)")
+        DEVICE_HELD = "device.held", _("a device was quarantined (for administrators)")
 
     user = models.ForeignKey(User, models.CASCADE, related_name="webhooks")
     url = models.CharField(_("address"), max_length=500)

@@ -135,7 +135,7 @@ def environment_of(worker: Worker, runtime: Runtime) -> str:
 
 
 def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set[int]) -> Q:
-    """Workers that are held back, failed, have had no check for the interval of checks, or may lack
+    """Workers that are quarantined, failed, have had no check for the interval, or may lack
     runs that measure scatter.
     """
     may_be_due = Q(held_at__isnull=False) | Q(pk__in=suspects)
@@ -236,7 +236,7 @@ def verdict_of(task: Task) -> Verdict:
 
 
 def held_reason_of(check: HealthCheck, reason: str) -> str:
-    """Return the text that is stored with a device that is held back, in the site's language."""
+    """Return the text that is stored with a device that is quarantined, in the site's language."""
     wording = wording_of(reason)
     with translation.override(settings.LANGUAGE_CODE):
         return gettext("Health check with MegEngine %(version)s failed: %(why)s") % {

@@ -51,7 +51,7 @@ def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
         return problem(DomainError("not_found", status=404))
     context = {
         "title": _("Not found"),
-        "message": _("There is nothing at this address, or it is not yours to see."),
+        "message": _("Page not found, or you don’t have access."),
     }
     return render(request, "error.html", context, status=404)
 

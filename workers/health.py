@@ -51,7 +51,7 @@ def close_check(
     """End a pending check, and hold the worker back or release it; return whether it was pending.
 
     reason, detail: those of the task
-    held_reason: user-facing text why the worker is held back
+    held_reason: user-facing text why the worker is quarantined
     median_s: median time of an iteration, s
     samples: as in `HealthCheck.samples`
     """
@@ -79,7 +79,7 @@ def close_check(
 
 
 def recheck_at(worker: Worker) -> datetime.datetime:
-    """Return when a worker that is held back is checked again; each failure doubles the pause."""
+    """Return when a worker that is quarantined is checked again; each failure doubles the pause."""
     ended = worker.health_checks.exclude(ended_at=None)
     if worker.held_at is not None:
         failures = ended.filter(result=HealthCheck.Result.FAILED, ended_at__gte=worker.held_at)

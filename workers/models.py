@@ -63,8 +63,8 @@ class Worker(models.Model):
     #: names and values, all strings: {"chip": "Kirin 990", "build": "nightly"}
     labels = models.JSONField(_("labels"), default=dict, blank=True)
     #: why an enabled worker gets no tasks: its last health check failed
-    held_reason = models.CharField(_("held back"), max_length=300, blank=True, editable=False)
-    held_at = models.DateTimeField(_("held back since"), null=True, blank=True, editable=False)
+    held_reason = models.CharField(_("quarantined"), max_length=300, blank=True, editable=False)
+    held_at = models.DateTimeField(_("quarantined since"), null=True, blank=True, editable=False)
     #: taken out of service for good; its history stays
     retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)

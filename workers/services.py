@@ -151,7 +151,7 @@ def resume_worker(worker: Worker, *, by: User | None) -> bool:
 
 
 def release_worker(worker: Worker, *, by: User | None) -> bool:
-    """Release a worker that is held back; return whether it was held.
+    """Release a worker that is quarantined; return whether it was held.
 
     Runs in the caller's transaction.
     """

@@ -13,7 +13,7 @@ from workers.models import Worker, WorkerSecret, online_since
 class DeviceStatus(TextChoices):
     RETIRED = "retired", _("retired")
     DRAINED = "drained", _("drained")
-    HELD = "held", _("held back")
+    HELD = "held", _("quarantined")
     SHUT_OUT = "shut_out", pgettext_lazy("device", "shut out")
     NEVER_CONNECTED = "never_connected", _("never connected")
     OFFLINE = "offline", _("offline")

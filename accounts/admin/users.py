@@ -85,7 +85,7 @@ class UserAdmin(ActionsAdmin):
             ),
             AdminAction(
                 "ungrant_workers",
-                _("Take private devices away"),
+                _("Revoke private devices"),
                 page=partial(self._grants, adds=False),
             ),
             *USER_ACTIONS,
@@ -202,7 +202,7 @@ class UserAdmin(ActionsAdmin):
                 add_message = messages.success if count else messages.info
                 add_message(request, grant_words(count, adds=adds))
                 return None
-        title = _("Give private devices") if adds else _("Take private devices away")
+        title = _("Give private devices") if adds else _("Revoke private devices")
         context = {
             "title": title,
             "form": form,

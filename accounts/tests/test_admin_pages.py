@@ -128,7 +128,7 @@ def test_buttons_deactivate_and_reactivate_a_user(client, root):
     page(client, f"{url}/act/reactivate/", confirm="yes")
     html = page(client, f"{url}/change/")
     assert f"{url}/act/deactivate/" in html
-    assert "Let in again" in html
+    assert "Reactivate" in html
 
 
 def test_an_administrator_adds_a_user_by_e_mail(client, root):

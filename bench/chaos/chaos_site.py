@@ -29,7 +29,7 @@ SETTINGS = {
     # each simulated user sends as many requests as many real ones
     "API_RATE_USER": "",
     "API_RATE_SESSION": "",
-    # devices fail often here, and must not be held back for it
+    # devices fail often here, and must not be quarantined for it
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",
     "SCATTER_RUNS": "0",

@@ -46,7 +46,7 @@ def problem_of(ids: Sequence[int | None]) -> str:
             "most": MOST
         }
     if len(ids) == 1:
-        return _("One more result is needed.")
+        return _("Select at least one more run.")
     return "" if len(ids) >= FEWEST else _("Choose at least two results.")
 
 

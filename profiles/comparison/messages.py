@@ -45,7 +45,7 @@ STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     ),
     "new": (pgettext_lazy("operator", "new"), _("The baseline has nothing that corresponds.")),
     "gone": (
-        pgettext_lazy("operator", "gone"),
+        pgettext_lazy("operator", "removed"),
         _("Only the baseline has it."),
     ),
 }

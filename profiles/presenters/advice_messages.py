@@ -36,7 +36,7 @@ RULES: Mapping[str, RuleWords] = {
         _("Profile again with at least one warm-up."),
     ),
     "disturbed": RuleWords(
-        _("Disturbed run"),
+        _("Noisy run"),
         _(
             "Something else used the device during the run, so its times may be too high. "
             "Recommendations that depend on times are left out."
@@ -48,7 +48,7 @@ RULES: Mapping[str, RuleWords] = {
         _("Measure again, best with the plan “thorough”, when the device is idle."),
     ),
     "unsteady": RuleWords(
-        _("Unsteady times"),
+        _("High run-to-run variance"),
         _("The measurement is unsteady: the largest spread is %(spread)s of the mean."),
         _(
             "Fires when the standard deviation of the device totals of the passes, or of the "
@@ -100,7 +100,7 @@ RULES: Mapping[str, RuleWords] = {
             "Fires when at least two operators of one type take half of the device's time "
             "together, and none of them does so alone."
         ),
-        _("What makes this type faster, or needs less of it, matters most."),
+        _("Optimize this operator type first."),
     ),
     "slow_float16": RuleWords(
         _("No kernels for float16"),
@@ -118,7 +118,7 @@ RULES: Mapping[str, RuleWords] = {
         _("Compute in float32 here, without enable_ioc16: a resnet18 took 14 instead of 1,640 ms."),
     ),
     "far_from_roof": RuleWords(
-        _("Far from what the device can do"),
+        _("Below roofline"),
         ngettext_lazy(
             "%(count)s operator reaches %(reached)s of what the device was measured to do (bound "
             "by computing: %(computing)s, by memory: %(moving)s).",
@@ -203,7 +203,7 @@ RULES: Mapping[str, RuleWords] = {
         _("Run with enable_fuse_conv_bias_nonlinearity. Then fast_run may help more, too."),
     ),
     "constant_work": RuleWords(
-        _("Constants computed anew"),
+        _("Constants recomputed every iteration"),
         ngettext_lazy(
             "%(count)s operator computes the same result in each iteration, from parameters and "
             "constants only.",
@@ -236,7 +236,7 @@ RULES: Mapping[str, RuleWords] = {
         ),
     ),
     "host_bound": RuleWords(
-        _("The host is too slow"),
+        _("Host-bound"),
         _(
             "The device is idle for %(idle)s of the time, while the host issues operators for "
             "%(host)s of it."
@@ -251,7 +251,7 @@ RULES: Mapping[str, RuleWords] = {
         ),
     ),
     "slow_to_issue": RuleWords(
-        _("Slow to issue"),
+        _("High dispatch time"),
         ngettext_lazy(
             "%(count)s operator waits for the host, which needs %(host)s of its time to issue its "
             "kernels.",
@@ -417,7 +417,7 @@ NEEDS: Mapping[str, Any] = {
 }
 
 SEVERITIES: Mapping[str, Any] = {
-    "warning": _("Check first"),
-    "gain": _("Could save time"),
-    "note": _("Good to know"),
+    "warning": _("Measurement quality"),
+    "gain": _("Potential savings"),
+    "note": _("Notes"),
 }

@@ -167,9 +167,9 @@ def disturbance_word(code: str) -> str:
 def pass_word(row: Mapping[str, Any]) -> str:
     """Return the message for the kind of a pass, a row of `AttemptMeasurement.passes`."""
     if row["kind"] == "inspect":
-        return gettext("look at the model's inputs")
+        return gettext("Inspect model inputs")
     if not row["kept"]:
-        return gettext("trial, to find the number of iterations")
+        return gettext("Calibration")
     return str(_PASSES.get(row["kind"], row["kind"]))
 
 

@@ -202,8 +202,8 @@ def pass_sentence(data: ProfileData) -> str:
     if len(data.passes) < 2:
         return ""
     return _(
-        "Drawn is profiled pass %(number)s, one iteration: %(total)s in operators on the device. "
-        "The tables show medians over %(passes)s passes."
+        "Pass %(number)s of %(passes)s, one iteration: %(total)s of operators on the device. "
+        "Tables show medians over all passes."
     ) % {
         "number": drawn_pass(data),
         "total": duration(data.times_of_pass(0, "device").total_s()),
@@ -397,11 +397,11 @@ def _roofline_sentence(points: Roofline, operators: int) -> str:
     total = float(points.time_s.sum())
     if not total:
         return ""
-    return ngettext(
-        "%(number)d of %(all)d operators is a point; they take %(time)s.",
-        "%(number)d of %(all)d operators are points; they take %(time)s.",
-        len(points.rows),
-    ) % {"number": len(points.rows), "all": operators, "time": duration(total)}
+    return _("%(number)d of %(all)d operators plotted (%(time)s)") % {
+        "number": len(points.rows),
+        "all": operators,
+        "time": duration(total),
+    }
 
 
 def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:

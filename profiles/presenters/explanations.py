@@ -76,14 +76,14 @@ _ALL = (
     ),
     Explanation(
         "profiled_median",
-        _("Iteration, with profiling"),
+        _("Latency (profiler on)"),
         _("Half of the iterations in which operators were timed were faster."),
         _TIME,
         _("50th percentile of the iterations of all profiled passes"),
     ),
     Explanation(
         "overhead",
-        _("Cost of profiling"),
+        _("Profiling overhead"),
         _(
             "How much slower an iteration is while operators are timed. It falls on small "
             "operators most: one to two µs each. It cannot be negative: where iterations were "
@@ -153,7 +153,7 @@ _ALL = (
     ),
     Explanation(
         "start_up",
-        _("Start-up of the process"),
+        _("Process start-up"),
         _(
             "What the first pass did beside warm-ups and iterations: starting the interpreter or "
             "program, loading and compiling the model, ending."

@@ -182,8 +182,7 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
             "Sum of the operators’ medians, below every single pass: %(low)s to %(high)s."
         ),
         gettext_lazy(
-            "Each pass is slow at other operators, and the median of an operator leaves its slow "
-            "passes out."
+            "Slow passes differ per operator, so the sum of medians can be below every pass."
         ),
     ),
     "above": (

@@ -47,7 +47,7 @@ CHARTS = {
             "start. The thin part of a bar waits (kern − start), the thick part computes (end − "
             "kern)."
         ),
-        (_("Operator"), _("Lane"), _("Start"), _("Waits"), _("Computes")),
+        (_("Operator"), _("Track"), _("Start"), _("Waits"), _("Computes")),
         tools="profiles/_chart_timeline_tools.html",
     ),
     "types": Chart(
@@ -59,7 +59,7 @@ CHARTS = {
         (_("Type"), _("Time"), _("Share"), _("Operators")),
     ),
     "cumulative": Chart(
-        _("How few operators make most of the time"),
+        _("Cumulative time (Pareto)"),
         _(
             "Operators from the slowest to the fastest; the curve is the sum of self times up to "
             "each of them, as a share of the total."
@@ -78,15 +78,15 @@ CHARTS = {
     "roofline": Chart(
         _("Roofline"),
         _(
-            "To the right, operations for each byte (FLOP/byte = computation / memory); upwards, "
-            "speed (FLOP/s = computation / self time); both axes are logarithmic, areas are self "
-            "times. Left of the bend of the lines memory is the limit, right of it computing. A "
-            "point far below a line leaves time to be won."
+            "Horizontal: arithmetic intensity (FLOP/byte = computation / memory). Vertical: "
+            "speed (FLOP/s = computation / self time). Both axes are logarithmic; the area of a "
+            "point is its self time. Operators left of the bend are limited by memory, those "
+            "right of it by computation. Points far below the line can be faster."
         ),
         (_("Operator"), _("Type"), "FLOP/byte", "FLOP/s", _("Time")),
     ),
     "memory": Chart(
-        _("Memory over the order of execution"),
+        _("Memory by execution step"),
         _(
             "Bytes that are taken while each operator runs: parameters, constants and inputs all "
             "the time, chunks of MegEngine's memory plan from the first operator that writes to "

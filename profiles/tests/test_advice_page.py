@@ -84,7 +84,7 @@ def test_rules_that_lack_data_are_listed_with_the_missing_data():
     advice = advice_of(data_of(recorded_profile("conv_bias")), RunFacts())
 
     lacks = {str(rule["title"]): str(rule["lacks"]) for rule in advice["unknown"]}
-    assert "agent runtime check" in lacks["Far from what the device can do"]
+    assert "agent runtime check" in lacks["Below roofline"]
     assert len(advice["checked"]) + len(lacks) == sum(rule.graph for rule in RULES)
 
 

@@ -196,7 +196,7 @@ def test_the_original_is_the_uploaded_file(client, imported, task_profile):
 def test_the_report_of_a_task_has_device_files_and_advice(client, task_profile):
     text = client.get(f"/profiles/{task_profile.pk}/export/report/").text
     task = task_profile.attempt.task
-    for fact in (task.worker.name, "1.13.0", "net.mge", "What to do next", f"#{task.pk}"):
+    for fact in (task.worker.name, "1.13.0", "net.mge", "Recommendations", f"#{task.pk}"):
         assert fact in text
 
 

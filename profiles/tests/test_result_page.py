@@ -215,7 +215,7 @@ def test_an_empty_table_has_links_that_remove_each_filter(client, alice):
     page = result_url(make_result(good_profile("resnet18"), owner=alice))
     html = text_of(client.get(f"{page}?type=ConvolutionForward&name=batch&order=memory"))
     assert operator_rows(html) == []
-    assert "No operator is left." in html
+    assert "No matching operators." in html
     for rest in ("?name=batch&amp;order=memory", "?type=ConvolutionForward&amp;order=memory"):
         assert f'href="{page}{rest}"' in html
 

@@ -428,7 +428,7 @@ def wording_for(task: Task) -> Wording | None:
 
 
 def held_words(worker: Worker) -> str:
-    """Return the user-facing reason why a device is held back, or "" if it is not.
+    """Return the user-facing reason why a device is quarantined, or "" if it is not.
 
     The message is that of the last failed health check, if its reason code is known; otherwise it
     is the text stored with the device.

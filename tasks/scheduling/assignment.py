@@ -90,7 +90,7 @@ def _load_workers_with_work(
     """
     # two subqueries, each with its own index: with OR in one, the planner might read all tasks
     own, movable = _waiting().filter(worker=OuterRef("pk")), _waiting().filter(target__isnull=False)
-    # including workers that are held back, since they start health checks
+    # including workers that are quarantined, since they start health checks
     rows = Worker.objects.filter(takes_tasks(checks=True)).defer(*LONG)
     measuring = HealthCheck.objects.filter(worker=OuterRef("pk"), **_MEASURING)
     rows = rows.annotate(
@@ -157,7 +157,7 @@ def _waiting() -> QuerySet[Task]:
 def queue_of(*workers: Worker) -> QuerySet[Task]:
     """Return the waiting tasks that these workers can and may run.
 
-    Includes tasks that pause after a failed attempt. A worker that is held back runs health checks
+    Includes tasks that pause after a failed attempt. A quarantined worker runs health checks
     only; health checks need no permission.
     """
     return Task.objects.filter(
@@ -245,7 +245,7 @@ def _take_over(worker: Worker, free: list[int], targets: list[dict[str, Any]]) -
 def rebind_orphans() -> int:
     """Move tasks with a target away from workers that can no longer start them; return how many.
 
-    Such workers went offline, were drained, held back or retired, lost the MegEngine version, or
+    Such workers went offline, were drained, quarantined or retired, lost the MegEngine version, or
     may no longer be used by the task's owner. A task for which no other worker matches stays. One
     round moves all tasks that can move, unless it meets `ORPHANS_IN_VAIN` tasks that cannot.
     """

@@ -132,13 +132,13 @@ RETIRED = _device_rule(
     lambda it: {"since": it.worker.retired_at},
     hides=frozenset({"drained", "held", "shut_out", "offline"}),
 )
-# resuming a drained device also releases it if it is held back
+# resuming a drained device also releases it if it is quarantined
 DRAINED = _device_rule(status.ENABLED, "worker_disabled", hides=frozenset({"held"}))
 HELD = EligibilityRule(
     status.NOT_HELD.status.value,
     "worker_held",
     "worker",
-    # a device that is held back still starts health checks; a passed check releases it
+    # a device that is quarantined still starts health checks; a passed check releases it
     lambda it: it.is_check or status.NOT_HELD.holds(it.worker),
     lambda path: _but(_IS_CHECK, path, status.NOT_HELD.rows(path)),
     lambda it: {"since": it.worker.held_at, "reason": held_words(it.worker)},
@@ -244,7 +244,7 @@ def can_run(runtime: Runtime, *, is_script: bool) -> bool:
 
 
 def starts_checks(worker: Worker) -> bool:
-    """Whether this worker starts health checks now; a worker that is held back does, too."""
+    """Whether this worker starts health checks now; a worker that is quarantined does, too."""
     return meets(Placement(worker, is_check=True), DEVICE)
 
 
@@ -262,10 +262,10 @@ def all_hold(rules: Iterable[EligibilityRule], path: str = "worker__") -> Q:
 
 
 def takes_tasks(path: str = "", *, checks: bool = False) -> Q:
-    """Workers that start tasks now: online, enabled, not held back, shut out or retired.
+    """Workers that start tasks now: online, enabled, not quarantined, shut out or retired.
 
     path: lookup path from the filtered rows to the worker, such as `worker__`
-    checks: workers that start health checks, which includes those that are held back
+    checks: workers that start health checks, which includes those that are quarantined
     """
     return all_hold((rule for rule in DEVICE if not (checks and rule is HELD)), path)
 
@@ -273,7 +273,7 @@ def takes_tasks(path: str = "", *, checks: bool = False) -> Q:
 def runnable() -> Q:
     """Tasks that their own worker can run, and that their owner may run there.
 
-    Does not check the worker's state, except whether it is held back, which does not affect health
+    Does not check the worker's state, except its quarantine, which does not affect health
     checks.
     """
     # VERSION_GONE is implied: a working version is an installed one, so this saves an EXISTS

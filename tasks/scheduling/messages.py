@@ -21,7 +21,7 @@ CAUSES: dict[str, Any] = {
         "when it is enrolled anew."
     ),
     "drained": _("%(worker)s takes no new tasks: an administrator took it out of service."),
-    "held": _("%(worker)s is held back since %(since)s: %(reason)s"),
+    "held": _("%(worker)s has been quarantined since %(since)s: %(reason)s"),
     "retired": _("%(worker)s was taken out of service for good."),
     "not_allowed": _("You may not use %(worker)s any more."),
     "owner_not_allowed": _("The task’s owner may not use %(worker)s any more."),
@@ -38,9 +38,9 @@ CAUSES: dict[str, Any] = {
     "no_match": _("No device that its owner may use has all that the task asks for any more."),
     "no_fit": _("The devices that match cannot do all that the task asks for."),
     "matches_away": _("No device that matches takes tasks at the moment: %(devices)s."),
-    "paused": _("The last attempt failed through no fault of yours; the next is at %(until)s."),
+    "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),
     "busy": _("%(worker)s is busy; this task is the next."),
-    "next": _("%(worker)s is free and starts this task in a moment."),
+    "next": _("%(worker)s is idle. The task will start immediately."),
 }
 
 
@@ -79,7 +79,7 @@ def wait_words(wait: Wait | None) -> str:
         return ""
     if wait.p90_s < 1:
         return gettext("It starts at once.")
-    text = gettext("Expected start: in about %(p50)s, with 90 %% certainty within %(p90)s.")
+    text = gettext("Expected start: in about %(p50)s; 90 %% start within %(p90)s.")
     return text % {"p50": rough(wait.p50_s), "p90": rough(wait.p90_s)}
 
 

@@ -229,7 +229,7 @@ def runtime_of(
 ) -> Runtime:
     """Return the requested runtime of a worker. Raises DomainError if the user cannot use it now.
 
-    A health check needs no permission, and also runs on workers that are held back.
+    A health check needs no permission, and also runs on workers that are quarantined.
     """
     is_check = purpose == Purpose.HEALTH
     placement = Placement(

@@ -91,7 +91,7 @@ def test_message_for_unavailable_matches_names_their_status(alice):
     make_worker("two", is_enabled=False)
     make_worker("three", held_at=timezone.now())
     text = refusal_text(alice)
-    for part in ("one (offline)", "new (never connected)", "two (drained)", "three (held back)"):
+    for part in ("one (offline)", "new (never connected)", "two (drained)", "three (quarantined)"):
         assert part in text
 
 

@@ -206,7 +206,7 @@ def test_empty_list_and_empty_result_have_different_messages(client, alice):
     assert "No tasks yet" in client.get("/tasks/").text
     make_task(alice)
     page = client.get("/tasks/?status=failed").text
-    assert "No task fits" in page
+    assert "No matching tasks" in page
     assert "No tasks yet" not in page
 
 

@@ -82,7 +82,7 @@ def test_cancel_accepts_ids_or_filters(tasks):
     run_tasks("cancel", "--owner", "alice@example.com", "--yes")
     second.refresh_from_db()
     assert not second.is_live
-    assert "No task fits" in run_tasks("cancel", "--owner", "alice@example.com", "--yes")
+    assert "No matching tasks" in run_tasks("cancel", "--owner", "alice@example.com", "--yes")
 
 
 def test_cancel_of_an_ended_run_is_an_error(tasks, capsys):

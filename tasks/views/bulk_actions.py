@@ -100,9 +100,7 @@ def run_bulk_action(
     texts = {
         BulkAction.CANCEL: cancelled,
         BulkAction.CANCEL_WAITING: cancelled,
-        BulkAction.RETRY: ngettext(
-            "%(count)s task asked for once more.", "%(count)s tasks asked for once more.", done
-        ),
+        BulkAction.RETRY: ngettext("%(count)s task re-queued.", "%(count)s tasks re-queued.", done),
         BulkAction.DELETE: ngettext("%(count)s task deleted.", "%(count)s tasks deleted.", done),
     }
     if done:
@@ -110,7 +108,7 @@ def run_bulk_action(
     elif not left and action is BulkAction.CANCEL_WAITING:
         messages.info(request, _("None of your tasks waits."))
     elif not left:
-        messages.info(request, _("Nothing to do: tick tasks that this can be done to."))
+        messages.info(request, _("No eligible tasks selected."))
     if left:
         messages.warning(request, left_words(left))
 

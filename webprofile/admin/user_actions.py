@@ -87,7 +87,7 @@ USER_ACTIONS = (
     ),
     AdminAction(
         "deactivate",
-        _("Shut out"),
+        _("Deactivate"),
         services.deactivate_user,
         done=ngettext_lazy("%(names)s is shut out.", "%(names)s are shut out.", "count"),
         unchanged=ngettext_lazy(
@@ -105,7 +105,7 @@ USER_ACTIONS = (
     ),
     AdminAction(
         "reactivate",
-        _("Let in again"),
+        _("Reactivate"),
         services.reactivate_user,
         done=ngettext_lazy("%(names)s may log in again.", "%(names)s may log in again.", "count"),
         unchanged=ngettext_lazy(

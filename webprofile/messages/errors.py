@@ -12,8 +12,8 @@ WORDINGS: dict[str, Any] = {
     **OPENED,
     # targets, quotas and the queue
     "worker_held": _(
-        "%(worker)s is held back, because it failed its last health check (%(reason)s). Choose "
-        "another device, or ask an administrator to look at this one."
+        "%(worker)s is quarantined, because it failed its last health check (%(reason)s). Choose "
+        "another device, or ask an administrator to check this one."
     ),
     "worker_retired": _(
         "%(worker)s was taken out of service for good. Choose another device; an administrator can "
@@ -108,9 +108,7 @@ WORDINGS: dict[str, Any] = {
         "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
     ),
     "token_not_here": _("An access token may not do this. Log in with a password."),
-    "not_found": _(
-        "There is nothing at this address, or it is not yours to see. Addresses end in a slash."
-    ),
+    "not_found": _("Not found, or you don’t have access. Addresses end in a slash."),
     "method_not_allowed": _("This method is not allowed here. See the header Allow."),
     "not_acceptable": _("This is not available in any format that the header Accept asks for."),
     "media_type_unknown": _("Send JSON: Content-Type: application/json."),
@@ -119,7 +117,7 @@ WORDINGS: dict[str, Any] = {
     "query_invalid": _("Some values in the address are wrong; errors says which and why."),
     "query_unknown": _("There is no parameter “%(name)s” here."),
     "limit_bad": _("limit is a whole number from 1 to %(limit)s."),
-    "cursor_bad": _("This cursor is none of this list. Begin without one."),
+    "cursor_bad": _("Invalid cursor. Omit it to start from the first page."),
     "throttled": _("Too many requests. Try again in %(wait_s)s s."),
     "server_error": _("The fault is ours and has been logged. Try again in a minute."),
     "idempotency_key_bad": _("An Idempotency-Key has 1 to %(limit)s printable ASCII characters."),
@@ -204,8 +202,8 @@ WORDINGS: dict[str, Any] = {
         "to run a program, choose “Script”."
     ),
     "model_unknown": _(
-        "“%(name)s” does not begin as a MegEngine model does. Dump the model with trace.dump and "
-        "give that file (.mge)."
+        "“%(name)s” is not a MegEngine model. Dump the model with trace.dump and upload that "
+        "file (.mge)."
     ),
     "model_cut_short": _(
         "“%(name)s” is cut short: it has %(size)s bytes of at least %(wanted)s. Copy or dump it "

@@ -13,6 +13,7 @@ from babel.messages.pofile import read_po
 from webprofile.tests.needs import need
 
 ROOT = Path(__file__).parents[2]
+GLOSSARY = ROOT / "docs/glossary.md"
 CATALOGUE = Path("webprofile/locale/zh_Hans/LC_MESSAGES/django.po")
 
 
@@ -21,21 +22,27 @@ def read(path: Path) -> Catalog:
         return read_po(file, locale="zh_Hans")
 
 
+def as_tuple(text: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Return the forms of a text, of which only plurals have several."""
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
 def test_each_text_has_a_translation_with_all_placeholders():
     for message in read(ROOT / CATALOGUE):
         if not message.id:
             continue
-        texts = message.string if isinstance(message.string, tuple) else (message.string,)
-        assert all(texts), message.id
+        assert all(as_tuple(message.string)), message.id
         assert not message.fuzzy, message.id
         assert list(message.check()) == [], message.id
 
 
 def texts() -> list[str]:
     """Return all Chinese texts of the catalogue."""
-    strings = [message.string for message in read(ROOT / CATALOGUE) if message.id]
     return [
-        text for string in strings for text in (string if isinstance(string, tuple) else (string,))
+        text
+        for message in read(ROOT / CATALOGUE)
+        if message.id
+        for text in as_tuple(message.string)
     ]
 
 
@@ -48,10 +55,13 @@ def test_chinese_texts_have_no_half_width_punctuation():
     assert wrong == []
 
 
-def test_chinese_term_for_pass_is_used_consistently():
-    """运行 is an attempt, which consists of passes, 轮次."""
-    other = re.compile("剖析运行|不带剖析的运行|[各单]次运行|轮运行|运行次数")
-    assert [text for text in texts() if other.search(text)] == []
+def test_no_text_has_a_word_that_the_glossary_excludes():
+    rows = [line.split("|") for line in GLOSSARY.read_text("utf-8").splitlines() if "|" in line]
+    excluded = [word.strip() for row in rows[2:] for word in row[3].split(",") if word.strip()]
+    assert len(excluded) > 10
+    english = [part for m in read(ROOT / CATALOGUE) for part in as_tuple(m.id)]
+    pattern = re.compile("|".join(map(re.escape, excluded)), re.IGNORECASE)
+    assert [text for text in [*texts(), *english] if pattern.search(text)] == []
 
 
 def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path):

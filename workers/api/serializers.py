@@ -102,7 +102,7 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
                 "help_text": "Whether an administrator lets users run scripts there."
             },
             "held_reason": {"help_text": "Why a health check holds it back, or empty."},
-            "held_at": {"help_text": "Since when; null if it is not held back."},
+            "held_at": {"help_text": "Since when; null if it is not quarantined."},
             "agent_version": {"help_text": "Version of its agent."},
             "slots": {"help_text": "Tasks that it may run at once."},
         }
@@ -147,7 +147,7 @@ class WorkerAnswer(WorkerRow):
 
     usage = serializers.SerializerMethodField(help_text="How much of the time it ran something.")
     held_text = serializers.SerializerMethodField(
-        help_text="Why it is held back, in the reader's words; empty if it is not."
+        help_text="Why it is quarantined, in the reader's words; empty if it is not."
     )
     is_agent_behind = serializers.SerializerMethodField(
         help_text="Whether its agent is another one than this site serves."

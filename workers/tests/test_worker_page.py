@@ -81,7 +81,7 @@ def test_problems_peak_performance_and_labels_are_shown():
         ({"is_enabled": False}, "drained"),
         ({"last_seen_at": None}, "never connected"),
         ({"last_seen_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}, "offline"),
-        ({"held_at": timezone.now(), "held_reason": "It is ill."}, "held back"),
+        ({"held_at": timezone.now(), "held_reason": "It is ill."}, "quarantined"),
     ],
 )
 def test_the_status_is_shown_as_text(change, status):
@@ -90,7 +90,7 @@ def test_the_status_is_shown_as_text(change, status):
     text = worker_page(make_user(), worker)
     assert f">{status}<" in text
     assert ("New task here" in text) is (status == "free")
-    assert ("It is ill." in text) is (status == "held back")
+    assert ("It is ill." in text) is (status == "quarantined")
 
 
 def test_the_reason_of_a_hold_is_translated():

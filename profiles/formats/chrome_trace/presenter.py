@@ -97,7 +97,7 @@ def _kind(kind: str) -> str:
 
 def _phase(name: str) -> str:
     return {
-        "forward": pgettext("of a training step", "Forward pass and what else is called"),
+        "forward": pgettext("of a training step", "Forward and other calls"),
         "backward": "GradManager.backward",
         "step": "Optimizer.step",
         "clear_grad": "Optimizer.clear_grad",

@@ -102,7 +102,7 @@ class Command(BaseCommand):
         self._check_known(chosen, options)
         numbers = list(chosen.order_by("pk").values_list("pk", flat=True))
         if not numbers:
-            self.stdout.write("No task fits; nothing was changed.")
+            self.stdout.write("No matching tasks; nothing was changed.")
             return
         confirm(f"{label} {len(numbers)} tasks?", options)
         failed = 0

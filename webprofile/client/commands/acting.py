@@ -145,7 +145,7 @@ class _Report:
         if self._is_json:
             print_json([asdict(done) for done in self._results])
         elif not self._results:
-            print("No task fits; nothing was changed.")
+            print("No matching tasks; nothing was changed.")
 
 
 def _cancelled(number: int, answer: dict[str, list[int]]) -> Done:

@@ -97,7 +97,7 @@ def _chosen(api: Api, args: argparse.Namespace) -> list[int]:
         raise UsageError("Name tasks or filters.")
     numbers = [task["id"] for task in listed(api, query, 0)]
     if not numbers:
-        raise ClientError("No task fits.")
+        raise ClientError("No matching tasks.")
     return numbers
 
 

@@ -68,7 +68,9 @@ def test_cancel_requires_ids_filters_or_all_mine(client, alice):
     client.run("cancel", nightly.pk, "--all-mine", code=2)
     assert "--yes" in client.run("cancel", "--title", "night", code=2).stderr
     assert lines(client.run("cancel", "--title", "night", "--yes")) == [f"#{nightly.pk} cancelled"]
-    assert client.run("cancel", "--title", "no such", "--yes").stdout.startswith("No task fits")
+    assert client.run("cancel", "--title", "no such", "--yes").stdout.startswith(
+        "No matching tasks"
+    )
     assert f"#{other.pk} cancelled" in lines(client.run("cancel", "--all-mine"))
     live = Task.objects.exclude(state__in=[TaskState.CANCELLING, TaskState.FINISHED])
     assert list(live) == [foreign]
