@@ -211,7 +211,7 @@ class PreferencesForm(forms.ModelForm):
             label=_("Time zone"),
             choices=[("", _("as the browser says")), *((name, name) for name in names)],
             required=False,
-            help_text=_("Dates on every page are told in it."),
+            help_text=_("All dates are shown in this time zone."),
         )
         self.fields["theme"].label = _("Colours")
         for field in self.fields.values():

@@ -76,10 +76,10 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     #: maximum number of tasks that have not ended; None for the setting `TASKS_PER_USER`
     task_limit = models.PositiveIntegerField(
-        _("tasks at once"),
+        _("concurrent tasks"),
         null=True,
         blank=True,
-        help_text=_("Tasks waiting and running at once; empty for the site's own limit."),
+        help_text=_("Maximum number of waiting and running tasks; empty for the site’s default."),
     )
     #: maximum size of the files of all tasks; None for the setting `STORAGE_PER_USER_BYTES`
     storage_limit_gib = models.PositiveIntegerField(

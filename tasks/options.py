@@ -38,7 +38,7 @@ KIND_WORDS: dict[str, Any] = {
     "artifact": _("switch; the file becomes an artifact"),
     "file": _("uploaded file"),
     "library": _("name of a library"),
-    "agent": _("not taken"),
+    "agent": _("not supported"),
 }
 PLATFORM_WORDS: dict[str, Any] = {
     "cuda": _("Needs a device with CUDA."),
@@ -77,8 +77,8 @@ OPTION_HELP: dict[str, Any] = {
     "io_dump_stdout": _("The same text to standard output, which becomes part of the log."),
     "io_dump_stderr": _("The same text to standard error, mixed with the log."),
     "bin_io_dump": _(
-        "Write every variable as a binary file of its own. Fails on variables that are not "
-        "contiguous, as BatchNorm makes them."
+        "Write each variable to a separate binary file. Fails on variables that are not "
+        "contiguous, such as those of BatchNorm."
     ),
     "bin_out_dump": _("Write only the outputs of the model as binary files."),
     "copy_to_host": _("Copy the outputs from device to host within the timed part."),
@@ -129,11 +129,11 @@ OPTION_HELP: dict[str, Any] = {
         "slower on x86."
     ),
     "enable_fuse_preprocess": _(
-        "Fuse astype, pad channel and dimshuffle behind the input into one operator."
+        "Fuse astype, pad channel and dimshuffle after the input into one operator."
     ),
     "fuse_grain": _("Fuse small operators into larger ones."),
     "weight_preprocess": _(
-        "Transform weights beforehand (winograd, im2col). Faster, takes more memory; shapes "
+        "Transform weights in advance (winograd, im2col). Faster, but uses more memory; shapes "
         "must not change."
     ),
     "enable_fuse_conv_bias_nonlinearity": _(
@@ -146,15 +146,15 @@ OPTION_HELP: dict[str, Any] = {
         "Run all passes for inference after loading: folds BatchNorm and applies the chosen "
         "layouts and fusions."
     ),
-    "const_shape": _("Take the shapes of variables as constant when the model is loaded."),
+    "const_shape": _("Treat the shapes of variables as constant when the model is loaded."),
     "fake_first": _("Let the first run do everything but compute."),
     "no_sanity_check": _(
         "Make no checksums of variables in the first run, which becomes much faster on a busy "
         "machine."
     ),
     "record_comp_seq": _(
-        "Record the kernels once, then replay them. Hangs beside a profile and fails on storage "
-        "that changes."
+        "Record the kernels once, then replay them. Hangs when profiling, and fails if storage "
+        "changes."
     ),
     "record_comp_seq2": _("As record_comp_seq, and free the graph. Models with BatchNorm crash."),
     "disable_mem_opt": _("Neither plan nor reuse memory: for finding errors."),
@@ -182,7 +182,7 @@ OPTION_HELP: dict[str, Any] = {
     ),
     "profile": _("Where the profile goes."),
     "profile_host": _(
-        "Ask for the profile by --profile_host. The file is the same; OpenCL builds need it."
+        "Request the profile with --profile_host. The file is the same; OpenCL builds need it."
     ),
     "model_info": _("Write the inputs and outputs of the model with their shapes into the log."),
     "verbose": _("Log in detail. The log becomes very long."),
@@ -217,7 +217,7 @@ OPTION_HELP: dict[str, Any] = {
 NEVER_TAKEN: dict[str, Any] = {
     "input": _("The agent sets it from the files and values of the task."),
     "profile": _("The agent sets it for each profiled pass; choose their number instead."),
-    "wait_gdb": _("It waits for a character that nobody will ever type."),
+    "wait_gdb": _("It waits for keyboard input, which a task never gets."),
     "flagfile": _("It reads further options from a file of the device, past every check."),
     "fromenv, tryfromenv": _("They read options from the device's environment."),
     "undefok": _("It hides options that are misspelt."),
@@ -370,7 +370,7 @@ def _exclusions(option: Option) -> Iterator[str]:
         kept = ", ".join(sorted(KEPT_BY_FITTING - {"fitting"}))
         yield gettext("Only together with: %(options)s.") % {"options": kept}
     if option.alone:
-        yield gettext("Not beside a profile: choose your own plan without profiled passes.")
+        yield gettext("Not available when profiling: choose a custom plan without profiled passes.")
     if option.lite != "ok" and "lite" not in option.excludes:
         yield gettext("Not together with lite.")
     if option.wheel and not option.wheel_mdl:

@@ -48,7 +48,7 @@ class Body(_Read):
         if isinstance(data, Mapping):
             unknown = [str(name) for name in data if name not in self.fields]
             if unknown:
-                text = str(_("There is no such field."))
+                text = str(_("Unknown field."))
                 raise serializers.ValidationError(
                     {name[:60]: [serializers.ErrorDetail(text, "unknown")] for name in unknown[:20]}
                 )
@@ -173,7 +173,7 @@ class Table(serializers.DictField):
 class Choice(serializers.ChoiceField):
     """One of several strings."""
 
-    default_error_messages = {"invalid_choice": _("“{input}” is none of: {choices}.")}
+    default_error_messages = {"invalid_choice": _("“{input}” is not one of: {choices}.")}
 
     def fail(self, key: str, **kwargs: Any) -> NoReturn:
         values = {"input": "", **kwargs}

@@ -46,7 +46,7 @@ class DomainErrorMiddleware:
         if not is_action or is_api(request) or wants_json(request):
             return response
         context = {
-            "title": _("There is no page at this address"),
+            "title": _("Page not found"),
             "message": _(
                 "This address performs an action. Go back and use the button on the page."
             ),

@@ -51,7 +51,9 @@ class Worker(models.Model):
         _("slots"),
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(16)],
-        help_text=_("Tasks it may run at once. More than one makes them disturb each other."),
+        help_text=_(
+            "Number of tasks that may run at the same time. More than one makes timings unreliable."
+        ),
     )
     #: set by an administrator; the device's owner decides in the agent's configuration
     #: (`db_default`, since processes of the previous release insert rows during a migration)
@@ -263,7 +265,7 @@ class HealthCheck(models.Model):
     class Cause(models.TextChoices):
         SCHEDULE = "schedule", _("on schedule")
         FAILURE = "failure", _("after failures")
-        ASKED = "asked", _("asked for")
+        ASKED = "asked", _("requested")
         #: one of several equal runs that show how far runs on this device differ
         SCATTER = "scatter", _("to measure scatter")
 

@@ -100,7 +100,7 @@ _ACTIONS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
     "end-former": (end_former_secret, _("The new secret alone signs now.")),
     "enable": (
         enable_webhook,
-        _("The webhook is enabled: it is told of what happens from now on."),
+        _("The webhook is enabled and receives events from now on."),
     ),
     "remove": (remove_webhook, _("The webhook is removed.")),
 }

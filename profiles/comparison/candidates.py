@@ -42,9 +42,7 @@ def problem_of(ids: Sequence[int | None]) -> str:
     if twice is not None:
         return _("A result is chosen twice. Compared with itself it would show no difference.")
     if len(ids) > MOST:
-        return _("At most %(most)s results can be compared at once. Take some out.") % {
-            "most": MOST
-        }
+        return _("At most %(most)s results can be compared. Remove some.") % {"most": MOST}
     if len(ids) == 1:
         return _("Select at least one more run.")
     return "" if len(ids) >= FEWEST else _("Choose at least two results.")

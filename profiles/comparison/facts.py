@@ -145,10 +145,7 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     warnings = []
     if any(profile.attempt is None for profile in unknown):
         warnings.append(
-            _(
-                "Nothing tells how far equal runs differ on the device of an opened file, so a "
-                "difference of it gets no verdict."
-            )
+            _("No verdict: the run-to-run variance on the device of an imported file is unknown.")
         )
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:

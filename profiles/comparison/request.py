@@ -143,7 +143,7 @@ class _Values:
 
 def unknown_choice(name: str, text: str) -> str:
     """Return the message about an invalid value in an address."""
-    return _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+    return _("“%(word)s” is not a valid value of “%(name)s” and was ignored.") % {
         "word": shortened(text),
         "name": name,
     }
@@ -156,7 +156,7 @@ def page_problem(page: "Page[Any]", text: str) -> str:
         return ""
     if not number:
         return unknown_choice("page", text)
-    return _("There is no page %(number)s: this is the last one.") % {"number": number}
+    return _("Page %(number)s does not exist. This is the last page.") % {"number": number}
 
 
 def _percent(text: str) -> float | None:

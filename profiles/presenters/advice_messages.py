@@ -76,8 +76,8 @@ RULES: Mapping[str, RuleWords] = {
     "spike": RuleWords(
         _("One constant or copy in a single sample"),
         _(
-            "One constant or copy (%(type)s) takes %(share)s of the device's time in the only "
-            "sample. That is probably a first use of memory or an interruption, not work."
+            "One constant or copy (%(type)s) accounts for %(share)s of device time in the only "
+            "sample. This is probably a first memory access or an interruption, not work."
         ),
         _(
             "Fires with one profiled pass when one operator that holds a constant or copies takes "
@@ -89,15 +89,15 @@ RULES: Mapping[str, RuleWords] = {
     ),
     "dominant_operator": RuleWords(
         _("One operator dominates"),
-        _("One operator of type %(type)s takes %(share)s of the device's time."),
-        _("Fires when one operator takes at least 25 %% of the device's time."),
+        _("One %(type)s operator accounts for %(share)s of device time."),
+        _("Applies when one operator accounts for at least 25 %% of device time."),
         _("Look at this operator first: its shapes, its dtype, its parameters."),
     ),
     "dominant_type": RuleWords(
         _("One type dominates"),
         _("%(count)s operators of type %(type)s take %(share)s of the device's time."),
         _(
-            "Fires when at least two operators of one type take half of the device's time "
+            "Applies when at least two operators of one type account for half of device time "
             "together, and none of them does so alone."
         ),
         _("Optimize this operator type first."),
@@ -277,8 +277,8 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires when copies between comp nodes, of inputs and of results take at least 5 %% of "
-            "the device's time. The time in which a copy waits for what it copies is left out."
+            "Applies when copies between comp nodes, of inputs and of results account for at "
+            "least 5 %% of device time, not counting the time in which a copy waits for its data."
         ),
         _("Keep tensors on one device, and return only what is needed, in the smallest dtype."),
     ),
@@ -292,8 +292,8 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires when RelayoutFormat, Dimshuffle (transpose), and Reshape of inputs that are "
-            "not contiguous take at least 5 %% of the device's time."
+            "Applies when RelayoutFormat, Dimshuffle (transpose), and Reshape of non-contiguous "
+            "inputs account for at least 5 %% of device time."
         ),
         _(
             "Leave out transposes that undo each other, or let a matrix product read its input "
@@ -307,7 +307,7 @@ RULES: Mapping[str, RuleWords] = {
             "%(count)s conversions between dtypes take %(share)s of the device's time.",
             "count",
         ),
-        _("Fires when TypeCvt takes at least 5 %% of the device's time."),
+        _("Applies when TypeCvt accounts for at least 5 %% of device time."),
         _("Convert once, at the inputs, or compute in one dtype throughout."),
     ),
     "python_callbacks": RuleWords(
@@ -324,7 +324,7 @@ RULES: Mapping[str, RuleWords] = {
     ),
     "outside_operators": RuleWords(
         _("Time not attributed to operators"),
-        _("The operators take only %(covered)s of the iteration that was profiled."),
+        _("Operators account for only %(covered)s of the profiled iteration."),
         _(
             "Fires when the operators of the only comp node make less than 70 %% of the iteration "
             "that was profiled, in the median over the passes, and the device is idle for at least "
@@ -347,7 +347,7 @@ RULES: Mapping[str, RuleWords] = {
             "NO_SYS_MEM_ALLOC). What follows them is allocated in each iteration, and "
             "record_comp_seq does not work."
         ),
-        _("Where the most elements are known, a mask of fixed size can take their place."),
+        _("If the maximum number of elements is known, a mask of fixed size can replace them."),
     ),
     "no_memory_plan": RuleWords(
         _("No memory plan"),
@@ -370,8 +370,8 @@ RULES: Mapping[str, RuleWords] = {
         "",
     ),
     "too_short": RuleWords(
-        _("Too short to tell"),
-        _("The whole iteration takes %(total_us)s on the device, whose clock ticks in 1 µs."),
+        _("Too short to measure"),
+        _("The whole iteration lasts %(total_us)s on the device; the clock’s resolution is 1 µs."),
         _("Fires on processors below 100 µs. Shares of so short a time mean little."),
         _("Use larger inputs, or a larger batch."),
     ),
@@ -387,7 +387,7 @@ RULES: Mapping[str, RuleWords] = {
     "slow_profiling": RuleWords(
         _("High profiling overhead"),
         _(
-            "With profiling, iterations take %(overhead)s longer, so small operators look larger "
+            "Profiling makes iterations %(overhead)s longer, so small operators appear slower "
             "than they are."
         ),
         _(

@@ -25,7 +25,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     ),
     MANIFEST_NAME: (
         _("Manifest"),
-        _("What it takes to run this again: files, inputs, options, versions, device."),
+        _("Everything needed to repeat this run: files, inputs, options, versions, device."),
     ),
     "io_dump.txt": (_("Values of all variables, text"), _("Written by the option io_dump.")),
     "bin_io_dump.zip": (
@@ -73,7 +73,7 @@ DISTURBED_RUN: dict[str, Any] = {
 DISTURBANCES: dict[str, Any] = {
     "waited": _("the run had to wait for a processor core"),
     "other_load": _("other programs used the processor cores of the run"),
-    "stolen": _("other machines on the same host took processor time"),
+    "stolen": _("other virtual machines on the same host used processor time"),
     "throttled": _("the device throttled itself"),
     "clock_dropped": _("the clock dropped during the run"),
     "hot": _("the device was hot"),

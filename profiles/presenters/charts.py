@@ -304,7 +304,7 @@ def types_data(data: ProfileData) -> TypesChart:
     types = time_by_type(columns.types, columns.times(side))
     sentence = ""
     if types.total_s:
-        sentence = _("%(type)s takes %(share)s of the time of all operators, %(total)s.") % {
+        sentence = _("%(type)s: %(share)s of the total operator time (%(total)s).") % {
             "type": isolated(columns.types.values[types.codes[0]]),
             "share": percent(types.times_s[0] / types.total_s),
             "total": duration(types.total_s),

@@ -22,7 +22,7 @@ class Explanation:
 
 #: explanations of figures that are displayed with their unit, unlike those in columns of the
 #: operator table
-_TIME = _("time, with its unit beside it")
+_TIME = _("time, with its unit")
 _SECONDS = _("seconds")
 _RATIO = _("per cent")
 
@@ -58,7 +58,7 @@ _ALL = (
         "latency_histogram",
         _("Histogram of iterations"),
         _(
-            "How many iterations without profiling took how long. Several hills mean that the "
+            "Distribution of iteration times with the profiler off. Several peaks mean that the "
             "device changed its state, such as its clock, in between."
         ),
         _("iterations in each interval of time"),
@@ -145,8 +145,8 @@ _ALL = (
         "pass_totals",
         _("Device total of each profiled pass"),
         _(
-            "The self times of all operators on the device, added up for each pass by itself. A "
-            "dash stands for a pass that was not merged."
+            "Sum of operator self times on the device, for each pass. A dash marks a pass that "
+            "was not merged."
         ),
         _TIME,
         _("sum over operators of the self time in the pass"),
@@ -155,8 +155,8 @@ _ALL = (
         "start_up",
         _("Process start-up"),
         _(
-            "What the first pass did beside warm-ups and iterations: starting the interpreter or "
-            "program, loading and compiling the model, ending."
+            "Time of the first pass outside of warm-ups and iterations: starting the interpreter "
+            "or program, loading and compiling the model, ending."
         ),
         _TIME,
         _("run time of the process − warm-ups − iterations"),
@@ -170,7 +170,10 @@ _ALL = (
     Explanation(
         "waited",
         _("Waited for the device to calm down"),
-        _("Others' load, heat or want of memory would disturb; so the agent waits before it runs."),
+        _(
+            "Load of other processes, heat or lack of memory would disturb the run, so the agent "
+            "waits before it starts."
+        ),
         _TIME,
     ),
     Explanation(
@@ -197,7 +200,7 @@ _ALL = (
         "passes",
         _("Profiled passes"),
         _(
-            "Each is a process of its own and gives one sample of each operator, that of its last "
+            "Each pass is a separate process and gives one sample per operator, from its last "
             "iteration. Passes that executed the same operators are merged."
         ),
         _("passes"),

@@ -296,10 +296,10 @@ def _left_out(
     lead = data.passes[0] if data.passes else ""
     words = {
         "second_of_kind": _second_of_kind(file, names, data, profile),
-        "other_graph": _("It executed other operators than “%(name)s”, whose are shown.")
+        "other_graph": _("It executed other operators than “%(name)s”, whose operators are shown.")
         % {"name": isolated(names.get(lead, lead))},
         "disturbed": str(DISTURBED_RUN["left_out"]),
-        "too_heavy": _("Reading it takes more memory or time than this site allows."),
+        "too_heavy": _("Reading it exceeds the memory or time limit of this site."),
         "trace_without_anything": _("Nothing was called while its Profiler ran."),
         "object_missing": _("It is not in storage."),
         "object_too_large": _("With it, the profiles would be larger than this site reads."),

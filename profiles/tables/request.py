@@ -193,7 +193,7 @@ def _one_of(
 
 
 def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
-    problem = _("“%(word)s” is no choice of “%(name)s” and was left out.") % {
+    problem = _("“%(word)s” is not a valid value of “%(name)s” and was ignored.") % {
         "word": visible(word),
         "name": name,
     }

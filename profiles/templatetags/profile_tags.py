@@ -42,10 +42,9 @@ CHARTS = {
     "timeline": Chart(
         _("Timeline"),
         _(
-            "When each operator ran in the profiled iteration, in one lane for each thread of "
-            "the host and each comp node of the device. Time runs to the right from the first "
-            "start. The thin part of a bar waits (kern − start), the thick part computes (end − "
-            "kern)."
+            "When each operator ran in the profiled iteration, with one track per host thread "
+            "and per comp node of the device. The time axis starts at the first start. The thin "
+            "part of a bar is waiting (kern − start), the thick part is running (end − kern)."
         ),
         (_("Operator"), _("Track"), _("Start"), _("Waits"), _("Computes")),
         tools="profiles/_chart_timeline_tools.html",
@@ -69,9 +68,9 @@ CHARTS = {
     "scopes": Chart(
         _("Time by scope"),
         _(
-            "Areas are self times (end − start). Names of variables tell which module an "
-            "operator belongs to; colours are those of operator types. A click on a scope opens "
-            "it, the bar below leads back."
+            "Areas are self times (end − start). An operator’s scope comes from the name of its "
+            "variable; colours are operator types. Click a scope to open it; the bar below leads "
+            "back."
         ),
         (_("Scope"), _("Time"), _("Share"), _("Operators")),
     ),
@@ -88,9 +87,9 @@ CHARTS = {
     "memory": Chart(
         _("Memory by execution step"),
         _(
-            "Bytes that are taken while each operator runs: parameters, constants and inputs all "
-            "the time, chunks of MegEngine's memory plan from the first operator that writes to "
-            "the last that reads them. It is computed from the plan, not measured."
+            "Bytes in use while each operator runs: parameters, constants and inputs throughout; "
+            "chunks of MegEngine’s memory plan from the first operator that writes them to the "
+            "last that reads them. Computed from the plan, not measured."
         ),
         (
             _("Operator"),

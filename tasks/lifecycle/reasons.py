@@ -24,14 +24,14 @@ class Wording:
     next_step: Any
 
 
-TRY_AGAIN = _("Send the task again; if it ends like this once more, tell an administrator.")
+TRY_AGAIN = _("Submit the task again. If it fails the same way, tell an administrator.")
 
 
 class Reason(Enum):
     """The reasons with their messages; `code` is stored in the database."""
 
     CANCELLED_BY_USER = Wording(
-        Blame.USER, _("Cancelled."), _("Nothing to do; start a new task when you want to.")
+        Blame.USER, _("Cancelled."), _("No action needed. Submit a new task at any time.")
     )
     UPLOAD_ABANDONED = Wording(
         Blame.USER,
@@ -40,7 +40,7 @@ class Reason(Enum):
     )
     COPY_FAILED = Wording(
         Blame.SERVER,
-        _("The stored files could not be taken over from an earlier task."),
+        _("The files of the earlier task could not be reused."),
         _("Run the earlier task again in a minute, or start a new task and choose the files."),
     )
     QUEUE_TIMED_OUT = Wording(
@@ -65,7 +65,7 @@ class Reason(Enum):
     )
     WORKER_RETIRED = Wording(
         Blame.DEVICE,
-        _("The device was taken out of service for good."),
+        _("The device has been retired."),
         _("Choose another device and send the task again."),
     )
     PROFILE_TOO_LARGE = Wording(
@@ -75,7 +75,7 @@ class Reason(Enum):
     )
     PROFILE_TOO_HEAVY = Wording(
         Blame.USER,
-        _("Reading the profile takes more memory or time than this site allows."),
+        _("Reading the profile exceeds the memory or time limit of this site."),
         _(
             "Download the raw profile and read it with megengine.tools.profile_analyze, or ask an "
             "administrator to raise the limits PROFILE_PARSE_MEMORY_BYTES and PROFILE_PARSE_TIME_S."
@@ -129,13 +129,13 @@ class Reason(Enum):
     )
     INPUT_DTYPE = Wording(
         Blame.USER,
-        _("An input has another dtype than the model wants."),
+        _("The data type of an input does not match the model."),
         _("Convert the array, for example with astype, and save it again with numpy.save."),
     )
     INPUT_UNREADABLE = Wording(
         Blame.USER,
         _("A data file cannot be read."),
-        _("Save the array again with numpy.save, one file for each input, and upload it anew."),
+        _("Save the array again with numpy.save, one file per input, and upload it again."),
     )
     OPTION_UNSUPPORTED = Wording(
         Blame.USER,
@@ -163,7 +163,7 @@ class Reason(Enum):
     )
     GPU_MISSING = Wording(
         Blame.DEVICE,
-        _("The run asked for a GPU that the device does not have."),
+        _("The run needs a GPU, but the device has none."),
         _("Leave out the option cuda, or choose a device with an NVIDIA GPU and its driver."),
     )
     OUT_OF_DEVICE_MEMORY = Wording(
@@ -189,12 +189,12 @@ class Reason(Enum):
     TOO_MANY_PROCESSES = Wording(
         Blame.USER,
         _("The run started more processes or threads than is allowed."),
-        _("Ask for fewer threads."),
+        _("Use fewer threads."),
     )
     NO_SANDBOX = Wording(
         Blame.DEVICE,
-        _("The device cannot shut runs off from the rest of its system, which its owner wants."),
-        _("Choose another device, or tell its owner what the message below says."),
+        _("The device’s owner requires a sandbox, but the device cannot provide one."),
+        _("Choose another device, or send its owner the message below."),
     )
     FILE_MISSING = Wording(
         Blame.USER,
@@ -221,7 +221,7 @@ class Reason(Enum):
     )
     TIMED_OUT = Wording(
         Blame.USER,
-        _("The run took longer than its time limit and was ended."),
+        _("The run exceeded its time limit and was stopped."),
         _(
             "Use fewer iterations or smaller data; a model that hangs is a fault to report to its "
             "author."
@@ -262,17 +262,17 @@ class Reason(Enum):
     )
     NOTHING_TIMED = Wording(
         Blame.USER,
-        _("The model ran, but its times were not taken."),
+        _("The model ran, but no times were recorded."),
         _("The message below says which times are missing; the log shows what the run did."),
     )
     SCRIPT_UNREADABLE = Wording(
         Blame.USER,
-        _("The file is no program that can be run."),
+        _("The file is not a program that can be run."),
         _("The message below names the cause. Mend the file and start a new task with it."),
     )
     SCRIPTS_WITHDRAWN = Wording(
         Blame.DEVICE,
-        _("The device does not run scripts any more."),
+        _("The device no longer runs scripts."),
         _("Choose another device that runs scripts, or ask an administrator about this one."),
     )
     PROFILE_MISSING = Wording(Blame.SERVER, _("The profile did not arrive in storage."), TRY_AGAIN)
@@ -282,7 +282,7 @@ class Reason(Enum):
     FILE_CHANGED = Wording(
         Blame.SERVER,
         _("The device got other bytes than you uploaded."),
-        _("Upload the file again; if it ends like this once more, tell an administrator."),
+        _("Upload the file again. If it fails the same way, tell an administrator."),
     )
     UPLOAD_FAILED = Wording(Blame.SERVER, _("The device could not store the result."), TRY_AGAIN)
     AGENT_RESTARTED = Wording(
@@ -297,7 +297,7 @@ class Reason(Enum):
         _("The device fell silent during the run."),
         _("Choose another device, or try again when this one is online."),
     )
-    CANCELLED = Wording(Blame.DEVICE, _("The device's agent stopped the run by itself."), TRY_AGAIN)
+    CANCELLED = Wording(Blame.DEVICE, _("The device’s agent stopped the run."), TRY_AGAIN)
     AGENT_FORGOT = Wording(Blame.DEVICE, _("The device came back without the task."), TRY_AGAIN)
 
     @property
@@ -326,13 +326,13 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.TIMED_OUT: Wording(
         Blame.USER,
-        _("The script took longer than its time limit and was ended."),
+        _("The script exceeded its time limit and was stopped."),
         _("Let it run fewer steps: a trace of a few steps tells more than one of thousands."),
     ),
     Reason.SILENT: Wording(
         Blame.USER,
         _("The script said nothing and used no processor for too long, and was ended."),
-        _("It probably waits for input, a lock or the network, which it does not have."),
+        _("It is probably waiting for input, a lock or the network, which is not available."),
     ),
     Reason.OUTPUT_TOO_LARGE: Wording(
         Blame.USER,
@@ -361,8 +361,8 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.GPU_MISSING: Wording(
         Blame.USER,
-        _("The script asked for a GPU that the device does not have."),
-        _("Let it choose its device by itself, or choose a device with an NVIDIA GPU."),
+        _("The script needs a GPU, but the device has none."),
+        _("Let MegEngine choose its device, or choose a device with an NVIDIA GPU."),
     ),
     Reason.NO_PROFILE: Wording(
         Blame.USER,
@@ -375,7 +375,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.NO_SANDBOX: Wording(
         Blame.DEVICE,
         _("The device has no sandbox that works, and runs scripts in one only."),
-        _("Choose another device, or tell its owner what the message below says."),
+        _("Choose another device, or send its owner the message below."),
     ),
     Reason.REFUSED_BY_AGENT: Wording(
         Blame.DEVICE,
@@ -385,7 +385,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.NOTHING_TIMED: Wording(
         Blame.USER,
         _("The script ran, but the times of its operators cannot be used."),
-        _("Run it again; if it ends like this once more, report it with this task's number."),
+        _("Run it again. If it fails the same way, report it with the number of this task."),
     ),
     Reason.PROFILE_MISSING: Wording(
         Blame.SERVER, _("The trace did not arrive in storage."), TRY_AGAIN
@@ -402,7 +402,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.PROFILE_TOO_HEAVY: Wording(
         Blame.USER,
-        _("Reading the trace takes more memory or time than this site allows."),
+        _("Reading the trace exceeds the memory or time limit of this site."),
         _("Let the script run fewer steps. The trace itself can be downloaded."),
     ),
     Reason.PROFILE_TIMED_OUT: Wording(

@@ -20,12 +20,12 @@ CAUSES: dict[str, Any] = {
         "%(worker)s is shut out since %(since)s: its token was revoked, and it takes tasks again "
         "when it is enrolled anew."
     ),
-    "drained": _("%(worker)s takes no new tasks: an administrator took it out of service."),
+    "drained": _("%(worker)s accepts no new tasks: an administrator took it out of service."),
     "held": _("%(worker)s has been quarantined since %(since)s: %(reason)s"),
-    "retired": _("%(worker)s was taken out of service for good."),
-    "not_allowed": _("You may not use %(worker)s any more."),
-    "owner_not_allowed": _("The task’s owner may not use %(worker)s any more."),
-    "version_gone": _("MegEngine %(version)s is not installed on %(worker)s any more."),
+    "retired": _("%(worker)s has been retired."),
+    "not_allowed": _("You no longer have access to %(worker)s."),
+    "owner_not_allowed": _("The task’s owner no longer has access to %(worker)s."),
+    "version_gone": _("MegEngine %(version)s is no longer installed on %(worker)s."),
     "version_broken": _("MegEngine %(version)s cannot be used on %(worker)s: %(problem)s"),
     "scripts_not_allowed": _("An administrator does not let users run scripts on %(worker)s."),
     "scripts_not_offered": _(
@@ -35,9 +35,11 @@ CAUSES: dict[str, Any] = {
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
     ),
-    "no_match": _("No device that its owner may use has all that the task asks for any more."),
-    "no_fit": _("The devices that match cannot do all that the task asks for."),
-    "matches_away": _("No device that matches takes tasks at the moment: %(devices)s."),
+    "no_match": _(
+        "No device that its owner may use meets all requirements of the task any longer."
+    ),
+    "no_fit": _("The matching devices do not meet all requirements of the task."),
+    "matches_away": _("No matching device accepts tasks at the moment: %(devices)s."),
     "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),
     "busy": _("%(worker)s is busy; this task is the next."),
     "next": _("%(worker)s is idle. The task will start immediately."),
@@ -78,7 +80,7 @@ def wait_words(wait: Wait | None) -> str:
     if wait is None:
         return ""
     if wait.p90_s < 1:
-        return gettext("It starts at once.")
+        return gettext("It starts immediately.")
     text = gettext("Expected start: in about %(p50)s; 90 %% start within %(p90)s.")
     return text % {"p50": rough(wait.p50_s), "p90": rough(wait.p90_s)}
 
@@ -128,8 +130,8 @@ def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
     if facts.causes[0].code == "next":
         return ""
     if is_stuck:
-        return gettext("Nobody can say when it starts as long as this lasts.")
-    return gettext("Too little has run on this device yet to say how long that takes.")
+        return gettext("The start time is unknown until this is resolved.")
+    return gettext("There is not enough history on this device for an estimate.")
 
 
 def _format(value: Any) -> Any:

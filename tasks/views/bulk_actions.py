@@ -106,7 +106,7 @@ def run_bulk_action(
     if done:
         messages.success(request, texts[action] % {"count": done})
     elif not left and action is BulkAction.CANCEL_WAITING:
-        messages.info(request, _("None of your tasks waits."))
+        messages.info(request, _("None of your tasks is waiting."))
     elif not left:
         messages.info(request, _("No eligible tasks selected."))
     if left:

@@ -26,11 +26,11 @@ USER_ACTIONS = (
     ),
     AdminAction(
         "demote",
-        _("Take administrator's rights"),
+        _("Revoke administrator rights"),
         services.demote_user,
         done=ngettext_lazy(
-            "%(names)s is no administrator any more.",
-            "%(names)s are no administrators any more.",
+            "%(names)s is no longer an administrator.",
+            "%(names)s are no longer administrators.",
             "count",
         ),
         unchanged=ngettext_lazy(

@@ -13,8 +13,8 @@ HEALTH_CHECK = AdminAction(
     _("Run a health check"),
     request_health_checks,
     done=ngettext_lazy(
-        "Health check asked for: %(names)s. It runs when the device is free.",
-        "Health checks asked for: %(names)s. Each runs when its device is free.",
+        "Health check requested: %(names)s. It runs when the device is idle.",
+        "Health checks requested: %(names)s. Each runs when its device is idle.",
         "count",
     ),
     fits=starts_checks,

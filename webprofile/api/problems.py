@@ -28,7 +28,7 @@ TITLES: dict[int, Any] = {
     405: _("No such method here"),
     406: _("No such format here"),
     409: _("Not in this state"),
-    410: _("Not there any more"),
+    410: _("No longer there"),
     413: _("Too large"),
     415: _("No such content type here"),
     422: _("The request cannot be met"),

@@ -16,8 +16,8 @@ WORDINGS: dict[str, Any] = {
         "another device, or ask an administrator to check this one."
     ),
     "worker_retired": _(
-        "%(worker)s was taken out of service for good. Choose another device; an administrator can "
-        "register a new one."
+        "%(worker)s has been retired. Choose another device; an administrator can register a new "
+        "one."
     ),
     "worker_shut_out": _(
         "%(worker)s is shut out: its token was revoked, and it takes no tasks until it is enrolled "
@@ -45,14 +45,15 @@ WORDINGS: dict[str, Any] = {
     "title_bad": _("A title is one line of at most %(limit)s characters."),
     "not_waiting": _("The task waits no more, so this cannot be changed. Reload the page."),
     "not_ended": _(
-        "The task has not ended yet. Repeat it when it has, or ask for the same in a new task."
+        "The task has not ended yet. Repeat it when it has, or submit the same request as a new "
+        "task."
     ),
     "removed_by_rule": _(
         "“%(name)s” was removed by a rule of this site on %(date)s: such files are kept for "
         "%(days)s days."
     ),
-    "task_gone": _("The task does not exist any more: it was deleted."),
-    "task_unknown": _("There is no such task of yours."),
+    "task_gone": _("The task was deleted."),
+    "task_unknown": _("You have no such task."),
     "run_over": _("The run had ended already."),
     "repeated_just_now": _("It was repeated a moment ago, as #%(task)s."),
     "target_and_worker": _(
@@ -62,13 +63,11 @@ WORDINGS: dict[str, Any] = {
     "target_label_bad": _(
         "A label is a name and a value, each of 1 to %(limit)s characters: chip=Kirin 990."
     ),
-    "target_labels_many": _("At most %(limit)s labels can be asked for at once."),
+    "target_labels_many": _("At most %(limit)s labels can be requested."),
     "target_versions_bad": _(
-        "“%(versions)s” is no range of versions. Write for example >=1.12,<1.14 or ==1.13.*"
+        "“%(versions)s” is not a version range. Write for example >=1.12,<1.14 or ==1.13.*"
     ),
-    "target_no_device": _(
-        "There is no device that you may use. Ask an administrator to grant you one."
-    ),
+    "target_no_device": _("You have access to no device. Ask an administrator to grant you one."),
     "target_label_unknown": _(
         "No device you may use has a label %(label)s. Labels that there are: %(labels)s."
     ),
@@ -91,8 +90,8 @@ WORDINGS: dict[str, Any] = {
         "No device that matches has a MegEngine %(versions)s. What they have: %(devices)s."
     ),
     "target_away": _(
-        "No device that matches takes tasks at the moment: %(devices)s. Ask for less, or wait "
-        "until one is back."
+        "No matching device accepts tasks at the moment: %(devices)s. Relax the requirements, or "
+        "wait until one is back."
     ),
     # the API
     "malformed": _("The request cannot be read: it is not valid JSON, or its address is not."),
@@ -102,28 +101,30 @@ WORDINGS: dict[str, Any] = {
     "login_failed": _("E-mail, password or code is wrong, or the account is not active."),
     "login_throttled": _("Too many attempts to log in. Try again in some minutes."),
     "code_needed": _("This account has a second factor: send its code or a recovery code too."),
-    "forbidden": _("You may not do this."),
+    "forbidden": _("You do not have permission to do this."),
     "csrf_failed": _("The CSRF token is missing or wrong. Send the header X-CSRFToken."),
     "scope_missing": _(
         "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
     ),
-    "token_not_here": _("An access token may not do this. Log in with a password."),
+    "token_not_here": _(
+        "This action is not available with an access token. Log in with a password."
+    ),
     "not_found": _("Not found, or you don’t have access. Addresses end in a slash."),
     "method_not_allowed": _("This method is not allowed here. See the header Allow."),
-    "not_acceptable": _("This is not available in any format that the header Accept asks for."),
+    "not_acceptable": _("No format in the Accept header is available."),
     "media_type_unknown": _("Send JSON: Content-Type: application/json."),
     "body_too_large": _("The body is larger than %(limit_kib)s KiB, the most that is accepted."),
     "invalid": _("Some fields are wrong; errors says which and why."),
     "query_invalid": _("Some values in the address are wrong; errors says which and why."),
-    "query_unknown": _("There is no parameter “%(name)s” here."),
+    "query_unknown": _("Unknown parameter “%(name)s”."),
     "limit_bad": _("limit is a whole number from 1 to %(limit)s."),
     "cursor_bad": _("Invalid cursor. Omit it to start from the first page."),
     "throttled": _("Too many requests. Try again in %(wait_s)s s."),
     "server_error": _("The fault is ours and has been logged. Try again in a minute."),
     "idempotency_key_bad": _("An Idempotency-Key has 1 to %(limit)s printable ASCII characters."),
-    "idempotency_key_reused": _("This Idempotency-Key belongs to another request. Take a new one."),
+    "idempotency_key_reused": _("This Idempotency-Key belongs to another request. Use a new one."),
     "idempotency_in_progress": _(
-        "The first request with this Idempotency-Key is under way. Repeat this one in a moment."
+        "The first request with this Idempotency-Key is in progress. Repeat this one in a moment."
     ),
     "cancel_which": _("Name tasks, or say all_mine: one of the two."),
     "task_live": _("This task has not ended. Cancel it first."),
@@ -219,10 +220,10 @@ WORDINGS: dict[str, Any] = {
     "script_is_zip": _("“%(name)s” is a zip archive. Give it a name that ends in .zip."),
     "script_suffix": _("“%(name)s” ends neither in .py nor in .zip. A program is one of them."),
     "script_not_text": _(
-        "“%(name)s” is no Python source: it holds bytes that are no UTF-8 text. Choose the .py "
-        "file itself."
+        "“%(name)s” is not Python source: it contains bytes that are not UTF-8 text. Choose the "
+        ".py file itself."
     ),
-    "script_not_zip": _("“%(name)s” is no zip archive. Pack it again, or give a .py file."),
+    "script_not_zip": _("“%(name)s” is not a zip archive. Pack it again, or give a .py file."),
     "script_zip_empty": _("The archive “%(name)s” is empty. Pack the program into it."),
     "script_zip_damaged": _("The archive “%(name)s” is damaged. Pack it again."),
     "script_entry_missing": _("Name the program within “%(name)s” to start, such as train.py."),
@@ -230,8 +231,9 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is the program itself; an entry point is for a .zip. Leave it empty."
     ),
     "script_entry_bad": _(
-        "“%(entry)s” is no entry point. Give the path of a .py file within the archive, such as "
-        "train/main.py: letters, digits, dot, dash, space and underscore, no leading dot or dash."
+        "“%(entry)s” is not an entry point. Give the path of a .py file within the archive, such "
+        "as train/main.py: letters, digits, dot, dash, space and underscore, no leading dot or "
+        "dash."
     ),
     "script_entry_not_there": _(
         "The archive “%(name)s” has no “%(entry)s”. Programs in it: %(names)s."
@@ -251,22 +253,21 @@ WORDINGS: dict[str, Any] = {
         "The time limit of a script is a whole number of seconds up to %(limit)s, for all of its "
         "runs together; 0 or nothing for that."
     ),
-    "script_takes_no_options": _(
-        "A script takes no options of load_and_run, which does not run it. Leave them out."
-    ),
+    "script_takes_no_options": _("A script has no options of load_and_run. Omit them."),
     "script_takes_no_plan": _(
-        "A script takes no measuring plan: it is run once for each format. Leave the plan out."
+        "A script has no measuring plan: it is run once for each format. Omit the plan."
     ),
     "script_takes_no_inputs": _(
-        "A script has no input variables. Upload data files without naming a variable: they lie "
-        "beside the program."
+        "A script has no input variables. Upload data files without naming a variable: they are "
+        "placed in the folder of the program."
     ),
     "script_takes_no_seed": _(
-        "A script takes no seed: it makes its own random values. Give the seed as an argument."
+        "A script has no seed, because it makes its own random values. Pass the seed as an "
+        "argument."
     ),
     "script_data_name": _(
-        "“%(name)s” cannot lie beside a script. Rename the file: letters, digits, dot, dash and "
-        "underscore, at most 100, the first a letter or a digit."
+        "“%(name)s” is not a valid name of an additional file. Rename it: letters, digits, dot, "
+        "dash and underscore, at most 100, the first a letter or a digit."
     ),
     "script_data_twice": _(
         "“%(name)s” is there twice, or is what the program itself is called on the device. Rename "
@@ -275,8 +276,8 @@ WORDINGS: dict[str, Any] = {
     # a request for a task
     "worker_unknown": _("There is no such device. Choose one from the list."),
     "health_check_impossible": _(
-        "%(worker)s cannot be checked now: it is offline or takes no tasks, a check is under way, "
-        "or it has no MegEngine that works."
+        "%(worker)s cannot be checked now: it is offline or does not accept tasks, a check is in "
+        "progress, or it has no working MegEngine."
     ),
     "health_check_not_begun": _(
         "The health check of %(worker)s could not begin: the device went away, or storage does not "
@@ -288,17 +289,17 @@ WORDINGS: dict[str, Any] = {
     "agent_not_built": _(
         "This site has not built its agent yet. Whoever runs it types: make agent-bundle"
     ),
-    "worker_disabled": _("%(worker)s takes no tasks at the moment. Choose another device."),
+    "worker_disabled": _("%(worker)s does not accept tasks at the moment. Choose another device."),
     "worker_is_offline": _(
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
     "parts_not_here": _(
         "The storage of this site takes no file in parts: announce “%(name)s” with its checksum."
     ),
-    "parts_bad": _("“%(name)s” is sent in parts 1 to %(count)s: ask for some of them."),
+    "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s: request some of them."),
     "parts_unwanted": _("“%(name)s” is not sent in parts, or has arrived already."),
     "parts_restarted": _(
-        "Storage has lost what it had of “%(name)s”. Ask for its addresses anew and send it again."
+        "Storage has lost its data of “%(name)s”. Request new addresses and upload it again."
     ),
     "runtime_missing": _(
         "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
@@ -313,7 +314,7 @@ WORDINGS: dict[str, Any] = {
     "file_too_large": _("“%(name)s” is larger than %(limit_mib)s MiB, the most that is accepted."),
     "checksum_bad": _("“%(name)s” came without its checksum. Reload the page and try again."),
     "data_kind_unknown": _(
-        "“%(name)s” is none of .npy, .json, .ppm and .pgm. Save the array with numpy.save."
+        "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
     "input_name_missing": _("Say which input variable of the model “%(name)s” is for."),
     "input_name_long": _("An input variable's name has at most %(limit)s characters."),
@@ -326,7 +327,7 @@ WORDINGS: dict[str, Any] = {
         "Rename the variable when you dump the model."
     ),
     "input_name_twice": _("Two files are for the input variable “%(input)s”. Keep one of them."),
-    "option_unknown": _("There is no option “%(option)s”."),
+    "option_unknown": _("Unknown option “%(option)s”."),
     "option_not_bool": _("%(option)s is either on or off."),
     "option_not_int": _("%(option)s must be a whole number."),
     "option_too_small": _("%(option)s must be at least %(limit)s."),
@@ -340,21 +341,21 @@ WORDINGS: dict[str, Any] = {
     ),
     "input_name_empty": _("Name the input variable of the model."),
     "input_two_ways": _(
-        "“%(input)s” has numbers, so it takes neither shape nor type. Remove one of them."
+        "“%(input)s” has numbers, so it accepts neither shape nor type. Remove one of them."
     ),
     "shape_bad": _(
         "A shape is 1 to %(limit)s whole numbers above 0 with commas between, such as 1,3,224,224."
     ),
     "shape_large": _(
-        "Random values of this shape take more than %(limit_mib)s MiB. Choose a smaller shape."
+        "Random values of this shape exceed %(limit_mib)s MiB. Choose a smaller shape."
     ),
-    "dtype_unknown": _("There is no such type of numbers. Choose one of: %(choices)s."),
+    "dtype_unknown": _("Unknown data type. Choose one of: %(choices)s."),
     "dtype_not_here": _(
         "A compiled load_and_run cannot read %(dtype)s. Choose one of: %(choices)s."
     ),
     "literal_empty": _("There are no numbers. Write for example 1,2.5 or [[1,2],[3,4]]."),
     "literal_bad": _(
-        "“%(found)s” at character %(place)s is no number. Write for example 1,2.5,-3e2; a dot "
+        "“%(found)s” at character %(place)s is not a number. Write for example 1,2.5,-3e2; a dot "
         "has digits on both sides."
     ),
     "literal_deep": _("The brackets are more than %(limit)s deep."),
@@ -396,12 +397,12 @@ WORDINGS: dict[str, Any] = {
         "%(option)s does not go with profiling. Choose a custom plan with 0 profiled runs."
     ),
     "option_file_missing": _("%(option)s needs a file. Choose one."),
-    "option_file_unwanted": _("%(option)s takes no such file. Remove it."),
+    "option_file_unwanted": _("%(option)s does not accept this file. Remove it."),
     "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
     "option_warmup": _(
         "%(option)s computes nothing in the first run. Set warmup_iter to at least %(limit)s."
     ),
-    "option_core_twice": _("%(option)s names a core twice. Give each thread a core of its own."),
+    "option_core_twice": _("%(option)s names a core twice. Give each thread a different core."),
     "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
     "option_target": _(
         "%(option)s must be for what the model runs on, here %(limit)s. Change it, or the device "
@@ -434,11 +435,11 @@ WORDINGS: dict[str, Any] = {
         "another one."
     ),
     "option_library": _(
-        "%(option)s: the owner of this device lists no library of operators. Ask for one, or "
+        "%(option)s: the owner of this device provides no operator library. Ask for one, or "
         "choose another device."
     ),
     "source_unknown": _("You have no task #%(task)s. Choose another, or upload a file."),
-    "file_unknown": _("The file to take over is not known. Upload it instead."),
+    "file_unknown": _("The file to reuse was not found. Upload it instead."),
     "source_missing": _(
         "Task #%(task)s left no %(name)s, or has not finished. Choose another, or upload a file."
     ),
@@ -454,8 +455,8 @@ WORDINGS: dict[str, Any] = {
     # what the headers of uploaded data say
     "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
     "input_zip": _(
-        "“%(name)s” is a zip archive (.npz). Save each array by itself with numpy.save and add one "
-        "file for each input."
+        "“%(name)s” is a zip archive (.npz). Save each array separately with numpy.save and add "
+        "one file per input."
     ),
     "input_pickled": _(
         "“%(name)s” holds Python objects (a pickle), which are never read. Save an array of "
@@ -496,8 +497,8 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” has the shape %(shape)s and so holds no numbers. Every axis must be at least 1."
     ),
     "input_cut_short": _(
-        "“%(name)s” is cut short: %(promise)s takes %(wanted)s bytes, the file has %(size)s. Save "
-        "and upload it again."
+        "“%(name)s” is truncated: %(promise)s needs %(wanted)s bytes, the file has %(size)s. "
+        "Save and upload it again."
     ),
     "input_trailing": _(
         "“%(name)s” has %(extra)s bytes after its %(promise)s. Save the array again with "
@@ -526,18 +527,18 @@ WORDINGS: dict[str, Any] = {
         "dump the model."
     ),
     "input_json_shape": _(
-        "In “%(name)s” the shape of the input “%(input)s” is no list of positive whole numbers."
+        "In “%(name)s” the shape of the input “%(input)s” is not a list of positive integers."
     ),
     "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
     "input_json_type": _(
         "In “%(name)s” the input %(input)s has the type %(type)s. Use one of: %(kinds)s."
     ),
     "input_json_numbers": _(
-        "In “%(name)s” the shape of the input %(input)s takes %(wanted)s numbers, but raw is not a "
-        "flat list of so many. Write all numbers into one list."
+        "In “%(name)s” the shape of the input %(input)s needs %(wanted)s numbers, but raw is not "
+        "a flat list of that length. Write all numbers into one list."
     ),
     "file_gone": _(
-        "“%(name)s” is not in storage any more. Start a new task and choose the file again."
+        "“%(name)s” is no longer in storage. Start a new task and choose the file again."
     ),
     "file_not_uploaded": _(
         "“%(name)s” was never uploaded whole. Start a new task and choose the file again."
@@ -550,8 +551,8 @@ WORDINGS: dict[str, Any] = {
         "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
     ),
     "dump_unreadable": _(
-        "A dump is damaged, or is none. Run its task again with the option bin_io_dump; if that "
-        "does not help, tell an administrator (%(problem)s)."
+        "A dump is damaged or is not a dump. Repeat its task with the option bin_io_dump; if "
+        "that does not help, tell an administrator (%(problem)s)."
     ),
     "dumps_busy": _("These dumps are being compared. Reload the page in some seconds."),
     "dump_large": _(
@@ -570,7 +571,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "reading_stopped": _("The profile is being read. Try again in a minute."),
     "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
-    "object_missing": _("The file is not in storage any more."),
+    "object_missing": _("The file is no longer in storage."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
         "None of the files of this profile has operators. Open them together with a profile of the "
@@ -578,8 +579,8 @@ WORDINGS: dict[str, Any] = {
     ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(
-        "This result was made by another version of this site and is being made anew from its raw "
-        "files. Reload the page in a moment."
+        "This result was computed by another version of this site and is being recomputed from "
+        "its raw files. Reload the page in a moment."
     ),
     "memory_flow_none": _(
         "No memory_flow.svg belongs to this profile. Open it together with one of the same run."
@@ -589,10 +590,10 @@ WORDINGS: dict[str, Any] = {
         "--get_static_mem_info, or open its StaticMemoryInfo.json."
     ),
     "trace_none": _(
-        "This is no trace of a dynamic graph. Ask for its statistics and operators instead."
+        "This is not a trace of a dynamic graph. Request its statistics and operators instead."
     ),
     "cut_range": _(
-        "A part of a trace begins and ends at numbers of seconds, and ends behind its beginning."
+        "The range of a trace is given in seconds, and its end must be after its start."
     ),
     "cut_lane": _("The trace has no thread %(number)s. Choose among those of its overview."),
     "cut_large": _(
@@ -600,21 +601,21 @@ WORDINGS: dict[str, Any] = {
         "about %(size_mib)s MiB of the file; at most %(limit_mib)s MiB are drawn at once."
     ),
     "cut_heavy": _(
-        "This part of the trace takes too much time or memory. Choose a shorter range, or fewer "
+        "This part of the trace needs too much time or memory. Choose a shorter range, or fewer "
         "threads."
     ),
     "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
     "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
     "export_busy": _("Other large exports are being made. Try again in some seconds."),
     "export_heavy": _(
-        "This export takes too much time or memory. Filter the table, or choose another format."
+        "This export needs too much time or memory. Filter the table, or choose another format."
     ),
     "export_many": _(
         "%(limit)s of your large exports are still being made or downloaded. Try again in some "
         "seconds."
     ),
     "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
-    "export_unknown": _("There is no such format. Choose one from the menu of the result page."),
+    "export_unknown": _("Unknown format. Choose one from the menu of the result page."),
     # an access token
     "token_name": _("Give the token a name of 1 to 100 characters that says what it is for."),
     "token_scopes": _("Choose at least one right that you have yourself."),
@@ -635,7 +636,7 @@ WORDINGS: dict[str, Any] = {
         "Give an address that starts with https://, has no password in it, and the port 443 or "
         "8443."
     ),
-    "webhook_events": _("Choose at least one event that you may be told of."),
+    "webhook_events": _("Choose at least one event that is available to you."),
     "webhook_limit": _("You have 10 webhooks, the most that is kept. Remove one first."),
     "webhook_busy": _("Some tests wait already. Try again when they are through."),
     "webhook_unknown_name": _("The name of the address is not known."),
@@ -648,10 +649,10 @@ WORDINGS: dict[str, Any] = {
     "webhook_unreachable": _("Your server could not be reached, or broke the connection."),
     "webhook_status": _("Your server answered with an error, or led elsewhere."),
     "webhook_broke": _("This site could not make the call. Its operator finds why in the log."),
-    "webhook_not_yours": _("Not called: only administrators are told of devices."),
+    "webhook_not_yours": _("Not called: only administrators receive events of devices."),
     "webhook_disabled": _("Not called: the webhook was disabled."),
     # users
-    "not_administrator": _("Only an administrator may do this, and you are none any more."),
+    "not_administrator": _("Only an administrator may do this, and you are no longer one."),
     "last_administrator": _(
         "%(user)s is the last administrator. Make somebody else an administrator first."
     ),
@@ -662,7 +663,7 @@ WORDINGS: dict[str, Any] = {
         "you lost it, ask another administrator."
     ),
     "user_inactive": _("%(user)s is not active. Let them in again first."),
-    "email_bad": _("This is no e-mail address. Write it like name@example.org."),
+    "email_bad": _("This is not an e-mail address. Write it like name@example.org."),
     "email_taken": _("There is a user with this e-mail already."),
     "password_weak": _("%(problems)s"),
     "session_unknown": _("This session has ended already."),
@@ -677,8 +678,8 @@ WORDINGS: dict[str, Any] = {
     ),
     "worker_name_taken": _("There is a device called %(name)s already. Choose another name."),
     "label_bad": _(
-        "“%(label)s” is no label: names have letters, digits, dots, dashes and underscores, and "
-        "values are not empty."
+        "“%(label)s” is not a label: names consist of letters, digits, dots, dashes and "
+        "underscores, and values are not empty."
     ),
     "label_long": _("Names and values of labels have at most %(limit)s characters."),
     "labels_many": _("A device has at most %(limit)s labels."),

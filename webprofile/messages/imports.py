@@ -14,15 +14,15 @@ OPENED: dict[str, Any] = {
         "At most %(limit)s files can be opened together. All of them are of one run."
     ),
     "opened_twice": _(
-        "“%(name)s” and “%(other)s” are the same file. Each pass has a file of its own: choose one "
-        "of them."
+        "“%(name)s” and “%(other)s” are the same file. Each pass has a different file: choose "
+        "one of them."
     ),
     "opened_too_many": _(
         "You keep %(limit)s opened profiles, the most that is allowed. Delete one that you do not "
         "need."
     ),
     "opened_too_much": _(
-        "With these files your opened profiles would take more than %(limit_mib)s MiB. Delete some "
+        "With these files your imported profiles would exceed %(limit_mib)s MiB. Delete some "
         "that you do not need."
     ),
     "opened_form_large": _(
@@ -81,8 +81,7 @@ OPENED: dict[str, Any] = {
         "chrome_timeline.json or StaticMemoryInfo.json."
     ),
     "opened_not_json": _(
-        "“%(name)s” is not JSON, or its end is missing. Copy the file once more, or profile the "
-        "model again."
+        "“%(name)s” is not JSON, or is truncated. Copy the file again, or profile the model again."
     ),
     "opened_not_utf8": _(
         "“%(name)s” has bytes that are not UTF-8. Save it as UTF-8 without changing anything else."
@@ -101,11 +100,12 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json, which has “opr” and “chunk”."
     ),
     "opened_second_of_kind": _(
-        "A run has one file of the kind of “%(name)s”. Open it by itself, or leave the other out."
+        "A run has only one file of the kind of “%(name)s”. Import it separately, or leave the "
+        "other one out."
     ),
     "opened_not_svg": _(
-        "“%(name)s” is no SVG, or ends before anything is drawn. Copy memory_flow.svg once more as "
-        "the Profiler wrote it."
+        "“%(name)s” is not an SVG, or is truncated. Copy memory_flow.svg again as the Profiler "
+        "wrote it."
     ),
     "opened_svg_refused": _(
         "“%(name)s” has what MegEngine never writes, such as entities or endless nesting, and was "
@@ -127,7 +127,7 @@ OPENED: dict[str, Any] = {
         "“%(name)s” has a value that cannot be read. Upload the file as MegEngine wrote it, or "
         "profile the model again."
     ),
-    "opened_bad_columns": _("What was stored of “%(name)s” is damaged. Read it once more."),
+    "opened_bad_columns": _("The stored data of “%(name)s” is damaged. Read the file again."),
     "opened_graph_unreadable": _(
         "The executed graph in “%(name)s” does not fit its times. Upload the file as MegEngine "
         "wrote it, or profile the model again."
@@ -137,7 +137,7 @@ OPENED: dict[str, Any] = {
         "smaller model, or fewer of its operators."
     ),
     "opened_too_heavy": _(
-        "Reading “%(name)s” took more time or memory than one profile may have. Profile a smaller "
+        "Reading “%(name)s” exceeded the time or memory limit of a profile. Profile a smaller "
         "model, or upload fewer passes."
     ),
     "opened_static_memory_missing": _(
@@ -173,8 +173,8 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json of the same folder together."
     ),
     "opened_device_total_zero": _(
-        "In “%(name)s” the times on the device add up to 0, since some are below 0: its clock ran "
-        "backwards. Profile once more."
+        "In “%(name)s” the device times add up to 0, because some are negative: the clock ran "
+        "backwards. Profile again."
     ),
     "opened_device_total_zero_opencl": _(
         "In “%(name)s” all times on the device are 0. For OpenCL, call "
@@ -182,7 +182,7 @@ OPENED: dict[str, Any] = {
     ),
     "opened_timed_out": _("Reading “%(name)s” did not end in time. Try again in a minute."),
     "opened_storage_lost": _(
-        "A file of “%(name)s” is not in storage any more. Delete this profile and open it again."
+        "A file of “%(name)s” is no longer in storage. Delete this profile and import it again."
     ),
     "opened_broke": _(
         "“%(name)s” could not be read. The fault is ours and has been logged; try again later."

@@ -95,9 +95,7 @@ class WorkerForm(forms.ModelForm):
         if self.instance.pk:
             self.fields["pools"].initial = self.instance.pools.all()
         if "pools" in self.fields and not Pool.objects.exists():
-            self.fields["pools"].help_text = _(
-                "There is no pool yet. Pools are made below “Pools”."
-            )
+            self.fields["pools"].help_text = _("No pools yet. Add one under “Pools”.")
 
 
 class UsersForm(forms.Form):

@@ -108,7 +108,7 @@ def test_the_reason_of_a_hold_is_translated():
 def test_an_outdated_agent_is_marked(settings, tmp_path):
     settings.AGENT_FOLDER = str(tmp_path)
     worker = make_worker(agent_version="0.1.0+0000aaaa")
-    assert "behind" not in worker_page(make_user(), worker)
+    assert "outdated" not in worker_page(make_user(), worker)
     (tmp_path / "manifest.json").write_text(
         '{"version": "0.1.0+1111bbbb", "files": {}, "wheel": {"name": "w.whl"}}'
     )

@@ -14,7 +14,7 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "single_sample": RuleWords(
         _("One sample"),
         _("Each execution was timed once, so the order of similar ones is chance."),
-        _("A trace holds what one run of a program did; another run takes other times."),
+        _("A trace records one run of a program; the times of another run differ."),
         _("Let the program run several steps, and compare executions of the same operator."),
     ),
     "dominant_type": replace(
@@ -72,6 +72,6 @@ TRACE_RULES: Mapping[str, RuleWords] = {
         _("Training"),
         _("This is a step of training, so options that optimize inference do not apply."),
         _("Fires when operators of gradients or backward passes have run."),
-        _("The phases tell what forward, backward and the optimizer take."),
+        _("The phases show the times of forward, backward and the optimizer."),
     ),
 }

@@ -127,7 +127,7 @@ def test_filter_error_is_shown_at_its_field_and_the_table_stays(open_page):
 def test_panel_distinguishes_an_unknown_operator_from_a_failed_request(open_page):
     page = open_page(good_profile("tiny"))
     page.open("?op=9999")
-    page.until(lambda: page.texts("#operator-facts") == ["There is no such operator."])
+    page.until(lambda: page.texts("#operator-facts") == ["Operator not found."])
     block_urls(page.browser, "*part=1*")
     page.find("#tables tbody tr[data-row] .operator__type").click()
     page.until(lambda: "The server did not answer." in page.texts("#operator-facts")[0])

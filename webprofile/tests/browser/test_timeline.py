@@ -184,12 +184,12 @@ class TestFailures:
         (file,) = timeline.upload.files.all()
         object_store.delete(file.object_key)
         timeline.open("failed")
-        assert timeline.status == "The file is not in storage any more."
+        assert timeline.status == "The file is no longer in storage."
 
     def test_failed_request_can_be_retried(self, timeline):
         block_urls(timeline.browser, "*/trace/cut/*")
         timeline.open("failed")
-        assert timeline.status == "The server did not answer. Try again in a moment."
+        assert timeline.status == "The server did not respond. Try again in a moment."
         block_urls(timeline.browser)
         timeline.find("[data-timeline=again]").click()
         timeline.wait_for("drawn")
