@@ -113,7 +113,7 @@ def test_administrators_who_demote_themselves_are_changed_last(client, root):
         make_user(name, is_staff=True, is_superuser=True)
     chosen = User.objects.exclude(email__startswith="bob")
     response = run_action(client, "demote", *chosen, confirm="yes")
-    assert " are no administrators any more." in response
+    assert " are no longer administrators." in response
     assert all(f"{name}@example.com" in response for name in ("alice", "zoe", "root"))
     assert "<title>Tasks" in response
     assert [user.email for user in User.objects.filter(is_staff=True)] == ["bob@example.com"]

@@ -106,7 +106,7 @@ def test_an_error_for_one_user_does_not_prevent_the_others():
         make_user("carol")
         call_command("users", "demote", *emails, stdout=out)
     assert out.getvalue().splitlines() == [
-        "alice@example.com is no administrator any more.",
+        "alice@example.com is no longer an administrator.",
         "carol@example.com was no administrator.",
     ]
 

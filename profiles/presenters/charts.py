@@ -202,8 +202,8 @@ def pass_sentence(data: ProfileData) -> str:
     if len(data.passes) < 2:
         return ""
     return _(
-        "Pass %(number)s of %(passes)s, one iteration: %(total)s of operators on the device. "
-        "Tables show medians over all passes."
+        "Profiled pass %(number)s, one iteration: %(total)s of operators on the device. Tables "
+        "show medians over %(passes)s passes."
     ) % {
         "number": drawn_pass(data),
         "total": duration(data.times_of_pass(0, "device").total_s()),

@@ -63,7 +63,7 @@ def test_the_timeline_of_several_passes_names_its_pass(make_getter):
     first = good_profile("tiny")
     chart = make_getter(first, another_pass(first, 2))("timeline").json()
     assert (chart["pass_number"], chart["passes"]) == (1, 2)
-    assert chart["sentence"].startswith("Drawn is profiled pass 1, one iteration: ")
+    assert chart["sentence"].startswith("Profiled pass 1, one iteration: ")
     assert "medians over 2 passes" in chart["sentence"]
 
 

@@ -287,7 +287,7 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
     results[1].attempt.task.files.filter(kind="model").update(md5="2" * 32, name="other.mge")
     results[2].attempt.task.files.filter(kind="model").update(md5="1" * 32, name="copy.mge")
     page = client.get(address(results[0]))
-    assert "One more result is needed" in page.text
+    assert "Select at least one more run" in page.text
     candidates = page.context["page"].object_list
     assert [(candidate["profile"].pk, candidate["kin"]) for candidate in candidates] == [
         (results[2].pk, "same_file"),
@@ -373,15 +373,15 @@ def test_the_query_string_holds_the_filters(client, results):
 def test_an_invalid_parameter_is_ignored_with_a_message(client, results, name, value):
     page = client.get(address(*results[:2], **{name: value}))
     assert page.status_code == 200
-    assert f"“{value}” is no choice of “{name}” and was left out." in page.text
+    assert f"“{value}” is not a valid value of “{name}” and was ignored." in page.text
 
 
 def test_a_page_number_that_is_too_large_shows_the_last_page_with_a_message(client, results):
     text = client.get(address(*results[:2], page=99)).text
-    assert "There is no page 99: this is the last one." in text
+    assert "Page 99 does not exist. This is the last page." in text
     assert 'id="address-problems"' not in client.get(address(*results[:2], page=1)).text
     chooser = client.get(address(results[0], choose=1, page="x")).text
-    assert "“x” is no choice of “page” and was left out." in chooser
+    assert "“x” is not a valid value of “page” and was ignored." in chooser
 
 
 def test_the_link_that_removes_a_result_has_only_valid_parameters(client, results):

@@ -142,7 +142,7 @@ def test_the_table_has_the_requested_order_and_page(client, resnet):
 
 def test_a_tag_without_matches_shows_what_to_do(client, resnet):
     page = get_page(client, resnet, "?tag=nothing-is-called-so")
-    assert "No tensor is found. Leave the tag empty" in page
+    assert "No matching tensors. Clear the tag" in page
 
 
 def test_the_table_fragment_equals_the_table_of_the_page(client, resnet):

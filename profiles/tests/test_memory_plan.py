@@ -1,4 +1,4 @@
-"""Memory over the order of execution, computed from real plans."""
+"""Memory by execution step, computed from real plans."""
 
 import json
 

@@ -84,6 +84,6 @@ def test_page_and_report_count_recomputations(client, alice):
         text = client.get(f"/profiles/{profile.pk}/{address}").text
         assert "1 operator was computed more than once, 2 times more in all" in text
     page = client.get(f"/profiles/{profile.pk}/").text
-    assert "Each row is one operator of the trace with all of its executions" in page
+    assert "One row per operator with all of its executions" in page
     once = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "more than once" not in client.get(f"/profiles/{once.pk}/").text

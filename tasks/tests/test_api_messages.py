@@ -93,7 +93,7 @@ def test_message_for_an_invalid_value_uses_terms_of_json(client, address, body, 
 def test_message_for_an_invalid_choice_lists_the_choices(client):
     answer = post(client, TASKS, task_body(worker=1, plan={"preset": "fast"}))
     (error,) = answer.json()["errors"]
-    assert error["detail"] == "“fast” is none of: quick, standard, thorough, custom."
+    assert error["detail"] == "“fast” is not one of: quick, standard, thorough, custom."
 
 
 def test_message_for_a_too_large_number_repeats_the_number(client):

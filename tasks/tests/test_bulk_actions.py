@@ -79,7 +79,7 @@ def test_action_on_another_users_task_has_no_effect(client, alice, action):
     foreign = make_waiting_task(make_user("bob"))
     cancel_task(foreign)
     page = act(client, action, foreign, sure="1").text
-    assert f"#{foreign.pk}: There is no such task of yours." in page
+    assert f"#{foreign.pk}: You have no such task." in page
     assert list(Task.objects.all()) == [foreign]
 
 
@@ -87,14 +87,14 @@ def test_action_on_another_users_task_has_no_effect(client, alice, action):
 def test_invalid_task_ids_are_ignored(client, alice, ids):
     answer = act(client, "cancel", *ids)
     assert answer.status_code == 200
-    assert "Nothing to do" in answer.text
+    assert "No eligible tasks selected." in answer.text
 
 
 def test_unknown_action_returns_404(client, alice):
     assert client.post("/tasks/act/", {"act": "explode"}).status_code == 404
     response = client.get("/tasks/act/")
     assert (response.status_code, response["Allow"]) == (405, "POST")
-    assert "There is no page at this address" in response.text
+    assert "Page not found" in response.text
 
 
 @pytest.mark.parametrize("query", ["https://evil.example/", "//evil.example", "\\evil", "next=x"])
@@ -107,7 +107,7 @@ def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
     object_store.write(task.files.get().object_key, MODEL)
     uploads.submit_task(task, stored_objects(task))
     cancel_task(task)
-    assert "1 task asked for once more." in act(client, "retry", task).text
+    assert "1 task re-queued." in act(client, "retry", task).text
     copy = Task.objects.get(copied_from=task)
     assert copy.status == "waiting"
     page = act(client, "retry", task).text  # a double click
@@ -123,11 +123,11 @@ def test_retry_lists_skipped_tasks_by_reason(client, alice, storage):
     never.files.update(stored_at=None)
     page = act(client, "retry", purged, lost, never, live, 987654).text
     assert "5 tasks were left out:" in page
-    message = "“net.mge” is not in storage any more. Start a new task"
+    message = "“net.mge” is no longer in storage. Start a new task"
     assert f"<br>#{purged.pk}, #{lost.pk}: {message}" in page
     assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in page
     assert f"<br>#{live.pk}: The task has not ended yet." in page
-    assert "<br>#987654: There is no such task of yours." in page
+    assert "<br>#987654: You have no such task." in page
     assert Task.objects.count() == 4
 
 
@@ -141,7 +141,7 @@ def test_cancel_lists_skipped_tasks_by_reason(client, alice):
     match = re.search(r"<br>#(\d+), #(\d+): The run had ended already[.]", page)
     assert match
     assert {int(number) for number in match.groups()} == {failed, processing}
-    assert "<br>#987654: There is no such task of yours." in page
+    assert "<br>#987654: You have no such task." in page
 
 
 def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):
@@ -152,4 +152,4 @@ def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):
 def test_cancelling_all_waiting_tasks_without_one_says_that_none_waits(client, alice):
     client.force_login(alice)
     response = client.post("/tasks/act/", {"act": "cancel-waiting", "sure": "yes"}, follow=True)
-    assert "None of your tasks waits." in response.text
+    assert "None of your tasks is waiting." in response.text

@@ -95,7 +95,7 @@ def test_causes_of_a_task_for_any_device_name_unavailable_matches(alice):
     go_offline(task.worker)
     assert cause_codes(task) == ["offline", "matches_away"]
     text = cause_texts(task, alice)[1]
-    assert "No device that matches takes tasks at the moment" in text
+    assert "No matching device accepts tasks at the moment" in text
     assert "big (offline), small (never connected)" in text
     assert "secret" not in text
     # an available match is no cause
@@ -115,9 +115,9 @@ def test_message_for_lost_access_addresses_owner_or_administrator(alice):
     worker = make_worker("desk")
     task = make_waiting_task(alice, worker)
     change(worker, is_public=False)
-    assert cause_texts(task, alice) == ["You may not use desk any more."]
+    assert cause_texts(task, alice) == ["You no longer have access to desk."]
     root = make_user("root", is_staff=True)
-    assert cause_texts(task, root) == ["The task’s owner may not use desk any more."]
+    assert cause_texts(task, root) == ["The task’s owner no longer has access to desk."]
 
 
 def test_health_check_does_not_wait_for_the_release_of_a_held_device(alice):

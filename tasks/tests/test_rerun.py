@@ -110,7 +110,7 @@ def copy_requests(task):
 @pytest.mark.parametrize(
     ("content", "code", "text"),
     [
-        (None, "file_gone", "“net.mge” is not in storage any more"),
+        (None, "file_gone", "“net.mge” is no longer in storage"),
         (b"another model", "file_changed", "“net.mge” in storage is not what was uploaded"),
     ],
 )

@@ -70,7 +70,7 @@ def test_command_line_submits_a_script(alice, folder):
         (["-s", "train.py", "-w", "box"], "workers: An administrator does not let users run"),
         (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script takes no options"),
         (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script takes no measuring"),
-        (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script takes no seed"),
+        (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script has no seed"),
         (["-s", "all.zip", "-w", "lab"], "entry: Name the program within"),
         (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),
         (["-s", "net.mge", "-w", "lab"], "scripts: “net.mge” ends neither"),

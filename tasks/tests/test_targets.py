@@ -58,7 +58,7 @@ def test_target_skips_devices_that_take_no_tasks(alice):
 
 def test_target_matches_a_private_device_only_with_a_grant(alice):
     private = make_worker("private", is_public=False, labels={"chip": "X"})
-    assert "There is no device that you may use" in refusal_text(alice, labels={"chip": "X"})
+    assert "You have access to no device" in refusal_text(alice, labels={"chip": "X"})
     Grant.objects.create(worker=private, user=alice)
     assert make_task_for_any_device(alice, {"chip": "X"}).worker == private
 

@@ -149,7 +149,7 @@ def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage,
         run_tasks("retry", first.pk, incomplete.pk, "--yes")
     errors = capsys.readouterr().err
     # although the row says that the file is stored
-    assert f"#{first.pk} “net.mge” is not in storage any more" in errors
+    assert f"#{first.pk} “net.mge” is no longer in storage" in errors
     assert f"#{incomplete.pk} “net.mge” was never uploaded whole" in errors
     assert "choose the file again" in errors
     assert Task.objects.count() == count

@@ -31,10 +31,10 @@ def test_an_error_names_its_device_once(client, root):
 def test_a_health_check_is_reported_as_requested(client, root):
     one, two, three = (make_worker(name) for name in ("box", "board", "phone"))
     assert messages_after(client, LIST, "health_check", one) == [
-        "Health check requested: box. It runs when the device is free."
+        "Health check requested: box. It runs when the device is idle."
     ]
     assert messages_after(client, LIST, "health_check", two, three) == [
-        "Health checks requested: board, phone. Each runs when its device is free."
+        "Health checks requested: board, phone. Each runs when its device is idle."
     ]
     assert HealthCheck.objects.filter(result="").count() == 3
 
@@ -43,7 +43,7 @@ def test_a_health_check_is_reported_as_requested(client, root):
 def test_the_page_of_a_device_has_the_same_message(client, root):
     worker = make_worker("box")
     page = client.post(f"/workers/{worker.name}/check/", follow=True).content.decode()
-    assert "Health check requested: box. It runs when the device is free." in page
+    assert "Health check requested: box. It runs when the device is idle." in page
 
 
 def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):

@@ -112,7 +112,7 @@ def test_an_impossible_action_shows_an_error(client, root):
     worker = make_worker("box")
     act(client, worker, "retire", confirm="yes")
     assert messages_in(act(client, worker, "drain")) == [
-        f"box.retired-{worker.pk} was taken out of service for good. Choose another device; an "
+        f"box.retired-{worker.pk} has been retired. Choose another device; an "
         "administrator can register a new one."
     ]
 
@@ -309,9 +309,9 @@ def test_breadcrumbs_of_a_device_have_no_duplicates(client, root):
 
 def test_a_device_page_says_that_there_is_no_pool(client, root):
     worker = make_worker("box")
-    assert "There is no pool yet." in client.get(change_url(worker)).text
+    assert "No pools yet." in client.get(change_url(worker)).text
     Pool.objects.create(name="arm")
-    assert "There is no pool yet." not in client.get(change_url(worker)).text
+    assert "No pools yet." not in client.get(change_url(worker)).text
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])

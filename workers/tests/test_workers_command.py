@@ -89,7 +89,7 @@ def test_a_health_check_is_requested_and_an_offline_device_does_not_block_others
     out = io.StringIO()
     with pytest.raises(CommandError, match=r"^away cannot be checked now"):
         call_command("workers", "health-check", "away", "box", stdout=out)
-    message = "Health check requested: box. It runs when the device is free.\n"
+    message = "Health check requested: box. It runs when the device is idle.\n"
     assert out.getvalue() == message
     entry = AuditEntry.objects.get(action="worker.health_check")
     assert (entry.actor, entry.target_name) == (None, "box")

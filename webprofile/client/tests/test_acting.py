@@ -88,7 +88,7 @@ def test_retry_prints_new_tasks_and_why_others_were_skipped(client, alice, make_
         (live.pk, "left", "not_ended", None),
         (99999, "left", "not_found", None),
     ]
-    assert "“net.mge” is not in storage any more" in rows[1]["detail"]
+    assert "“net.mge” is no longer in storage" in rows[1]["detail"]
     assert Task.objects.count() == 4
 
 

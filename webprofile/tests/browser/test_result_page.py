@@ -130,7 +130,7 @@ def test_panel_distinguishes_an_unknown_operator_from_a_failed_request(open_page
     page.until(lambda: page.texts("#operator-facts") == ["Operator not found."])
     block_urls(page.browser, "*part=1*")
     page.find("#tables tbody tr[data-row] .operator__type").click()
-    page.until(lambda: "The server did not answer." in page.texts("#operator-facts")[0])
+    page.until(lambda: "The server did not respond." in page.texts("#operator-facts")[0])
 
 
 def test_preset_of_types_leads_to_operators_of_a_type(open_page):
