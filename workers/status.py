@@ -14,7 +14,7 @@ class DeviceStatus(TextChoices):
     RETIRED = "retired", _("retired")
     DRAINED = "drained", _("drained")
     HELD = "held", _("quarantined")
-    SHUT_OUT = "shut_out", pgettext_lazy("device", "shut out")
+    SHUT_OUT = "shut_out", pgettext_lazy("device", "token revoked")
     NEVER_CONNECTED = "never_connected", _("never connected")
     OFFLINE = "offline", _("offline")
     BUSY = "busy", _("busy")

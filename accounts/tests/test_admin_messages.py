@@ -29,9 +29,9 @@ def root(client):
         ),
         (
             "deactivate",
-            "bob@example.com is shut out.",
-            "carol@example.com, dave@example.com are shut out.",
-            "bob@example.com was shut out before.",
+            "bob@example.com was deactivated.",
+            "carol@example.com, dave@example.com were deactivated.",
+            "bob@example.com was already deactivated.",
         ),
     ],
 )
@@ -45,7 +45,9 @@ def test_messages_have_singular_and_plural_forms(client, root, name, one, severa
 def test_each_action_has_a_message_for_no_change(client, root):
     bob = make_user("bob")
     assert messages_after(client, USERS, "demote", bob) == ["bob@example.com was no administrator."]
-    assert messages_after(client, USERS, "reactivate", bob) == ["bob@example.com was not shut out."]
+    assert messages_after(client, USERS, "reactivate", bob) == [
+        "bob@example.com was not deactivated."
+    ]
     assert messages_after(client, USERS, "end_sessions", bob) == [
         "There was no session or access token of bob@example.com to end."
     ]
@@ -71,4 +73,4 @@ def test_counts_of_grants_have_a_singular_form(client, root):
     assert granted(bob) == ["1 permission given."]
     assert granted(bob) == ["Nothing to change: it was so before."]
     assert granted(bob, carol) == ["1 permission given."]
-    assert granted(bob, carol, name="ungrant_workers") == ["2 permissions taken."]
+    assert granted(bob, carol, name="ungrant_workers") == ["2 permissions revoked."]

@@ -50,12 +50,12 @@ class Field:
 # the page of exports translates these texts, files keep them in English
 _SELF_TIME = {
     "device": gettext_noop(
-        "Self time on the device, end - start, seconds, of the slowest computing node; the median "
-        "over passes, or that of the pass which the address asks for."
+        "Self time on the device, end - start, seconds, of the slowest computing node; the "
+        "median over passes, or of the pass in the query."
     ),
     "host": gettext_noop(
         "Self time on the host, end - start, seconds, of the slowest thread; the median over "
-        "passes, or that of the pass which the address asks for."
+        "passes, or of the pass in the query."
     ),
 }
 _SHARE = {

@@ -51,9 +51,9 @@ RULES: Mapping[str, RuleWords] = {
         _("High run-to-run variance"),
         _("The measurement is unsteady: the largest spread is %(spread)s of the mean."),
         _(
-            "Fires when the standard deviation of the device totals of the passes, or of the "
-            "iterations without profiling, is above 5 %% of the mean on processors, or 2.5 %% on "
-            "GPUs. Differences smaller than that mean nothing."
+            "Applies when the standard deviation of the device times of the passes, or of the "
+            "iterations with the profiler off, exceeds 5 %% of the mean on processors, or 2.5 %% "
+            "on GPUs. Smaller differences are not significant."
         ),
         _("Measure again with the plan “thorough”, on a device that nothing else uses."),
     ),
@@ -67,9 +67,9 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires on processors, below three profiled passes, for operators that took ten times "
-            "the median of four or more alike, if the excess is 10 %% of the device's time. Alike "
-            "are equal type, parameters, shapes and data types."
+            "Applies on processors with fewer than three profiled passes, to operators that "
+            "lasted ten times the median of four or more similar ones, if the excess is 10 %% of "
+            "device time. Similar operators have equal type, parameters, shapes and data types."
         ),
         _("Measure with the plan “standard” or “thorough”: the median leaves single ones out."),
     ),
@@ -80,10 +80,11 @@ RULES: Mapping[str, RuleWords] = {
             "sample. This is probably a first memory access or an interruption, not work."
         ),
         _(
-            "Fires with one profiled pass when one operator that holds a constant or copies takes "
-            "at least half of the device's time; a computed constant, if its FLOPs and bytes need "
-            "less than a tenth of that time on a slow core. Such operators are mostly short. "
-            "Other rules leave this operator out, and all shares are too low because of it."
+            "Applies to one profiled pass in which one operator that holds a constant or copies "
+            "accounts for at least half of device time; to a computed constant, if its FLOPs and "
+            "bytes need less than a tenth of that time on a slow core. Such operators are "
+            "usually short. Other rules ignore this operator, and it makes all other shares too "
+            "low."
         ),
         _("Measure again with the plan “standard”: five samples show whether it stays."),
     ),
@@ -95,7 +96,7 @@ RULES: Mapping[str, RuleWords] = {
     ),
     "dominant_type": RuleWords(
         _("One type dominates"),
-        _("%(count)s operators of type %(type)s take %(share)s of the device's time."),
+        _("%(count)s operators of type %(type)s account for %(share)s of device time."),
         _(
             "Applies when at least two operators of one type account for half of device time "
             "together, and none of them does so alone."
@@ -105,17 +106,20 @@ RULES: Mapping[str, RuleWords] = {
     "slow_float16": RuleWords(
         _("No kernels for float16"),
         ngettext_lazy(
-            "%(count)s operator computes in float16, for which this processor has no fast kernels, "
-            "and takes %(share)s of the device's time.",
-            "%(count)s operators compute in float16, for which this processor has no fast kernels, "
-            "and take %(share)s of the device's time.",
+            "%(count)s operator computes in float16, for which this processor has no fast "
+            "kernels, and accounts for %(share)s of device time.",
+            "%(count)s operators compute in float16, for which this processor has no fast "
+            "kernels, and account for %(share)s of device time.",
             "count",
         ),
         _(
-            "Fires on processors when matrix products and convolutions in float16 of 100 µs and "
-            "more reach less than 1 GFLOP/s and take at least 10 %% of the device's time."
+            "Applies on processors when matrix products and convolutions in float16 of 100 µs "
+            "and more reach less than 1 GFLOP/s and account for at least 10 %% of device time."
         ),
-        _("Compute in float32 here, without enable_ioc16: a resnet18 took 14 instead of 1,640 ms."),
+        _(
+            "Compute in float32 here, without enable_ioc16: a resnet18 ran in 14 instead of 1,640 "
+            "ms."
+        ),
     ),
     "far_from_roof": RuleWords(
         _("Below roofline"),
@@ -128,10 +132,10 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "An operator needs at least FLOPs / peak FLOP/s and bytes / copy speed, whichever is "
-            "longer; both were measured on this device. Fires for operators that take more than "
-            "twice as long, if they could save 10 %% together. Small operators, and those whose "
-            "FLOPs or bytes are not known truly, are left out."
+            "An operator needs at least FLOPs / peak FLOP/s or bytes / copy bandwidth, whichever "
+            "is longer; both were measured on this device. Applies to operators that need more "
+            "than twice as long, if they could save 10 %% together. Small operators, and those "
+            "whose FLOPs or bytes are not reliable, are ignored."
         ),
         _(
             "Try other algorithms or another layout; for those bound by memory, fuse them with "
@@ -141,64 +145,64 @@ RULES: Mapping[str, RuleWords] = {
     "untried_algorithms": RuleWords(
         _("Algorithms not tried"),
         ngettext_lazy(
-            "%(count)s fused convolution takes %(share)s of the device's time, and its algorithm "
-            "was guessed, not tried.",
-            "%(count)s fused convolutions take %(share)s of the device's time, and their "
-            "algorithms were guessed, not tried.",
+            "%(count)s fused convolution accounts for %(share)s of device time; its algorithm "
+            "was chosen by heuristics, not by measurement.",
+            "%(count)s fused convolutions account for %(share)s of device time; their algorithms "
+            "were chosen by heuristics, not by measurement.",
             "count",
         ),
         _(
-            "Fires when ConvBiasForward takes at least 30 %% of the device's time and neither "
-            "fast_run nor full_run was on. With fast_run, a fused resnet18 took 5.1 instead of "
-            "10.3 ms on an x86 server; plain convolutions gained nothing."
+            "Applies when ConvBiasForward accounts for at least 30 %% of device time and neither "
+            "fast_run nor full_run was on. With fast_run, a fused resnet18 ran in 5.1 instead of "
+            "10.3 ms on an x86 server; plain convolutions did not improve."
         ),
         _("Run again with fast_run. Its choices can be stored and used again."),
     ),
     "blocked_layout": RuleWords(
         _("Blocked layout"),
         ngettext_lazy(
-            "%(count)s convolution in NCHW takes %(share)s of the device's time on an ARM "
+            "%(count)s convolution in NCHW accounts for %(share)s of device time on an ARM "
             "processor.",
-            "%(count)s convolutions in NCHW take %(share)s of the device's time on an ARM "
+            "%(count)s convolutions in NCHW account for %(share)s of device time on an ARM "
             "processor.",
             "count",
         ),
         _(
-            "Fires on ARM when dense float32 convolutions in NCHW, with channels in fours, take "
-            "at least 30 %% of the device's time and no option of layouts was on. nchw44 has "
-            "kernels of its own for ARM. How much they gain was not measured."
+            "Applies on ARM when dense float32 convolutions in NCHW whose channels are multiples "
+            "of four account for at least 30 %% of device time and no layout option was on. "
+            "nchw44 has dedicated kernels for ARM. Their gain was not measured."
         ),
         _("Try enable_nchw44, together with optimize_for_inference if the model has BatchNorm."),
     ),
     "unfused_batch_norm": RuleWords(
         _("BatchNorm not folded"),
         ngettext_lazy(
-            "%(count)s BatchNorm behind a convolution takes %(share)s of the device's time. In "
-            "inference it can become part of the weights.",
-            "%(count)s BatchNorms behind convolutions take %(share)s of the device's time. In "
-            "inference they can become part of the weights.",
+            "%(count)s BatchNorm after a convolution accounts for %(share)s of device time. In "
+            "inference it can be folded into the weights.",
+            "%(count)s BatchNorms after convolutions account for %(share)s of device time. In "
+            "inference they can be folded into the weights.",
             "count",
         ),
         _(
-            "Fires for a BatchNorm in inference mode that is the only reader of a convolution, if "
-            "together they take at least 1 %% of the device's time. Folding the 20 of a resnet18 "
-            "took it from 13.4 to 9.8 ms on an x86 server."
+            "Applies to a BatchNorm in inference mode that is the only consumer of a "
+            "convolution, if all of them account for at least 1 %% of device time. Folding the "
+            "20 of a resnet18 reduced its latency from 13.4 to 9.8 ms on an x86 server."
         ),
         _("Run with optimize_for_inference, or dump the model with its BatchNorm folded."),
     ),
     "unfused_bias": RuleWords(
         _("Bias and activation not fused"),
         ngettext_lazy(
-            "%(count)s elementwise operator behind convolutions adds a bias or applies an "
-            "activation that the convolution could do itself.",
-            "%(count)s elementwise operators behind convolutions add biases or apply activations "
-            "that the convolutions could do themselves.",
+            "%(count)s elementwise operator after a convolution adds a bias or applies an "
+            "activation that can be fused into the convolution.",
+            "%(count)s elementwise operators after convolutions add biases or apply activations "
+            "that can be fused into the convolutions.",
             "count",
         ),
         _(
-            "Fires for a constant bias that is added to a convolution, and for a ReLU, sigmoid or "
-            "H-Swish behind it, if nothing else reads what lies between and they take at least 1 "
-            "%% of the device's time."
+            "Applies to a constant bias that is added to a convolution, and to a ReLU, sigmoid "
+            "or H-Swish after it, if nothing else reads the values in between and they account "
+            "for at least 1 %% of device time."
         ),
         _("Run with enable_fuse_conv_bias_nonlinearity. Then fast_run may help more, too."),
     ),
@@ -212,22 +216,22 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires for operators whose inputs all come from parameters and constants, if they "
-            "take at least 1 %% of the device's time. Folding a product of two weights took a "
-            "small model from 7.0 to 0.2 ms."
+            "Applies to operators whose inputs all come from parameters and constants, if they "
+            "account for at least 1 %% of device time. Folding a product of two weights reduced "
+            "the latency of a small model from 7.0 to 0.2 ms."
         ),
         _("Run with optimize_for_inference, or compute these values before the model is dumped."),
     ),
     "tiny_operators": RuleWords(
         _("Many tiny operators"),
         _(
-            "%(count)s operators take less than 10 µs each, and together %(share)s of the "
-            "device's time: mostly the launch of kernels."
+            "%(count)s operators last less than 10 µs each, and account for %(share)s of device "
+            "time together: mostly kernel launches."
         ),
         _(
-            "Fires when at least 100 operators below 10 µs take 30 %% of the device's time. "
-            "Replaying recorded kernels took a model of 3,700 such operators from 4.1 to 0.6 ms "
-            "on an x86 server."
+            "Applies when at least 100 operators below 10 µs account for 30 %% of device time. "
+            "Replaying recorded kernels reduced the latency of a model of 3,700 such operators "
+            "from 4.1 to 0.6 ms on an x86 server."
         ),
         _(
             "Run with record_comp_seq, which replays the kernels without the operators. It needs "
@@ -242,8 +246,8 @@ RULES: Mapping[str, RuleWords] = {
             "%(host)s of it."
         ),
         _(
-            "Fires when the only comp node has no operator for at least 10 %% of the time from the "
-            "first to the last one, and the host issues operators during 90 %% of it."
+            "Applies when the only comp node is idle for at least 10 %% of the time from its "
+            "first to its last operator, and the host issues operators during 90 %% of it."
         ),
         _(
             "Run with record_comp_seq (no profiled passes, shapes that do not change), or with "
@@ -260,9 +264,10 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires for operators of 100 µs and more for which the host needs at least 60 %% of the "
-            "device's time, such as recurrent layers with some kernels for each step. Replaying "
-            "recorded kernels took an LSTM from 1.9 to 0.5 ms on an x86 server."
+            "Applies to operators of 100 µs and more for which the host needs at least 60 %% of "
+            "their device time, such as recurrent layers with several kernels per step. "
+            "Replaying recorded kernels reduced the latency of an LSTM from 1.9 to 0.5 ms on an "
+            "x86 server."
         ),
         _(
             "Run with record_comp_seq, which replays the kernels. It needs shapes that do not "
@@ -272,8 +277,8 @@ RULES: Mapping[str, RuleWords] = {
     "copies": RuleWords(
         _("Copies"),
         ngettext_lazy(
-            "%(count)s copy (%(bytes)s) takes %(share)s of the device's time.",
-            "%(count)s copies (%(bytes)s) take %(share)s of the device's time.",
+            "%(count)s copy (%(bytes)s) accounts for %(share)s of device time.",
+            "%(count)s copies (%(bytes)s) account for %(share)s of device time.",
             "count",
         ),
         _(
@@ -285,10 +290,10 @@ RULES: Mapping[str, RuleWords] = {
     "layout_changes": RuleWords(
         _("Layout changes"),
         ngettext_lazy(
-            "%(count)s operator that only reorders elements in memory takes %(share)s of the "
-            "device's time.",
-            "%(count)s operators that only reorder elements in memory take %(share)s of the "
-            "device's time.",
+            "%(count)s operator that only reorders elements in memory accounts for %(share)s of "
+            "device time.",
+            "%(count)s operators that only reorder elements in memory account for %(share)s of "
+            "device time.",
             "count",
         ),
         _(
@@ -303,8 +308,8 @@ RULES: Mapping[str, RuleWords] = {
     "type_changes": RuleWords(
         _("Type changes"),
         ngettext_lazy(
-            "%(count)s conversion between dtypes takes %(share)s of the device's time.",
-            "%(count)s conversions between dtypes take %(share)s of the device's time.",
+            "%(count)s data type conversion accounts for %(share)s of device time.",
+            "%(count)s data type conversions account for %(share)s of device time.",
             "count",
         ),
         _("Applies when TypeCvt accounts for at least 5 %% of device time."),
@@ -313,12 +318,13 @@ RULES: Mapping[str, RuleWords] = {
     "python_callbacks": RuleWords(
         _("Values exchanged with Python"),
         _(
-            "%(count)s callbacks that hand values to and from Python take %(share)s of the "
-            "device's time."
+            "%(count)s callbacks that pass values to and from Python account for %(share)s of "
+            "device time."
         ),
         _(
-            "Fires when InputCallback and OutputCallback take at least 10 %% of the device's time. "
-            "A traced function uses them for what it reads and writes beside its arguments."
+            "Applies when InputCallback and OutputCallback account for at least 10 %% of device "
+            "time. A traced function uses them for values that it reads and writes in addition "
+            "to its arguments."
         ),
         _("Read and print fewer values in the traced function, or less often."),
     ),
@@ -326,10 +332,10 @@ RULES: Mapping[str, RuleWords] = {
         _("Time not attributed to operators"),
         _("Operators account for only %(covered)s of the profiled iteration."),
         _(
-            "Fires when the operators of the only comp node make less than 70 %% of the iteration "
-            "that was profiled, in the median over the passes, and the device is idle for at least "
-            "10 %% of the time from its first to its last operator. Each pass is compared with its "
-            "own iteration. The rest is dispatch, inputs and outputs, and waiting."
+            "Applies when the operators of the only comp node account for less than 70 %% of the "
+            "profiled iteration, in the median over the passes, and the device is idle for at "
+            "least 10 %% of the time from its first to its last operator. Each pass is compared "
+            "with its own iteration. The rest is dispatch, inputs and outputs, and waiting."
         ),
         _("Check the host track in the timeline and the input/output sizes."),
     ),
@@ -343,8 +349,8 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires for operators that run and allocate their outputs themselves (the flag "
-            "NO_SYS_MEM_ALLOC). What follows them is allocated in each iteration, and "
+            "Applies to operators that allocate their outputs themselves (the flag "
+            "NO_SYS_MEM_ALLOC). Variables after them are allocated in each iteration, and "
             "record_comp_seq does not work."
         ),
         _("If the maximum number of elements is known, a mask of fixed size can replace them."),
@@ -356,9 +362,9 @@ RULES: Mapping[str, RuleWords] = {
             "the inputs and their shapes are unknown before the run."
         ),
         _(
-            "Fires for opened profiles in which an InputCallback feeds the model and at least "
-            "half of the variables are allocated at run time. MegEngine's load_network_and_run "
-            "makes such profiles; with it a resnet18 took 30 to 40 %% longer than with "
+            "Applies to imported profiles in which an InputCallback feeds the model and at least "
+            "half of the variables are allocated at run time. MegEngine’s load_network_and_run "
+            "writes such profiles; with it a resnet18 ran 30 to 40 %% longer than with "
             "load_and_run."
         ),
         _("Dump the model and run it here: load_and_run knows shapes and plans the memory once."),
@@ -366,13 +372,13 @@ RULES: Mapping[str, RuleWords] = {
     "training": RuleWords(
         _("Training"),
         _("This is a step of training, so options that optimize inference do not apply."),
-        _("Fires when operators of gradients or backward passes have run."),
+        _("Applies when operators of gradients or backward passes have run."),
         "",
     ),
     "too_short": RuleWords(
         _("Too short to measure"),
         _("The whole iteration lasts %(total_us)s on the device; the clock’s resolution is 1 µs."),
-        _("Fires on processors below 100 µs. Shares of so short a time mean little."),
+        _("Applies on processors below 100 µs. Shares of such a short time are not meaningful."),
         _("Use larger inputs, or a larger batch."),
     ),
     "single_sample": RuleWords(
@@ -391,8 +397,8 @@ RULES: Mapping[str, RuleWords] = {
             "than they are."
         ),
         _(
-            "Fires when the median iteration with profiling is at least 25 %% longer than without. "
-            "Profiling adds 1 to 2 µs to each operator."
+            "Applies when the median iteration with the profiler on is at least 25 %% longer "
+            "than with it off. Profiling adds 1 to 2 µs to each operator."
         ),
         _("Trust the clean pass for the iteration, and the operators for their order."),
     ),

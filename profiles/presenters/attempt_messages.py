@@ -43,7 +43,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     ),
     "chrome_timeline.json": (_("Trace"), _("What MegEngine’s Profiler recorded of the script.")),
     "memory_flow.svg": (_("Memory flow"), _("Which tensor lay where in memory, and when.")),
-    "staticmeminfo.zip": (_("Static memory plan"), _("Where and how long each variable lies.")),
+    "staticmeminfo.zip": (_("Static memory plan"), _("Address and live range of each variable.")),
     "layout_transform.mge": (
         _("Model with transformed layouts"),
         _("The model after the option layout_transform."),
@@ -129,15 +129,15 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
 #: code of a note of a measurement -> its text
 _NOTES: dict[str, Any] = {
     "oversubscribed": _(
-        "The options ask for %(threads)s threads, and the run has %(cores)s cores: the threads "
-        "wait for each other, and the times include that."
+        "The options request %(threads)s threads, but the run has %(cores)s cores: the threads "
+        "wait for each other, which the times include."
     ),
     "clean_too_short": _(
-        "The pass without profiling lasted %(seconds)s s in %(iterations)s iterations, less than "
-        "the %(least_s)s s that the plan asks for."
+        "The latency pass lasted %(seconds)s s in %(iterations)s iterations, less than the "
+        "%(least_s)s s that the plan requires."
     ),
     "input_missing": _(
-        "Input “%(name)s” (%(type)s) is not given: the run takes what its memory holds."
+        "Input “%(name)s” (%(type)s) has no data: the run uses uninitialized memory."
     ),
     "input_random": _("Input “%(name)s” (%(type)s) is not given: it gets random numbers."),
     "input_shape": _("Input “%(name)s” is %(shape)s, the model was made for %(expected)s."),

@@ -265,10 +265,10 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
     if drawn.shift_us is not None:
         notes.append(
             _(
-                "Device and host have clocks with different zeros, and the profile does not tell "
-                "how far they are apart. Device lanes are moved by %(shift)s: the least that lets "
-                "no operator start on the device before the host began to issue it. So the gap "
-                "between an operator on the host and on the device may be larger than drawn."
+                "The clocks of device and host start at different times, and the profile does "
+                "not contain the offset. Device tracks are shifted by %(shift)s, the smallest "
+                "shift for which no operator starts on the device before the host issues it. The "
+                "gap between an operator on the host and on the device may be larger than shown."
             )
             % {"shift": duration(drawn.shift_us / 1e6)}
         )
@@ -289,8 +289,8 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
     if drawn.more_lanes:
         notes.append(
             ngettext(
-                "%(number)d lane with less time is left out.",
-                "%(number)d lanes with less time are left out.",
+                "%(number)d track with less time is not shown.",
+                "%(number)d tracks with less time are not shown.",
                 drawn.more_lanes,
             )
             % {"number": drawn.more_lanes}

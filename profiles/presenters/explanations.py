@@ -70,7 +70,7 @@ _ALL = (
     Explanation(
         "latency_cv",
         _("Spread of iterations"),
-        _("How far single iterations without profiling lie from their mean."),
+        _("Spread of single iterations around their mean, with the profiler off."),
         _RATIO,
         _("standard deviation (n − 1) of the iterations / their mean"),
     ),
@@ -236,7 +236,7 @@ _ALL = (
     Explanation(
         "cv",
         "CV",
-        _("Coefficient of variation: how far single passes lie from their mean."),
+        _("Coefficient of variation: spread of single passes around their mean."),
         _RATIO,
         _("standard deviation (n − 1) over the passes / their mean"),
     ),

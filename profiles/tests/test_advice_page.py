@@ -51,7 +51,7 @@ def test_a_finding_shows_time_share_operators_and_an_option_to_try():
     advice = advice_of(data_of(recorded_profile("resnet18")), RunFacts())
 
     entry = finding(advice, "unfused_batch_norm")
-    assert entry["sentence"].startswith("20 BatchNorms behind convolutions take 23.5 %")
+    assert entry["sentence"].startswith("20 BatchNorms after convolutions account for 23.5 %")
     assert entry["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
     assert (len(entry["operators"]), entry["more"]) == (5, 15)
     assert entry["operators"][0]["time"] == "1.105 ms"

@@ -100,4 +100,4 @@ def test_copies_between_devices_count_without_their_waits(client, alice, copying
     assert ("copies" in findings) is fires
     if fires:
         assert findings["copies"]["saves_s"] == pytest.approx(60e-6)
-        assert "1 copy between devices takes 6.3 %" in str(findings["copies"])
+        assert "1 copy between devices accounts for 6.3 %" in str(findings["copies"])

@@ -261,7 +261,7 @@ def test_a_missing_profile_leaves_a_gap_in_the_totals_of_passes(storage):
 def test_notes_of_agents_have_texts_in_both_languages():
     (note,) = oversubscription({"multithread": 4}, cores=(0, 1))
     stored = note.model_dump()
-    assert note_words(stored).startswith("The options ask for 4 threads, and the run has 2 cores")
+    assert note_words(stored).startswith("The options request 4 threads, but the run has 2 cores")
     with translation.override("zh-hans"):
         assert note_words(stored).startswith("选项要求 4 个线程，而运行只有 2 个核心")
 

@@ -214,7 +214,7 @@ def test_hostile_names_are_escaped_everywhere(client, alice):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (MLP.read_bytes()[:20_000], "The file ends in the middle"),
+        (MLP.read_bytes()[:20_000], "The file is truncated"),
         (
             to_flow(tensor("a", at=1, size=1, begin=5, end=None), "<rect <\n</rect>\n"),
             "1 rectangle could not be read",

@@ -60,7 +60,7 @@ class Reason(Enum):
     )
     WORKER_DISABLED = Wording(
         Blame.DEVICE,
-        _("The device was taken out of service."),
+        _("The device was taken out of service by an administrator."),
         _("Choose another device, or ask an administrator when this one is back."),
     )
     WORKER_RETIRED = Wording(
@@ -146,9 +146,9 @@ class Reason(Enum):
         Blame.USER,
         _("An option that optimizes the graph fails on this model."),
         _(
-            "Leave out the layout, fusion and dtype options and optimize_for_inference: the model "
-            "may run without them. A layout option alone fails on some models with BatchNorm that "
-            "run with optimize_for_inference beside it."
+            "Remove the layout, fusion and dtype options and optimize_for_inference: the model "
+            "may run without them. Some models with BatchNorm fail with a layout option alone, "
+            "but run with optimize_for_inference in addition."
         ),
     )
     OPERATOR_UNSUPPORTED = Wording(
@@ -368,8 +368,8 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The script ended without anything recorded."),
         _(
-            "It has to compute something with MegEngine in its own process, and to end by itself: "
-            "what calls os._exit, or computes in child processes, leaves no trace."
+            "It must compute something with MegEngine in its own process and exit normally: a "
+            "program that calls os._exit, or computes in child processes, leaves no trace."
         ),
     ),
     Reason.NO_SANDBOX: Wording(

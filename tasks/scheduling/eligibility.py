@@ -262,7 +262,7 @@ def all_hold(rules: Iterable[EligibilityRule], path: str = "worker__") -> Q:
 
 
 def takes_tasks(path: str = "", *, checks: bool = False) -> Q:
-    """Workers that start tasks now: online, enabled, not quarantined, shut out or retired.
+    """Workers that start tasks now: online, enabled, not quarantined, revoked or retired.
 
     path: lookup path from the filtered rows to the worker, such as `worker__`
     checks: workers that start health checks, which includes those that are quarantined

@@ -175,7 +175,7 @@ def test_task_for_a_device_with_a_revoked_token_is_rejected(alice, worker_with_r
         make_waiting_task(alice, worker_with_revoked_token)
     with pytest.raises(DomainError) as caught:
         make_task_for_any_device(alice)
-    assert caught.value.data["devices"] == "desk (shut out)"
+    assert caught.value.data["devices"] == "desk (token revoked)"
 
 
 def test_task_for_a_retired_device_is_rejected():
@@ -193,7 +193,7 @@ def test_form_disables_devices_that_start_no_tasks(client, alice):
     make_worker("old", is_enabled=False)
     client.force_login(alice)
     page = client.get("/tasks/new/").content.decode()
-    for option in (" disabled>desk (shut out)<", " disabled>old (drained)<", ">other (free)<"):
+    for option in (" disabled>desk (token revoked)<", " disabled>old (drained)<", ">other (free)<"):
         assert option in page
     assert " disabled>other" not in page
 

@@ -76,7 +76,7 @@ def test_device_with_a_revoked_token_starts_nothing_and_is_named_as_cause(alice)
     revoke_worker(worker, by=root)
     # the device still counts as online
     assert cause_codes(task) == ["shut_out"]
-    assert "shut out since" in cause_texts(task, alice)[0]
+    assert "was revoked at" in cause_texts(task, alice)[0]
     assert "its token was revoked" in cause_texts(task, alice)[0]
     assert queue_facts(task, reader=alice).wait is None
     assert assign_waiting() == []

@@ -116,7 +116,7 @@ def grant_words(count: int, *, adds: bool) -> str:
     if adds:
         text = ngettext("%(count)s permission given.", "%(count)s permissions given.", count)
     else:
-        text = ngettext("%(count)s permission taken.", "%(count)s permissions taken.", count)
+        text = ngettext("%(count)s permission revoked.", "%(count)s permissions revoked.", count)
     return text % {"count": count}
 
 

@@ -89,9 +89,9 @@ USER_ACTIONS = (
         "deactivate",
         _("Deactivate"),
         services.deactivate_user,
-        done=ngettext_lazy("%(names)s is shut out.", "%(names)s are shut out.", "count"),
+        done=ngettext_lazy("%(names)s was deactivated.", "%(names)s were deactivated.", "count"),
         unchanged=ngettext_lazy(
-            "%(names)s was shut out before.", "%(names)s were shut out before.", "count"
+            "%(names)s was already deactivated.", "%(names)s were already deactivated.", "count"
         ),
         warning=_(
             "They are logged out everywhere and cannot log in, and their access tokens are "
@@ -109,7 +109,7 @@ USER_ACTIONS = (
         services.reactivate_user,
         done=ngettext_lazy("%(names)s may log in again.", "%(names)s may log in again.", "count"),
         unchanged=ngettext_lazy(
-            "%(names)s was not shut out.", "%(names)s were not shut out.", "count"
+            "%(names)s was not deactivated.", "%(names)s were not deactivated.", "count"
         ),
         fits=lambda user: not user.is_active,
     ),

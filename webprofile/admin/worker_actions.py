@@ -93,13 +93,13 @@ WORKER_ACTIONS = (
             "count",
         ),
         warning=_(
-            "Any Python code of those who may use this device will run on it, with its processors, "
-            "GPUs and memory. It runs in a sandbox: without network, in a folder of its own, with "
-            "limits on time, memory, processes and disk, and without sight of the agent's token. "
-            "The sandbox is no virtual machine: code that breaks the system's kernel or a GPU's "
-            "driver gets out of it, and what other programs on the device leave readable for "
-            "everybody can be read. Nothing starts before the device's owner allows scripts in the "
-            "agent's configuration too."
+            "Allows users of this device to run any Python code on it, with its processors, GPUs "
+            "and memory. Code runs in a sandbox: without network, in a separate folder, with "
+            "limits on time, memory, processes and disk, and without access to the agent’s "
+            "token. The sandbox is not a virtual machine: code that exploits the kernel or a GPU "
+            "driver can escape, and files that other programs leave world-readable can be read. "
+            "Scripts only start when the device’s owner allows them in the agent’s "
+            "configuration, too."
         ),
         fits=lambda worker: not worker.allows_scripts,
         is_dangerous=True,
@@ -128,18 +128,18 @@ WORKER_ACTIONS = (
         _("Revoke the agent's token"),
         services.revoke_worker,
         done=ngettext_lazy(
-            "The agent of %(names)s is shut out until it is enrolled again.",
-            "The agents of %(names)s are shut out until they are enrolled again.",
+            "The token of %(names)s was revoked; enrol the device again to reconnect it.",
+            "The tokens of %(names)s were revoked; enrol the devices again to reconnect them.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "The agent of %(names)s was shut out before.",
-            "The agents of %(names)s were shut out before.",
+            "The token of %(names)s was already revoked.",
+            "The tokens of %(names)s were already revoked.",
             "count",
         ),
         warning=_(
-            "The agent is shut out at once, and unused enrolment codes are void. What it runs "
-            "is lost and tried again elsewhere or later. To let it in, enrol it again."
+            "Disconnects the agent immediately and voids unused enrolment codes. Its running "
+            "tasks are lost and retried elsewhere or later. To reconnect it, enrol it again."
         ),
         is_dangerous=True,
         is_final=True,
@@ -157,9 +157,9 @@ WORKER_ACTIONS = (
             "%(names)s was retired before.", "%(names)s were retired before.", "count"
         ),
         warning=_(
-            "The device is taken out of service for good, which cannot be undone. Its agent is "
-            "shut out, tasks that wait for it alone fail, and its name is free for another "
-            "device. Results and history stay."
+            "Retires the device, which cannot be undone. Its token is revoked, tasks that wait "
+            "for this device only fail, and its name becomes available. Results and history are "
+            "kept."
         ),
         is_dangerous=True,
         is_final=True,

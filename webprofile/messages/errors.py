@@ -20,16 +20,16 @@ WORDINGS: dict[str, Any] = {
         "one."
     ),
     "worker_shut_out": _(
-        "%(worker)s is shut out: its token was revoked, and it takes no tasks until it is enrolled "
-        "again. Choose another device."
+        "The token of %(worker)s was revoked. It accepts no tasks until it is enrolled again. "
+        "Choose another device."
     ),
     "quota_reached": _(
         "%(live)s of your tasks have not ended, and %(limit)s is the most at once. Cancel some, "
         "wait until some have finished, or ask an administrator to raise your limit."
     ),
     "storage_full": _(
-        "The files of your tasks take %(used_gib)s GiB of storage, and %(limit_gib)s GiB is the "
-        "most, with the files of this task. Delete tasks that you do not need, or ask an "
+        "The files of your tasks use %(used_gib)s GiB of storage; your limit is %(limit_gib)s "
+        "GiB, including the files of this task. Delete tasks that you do not need, or ask an "
         "administrator to raise your limit."
     ),
     "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
@@ -80,7 +80,7 @@ WORDINGS: dict[str, Any] = {
         "Leave one out."
     ),
     "target_pool_unknown": _(
-        "There is no pool %(pool)s with a device that you may use. Pools that there are: %(pools)s."
+        "No pool %(pool)s with a device that you may use. Available pools: %(pools)s."
     ),
     "target_pool_unmet": _(
         "No device in the pool %(pool)s has these labels. Devices outside of it that have them: "
@@ -132,8 +132,8 @@ WORDINGS: dict[str, Any] = {
         "Task #%(task)s has no profile yet: it is %(state)s. Ask again when it has ended."
     ),
     "profile_never": _(
-        "Task #%(task)s left no profile: it is %(state)s. The task itself says why; ask for it "
-        "once more with a plan that profiles."
+        "Task #%(task)s has no profile: it is %(state)s. Its page gives the reason; repeat it "
+        "with a plan that has profiled passes."
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
     "window_bad": _("Give both ends of the window, the first below the second."),
@@ -274,14 +274,14 @@ WORDINGS: dict[str, Any] = {
         "the file."
     ),
     # a request for a task
-    "worker_unknown": _("There is no such device. Choose one from the list."),
+    "worker_unknown": _("Unknown device. Choose one from the list."),
     "health_check_impossible": _(
         "%(worker)s cannot be checked now: it is offline or does not accept tasks, a check is in "
         "progress, or it has no working MegEngine."
     ),
     "health_check_not_begun": _(
-        "The health check of %(worker)s could not begin: the device went away, or storage does not "
-        "answer. It says nothing of the device; ask for one again in a minute."
+        "The health check of %(worker)s could not start: the device went offline, or storage "
+        "does not respond. Request another check in a minute."
     ),
     "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
     "view_query_bad": _("Choose at least one filter, then save the view."),
@@ -294,7 +294,8 @@ WORDINGS: dict[str, Any] = {
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
     "parts_not_here": _(
-        "The storage of this site takes no file in parts: announce “%(name)s” with its checksum."
+        "The storage of this site does not accept files in parts: announce “%(name)s” with its "
+        "checksum."
     ),
     "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s: request some of them."),
     "parts_unwanted": _("“%(name)s” is not sent in parts, or has arrived already."),
@@ -353,7 +354,7 @@ WORDINGS: dict[str, Any] = {
     "dtype_not_here": _(
         "A compiled load_and_run cannot read %(dtype)s. Choose one of: %(choices)s."
     ),
-    "literal_empty": _("There are no numbers. Write for example 1,2.5 or [[1,2],[3,4]]."),
+    "literal_empty": _("No numbers given. Write for example 1,2.5 or [[1,2],[3,4]]."),
     "literal_bad": _(
         "“%(found)s” at character %(place)s is not a number. Write for example 1,2.5,-3e2; a dot "
         "has digits on both sides."
@@ -449,8 +450,8 @@ WORDINGS: dict[str, Any] = {
     "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
     # a comparison
     "comparison_large": _(
-        "Together these results have %(operators)s operators; at most %(limit)s are compared on a "
-        "page. Take some out, or use manage.py compare_profiles."
+        "These results have %(operators)s operators in total; a page compares at most %(limit)s. "
+        "Remove some, or use manage.py compare_profiles."
     ),
     # what the headers of uploaded data say
     "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
@@ -522,8 +523,8 @@ WORDINGS: dict[str, Any] = {
     "input_json_deep": _("“%(name)s” nests too deeply. Each input has shape, type and raw."),
     "input_json_twice": _("In “%(name)s” the key “%(input)s” stands twice in one object."),
     "input_json_name": _(
-        "In “%(name)s” an input is called %(input)s. Names are 1 to %(limit)s printable "
-        "characters; a compiled load_and_run takes none with “:” or “;”. Rename the input when you "
+        "In “%(name)s” an input is called %(input)s. Names have 1 to %(limit)s printable "
+        "characters; a compiled load_and_run accepts no “:” or “;”. Rename the input when you "
         "dump the model."
     ),
     "input_json_shape": _(
@@ -574,8 +575,8 @@ WORDINGS: dict[str, Any] = {
     "object_missing": _("The file is no longer in storage."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
-        "None of the files of this profile has operators. Open them together with a profile of the "
-        "same run, or look at its page, which shows what they have."
+        "None of the files of this profile has operators. Import them together with a profile of "
+        "the same run, or see its page for what they contain."
     ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(
@@ -645,7 +646,7 @@ WORDINGS: dict[str, Any] = {
         "what its operator allows."
     ),
     "webhook_tls": _("No trusted connection: look at the certificate of your server."),
-    "webhook_timeout": _("Your server did not answer in time."),
+    "webhook_timeout": _("Your server did not respond in time."),
     "webhook_unreachable": _("Your server could not be reached, or broke the connection."),
     "webhook_status": _("Your server answered with an error, or led elsewhere."),
     "webhook_broke": _("This site could not make the call. Its operator finds why in the log."),
@@ -659,8 +660,8 @@ WORDINGS: dict[str, Any] = {
     "user_is_oneself": _("You cannot shut yourself out. Ask another administrator."),
     "second_factor_none": _("%(user)s has no second factor."),
     "second_factor_own": _(
-        "You turn off your own second factor in your account, where the password is asked for. If "
-        "you lost it, ask another administrator."
+        "Turn off your own second factor in your account, which requires your password. If you "
+        "lost it, ask another administrator."
     ),
     "user_inactive": _("%(user)s is not active. Let them in again first."),
     "email_bad": _("This is not an e-mail address. Write it like name@example.org."),
@@ -668,9 +669,9 @@ WORDINGS: dict[str, Any] = {
     "password_weak": _("%(problems)s"),
     "session_unknown": _("This session has ended already."),
     # grants
-    "users_unknown": _("There are no such users: %(names)s. Nothing was changed."),
+    "users_unknown": _("Unknown users: %(names)s. Nothing was changed."),
     "users_inactive": _("These users are not active: %(names)s. Nothing was changed."),
-    "workers_unknown": _("There are no such devices: %(names)s. Nothing was changed."),
+    "workers_unknown": _("Unknown devices: %(names)s. Nothing was changed."),
     "workers_retired": _("These devices are retired: %(names)s. Nothing was changed."),
     # devices
     "worker_name_bad": _(

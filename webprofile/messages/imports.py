@@ -141,16 +141,16 @@ OPENED: dict[str, Any] = {
         "model, or upload fewer passes."
     ),
     "opened_static_memory_missing": _(
-        "A part that every memory plan has is missing in “%(name)s”. Have it written once more by "
-        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+        "A part that every memory plan has is missing in “%(name)s”. Write it again with "
+        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json unchanged."
     ),
     "opened_static_memory_bad": _(
-        "“%(name)s” has a value that no memory plan can have. Have it written once more by "
-        "load_and_run --get_static_mem_info, and upload StaticMemoryInfo.json as it is."
+        "“%(name)s” has a value that no memory plan can have. Write it again with load_and_run "
+        "--get_static_mem_info, and upload StaticMemoryInfo.json unchanged."
     ),
     "opened_static_memory_twice": _(
-        "In “%(name)s” a chunk or an operator stands twice. Each plan needs a folder of its own: "
-        "have the plan written to an empty one, and upload StaticMemoryInfo.json as it is."
+        "In “%(name)s” a chunk or an operator appears twice. Each plan needs a separate folder: "
+        "write the plan to an empty one, and upload StaticMemoryInfo.json unchanged."
     ),
     "opened_static_memory_operator": _(
         "“%(name)s” has memory of operators that it does not list: something was cut out of it. "

@@ -55,7 +55,7 @@ MEANINGS: dict[str, Any] = {
     "scope": _("the scope that a token needs"),
     "shape": _("lengths of the axes"),
     "size": _("size of the file, bytes"),
-    "size_mib": _("what the range takes of the file, MiB"),
+    "size_mib": _("size of the range in the file, MiB"),
     "state": _("its state, as tasks and opened profiles name it"),
     "task": _("number of a task"),
     "type": _("the type that the file names"),

@@ -99,9 +99,9 @@ def scripts(worker: Worker) -> str:
         return _("users may run scripts, in a sandbox")
     if worker.allows_scripts:
         return _(
-            "allowed here, but not by the agent: its owner writes allow = true below [scripts] in "
-            "agent.toml, which a running agent takes up by itself, and it needs a sandbox that "
-            "works; “agent doctor” on the device says what is missing"
+            "allowed here, but not by the agent: set allow = true under [scripts] in agent.toml, "
+            "which a running agent applies automatically. A working sandbox is required; “agent "
+            "doctor” on the device lists what is missing"
         )
     if worker.offers_scripts:
         return _("not allowed here; the agent’s configuration allows them")

@@ -49,7 +49,7 @@ def test_the_page_of_a_device_has_the_same_message(client, root):
 def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):
     settings.S3_ENDPOINT_URL = settings.S3_PUBLIC_ENDPOINT_URL = "http://127.0.0.1:9"
     (text,) = messages_after(client, LIST, "health_check", make_worker("box"))
-    assert text.startswith("The health check of box could not begin")
+    assert text.startswith("The health check of box could not start")
     assert HealthCheck.objects.get().result == "abandoned"
     assert AuditEntry.objects.get().action == "worker.health_check"
 
@@ -88,10 +88,10 @@ def test_an_unused_code_is_revoked(client, root):
     worker = make_worker("box")
     issue_code(worker)
     assert messages_after(client, LIST, "revoke", worker) == [
-        "The agent of box is shut out until it is enrolled again."
+        "The token of box was revoked; enrol the device again to reconnect it."
     ]
     assert messages_after(client, LIST, "revoke", worker) == [
-        "The agent of box was shut out before."
+        "The token of box was already revoked."
     ]
 
 

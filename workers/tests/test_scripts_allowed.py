@@ -34,7 +34,7 @@ def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
     worker = make_worker("box")
     page = run_admin_action(client, worker, "allow_scripts").text
     assert "Any Python code of those who may use this device will run on it" in page
-    assert "The sandbox is no virtual machine" in page
+    assert "The sandbox is not a virtual machine" in page
     assert not Worker.objects.get().allows_scripts
     page = run_admin_action(client, worker, "allow_scripts", confirm="yes").text
     assert Worker.objects.get().allows_scripts

@@ -20,17 +20,17 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "dominant_type": replace(
         RULES["dominant_type"],
         why=_(
-            "Fires when at least two executions of one type take half of the device's time "
+            "Applies when at least two executions of one type account for half of device time "
             "together, and none of them does so alone."
         ),
     ),
     "tiny_operators": RuleWords(
         _("Many tiny operators"),
         _(
-            "%(count)s executions take less than 10 µs each, and together %(share)s of the "
-            "device's time: mostly the launch of kernels."
+            "%(count)s executions last less than 10 µs each, and account for %(share)s of device "
+            "time together: mostly kernel launches."
         ),
-        _("Fires when at least 100 executions below 10 µs take 30 %% of the device's time."),
+        _("Applies when at least 100 executions below 10 µs account for 30 %% of device time."),
         _(
             "Compile the step with megengine.jit.trace, so that Python does not issue operator by "
             "operator, or compute more in each one, such as a larger batch."
@@ -39,13 +39,13 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "copies": RuleWords(
         _("Copies"),
         ngettext_lazy(
-            "%(count)s copy between devices takes %(share)s of the device's time.",
-            "%(count)s copies between devices take %(share)s of the device's time.",
+            "%(count)s copy between devices accounts for %(share)s of device time.",
+            "%(count)s copies between devices account for %(share)s of device time.",
             "count",
         ),
         _(
-            "Fires when copies between devices take at least 5 %% of the device's time. What one "
-            "device waits for the other is left out."
+            "Applies when copies between devices account for at least 5 %% of device time, not "
+            "counting the time in which one device waits for another."
         ),
         _("Keep tensors on one device, or copy fewer and larger ones, in the smallest dtype."),
     ),
@@ -59,9 +59,9 @@ TRACE_RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Fires when waiting takes at least 10 %% of the recorded time. numpy(), item(), and a "
-            "shape that is not known yet wait until the device has come so far; meanwhile Python "
-            "issues nothing more, and the device runs empty afterwards."
+            "Applies when waiting accounts for at least 10 %% of the recorded time. numpy(), "
+            "item() and unknown shapes wait until the device has caught up; meanwhile Python "
+            "issues no operators, and the device is idle afterwards."
         ),
         _(
             "Read values less often, such as the loss every some steps, and after the step has "
@@ -71,7 +71,7 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "training": RuleWords(
         _("Training"),
         _("This is a step of training, so options that optimize inference do not apply."),
-        _("Fires when operators of gradients or backward passes have run."),
+        _("Applies when operators of gradients or backward passes have run."),
         _("The phases show the times of forward, backward and the optimizer."),
     ),
 }

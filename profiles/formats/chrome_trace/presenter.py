@@ -124,8 +124,8 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
     elif not _has_kernels(summary):
         notes.append(
             _(
-                "No device times were recorded: there are no times of kernels, and the shares of "
-                "the device stay empty. Use the Profiler with profile_device=True."
+                "No device times were recorded, so kernel times and device shares are empty. Use "
+                "the Profiler with profile_device=True."
             )
         )
     if summary.waits and not _has_kernels(summary):

@@ -271,8 +271,8 @@ def _notes(summary: MemoryFlowSummary) -> list[str]:
     if summary.is_cut:
         notes.append(
             _(
-                "The file ends in the middle: tensors behind that are missing, and the peak may "
-                "have been higher. It is complete once the Profiler was left or deleted."
+                "The file is truncated: later tensors are missing, and the peak may have been "
+                "higher. The file is complete once the Profiler was exited or deleted."
             )
         )
     counted = (

@@ -235,7 +235,8 @@ def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
 
 def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
     return _(
-        "The plan takes %(peak)s; at most %(most)s of it is in use at one operator, %(name)s."
+        "The plan needs %(peak)s; at most %(most)s of it is in use at the same time, at operator "
+        "%(name)s."
     ) % {
         "peak": bytesize(plan.peak_bytes),
         "most": bytesize(plan.most_alive_bytes),
@@ -263,11 +264,11 @@ def _notes(plan: StaticMemory) -> list[str]:
         first = plan.overlaps[0]
         notes.append(
             ngettext(
-                "At least %(number)s pair of pieces is taken at the same time on the same bytes, "
-                "%(one)s and %(other)s first. On one device that is a fault of the plan: results "
+                "At least %(number)s pair of chunks uses the same bytes at the same time, first "
+                "%(one)s and %(other)s. On one device this is an error of the plan: results "
                 "would be overwritten before they are read. The file does not name devices.",
-                "At least %(number)s pairs of pieces are taken at the same time on the same bytes, "
-                "%(one)s and %(other)s first. On one device that is a fault of the plan: results "
+                "At least %(number)s pairs of chunks use the same bytes at the same time, first "
+                "%(one)s and %(other)s. On one device this is an error of the plan: results "
                 "would be overwritten before they are read. The file does not name devices.",
                 number,
             )
@@ -276,10 +277,10 @@ def _notes(plan: StaticMemory) -> list[str]:
     if number := max(plan.unplanned, 0):
         notes.append(
             ngettext(
-                "The size of %(number)s tensor is not known before the graph runs: its memory is "
-                "not in the plan, so more is taken than it says.",
-                "The sizes of %(number)s tensors are not known before the graph runs: their "
-                "memory is not in the plan, so more is taken than it says.",
+                "The size of %(number)s tensor is unknown before the graph runs, so the plan "
+                "does not include its memory.",
+                "The sizes of %(number)s tensors are unknown before the graph runs, so the plan "
+                "does not include their memory.",
                 number,
             )
             % {"number": number}

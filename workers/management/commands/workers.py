@@ -31,7 +31,7 @@ class Command(BaseCommand):
     """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
-        "List, enrol, drain, resume, check, publish, hide, shut out and retire devices, and say "
+        "List, enrol, drain, resume, check, publish, hide, revoke and retire devices, and say "
         "which of them run scripts."
     )
 
