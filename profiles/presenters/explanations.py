@@ -169,7 +169,7 @@ _ALL = (
     ),
     Explanation(
         "waited",
-        _("Waited for the device to calm down"),
+        _("Waited for an idle device"),
         _(
             "Load of other processes, heat or lack of memory would disturb the run, so the agent "
             "waits before it starts."

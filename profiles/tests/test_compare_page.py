@@ -232,7 +232,7 @@ def test_different_inputs_give_a_warning(client, results):
 def test_models_without_a_common_operator_give_a_warning(client, alice):
     profiles = [make_result(good_profile(name), owner=alice) for name in ("bert_tiny", "tiny")]
     page = client.get(address(*profiles))
-    assert "B and the baseline have no operator in common" in page.text
+    assert "B and the baseline have no operators in common" in page.text
     assert 'id="waterfall"' not in page.text
     assert page.status_code == 200
 

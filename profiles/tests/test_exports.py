@@ -354,9 +354,9 @@ def test_the_report_of_a_trace_has_phases_threads_waits_modules_and_memory(clien
         assert f'id="trace-{section}"' in text
     assert "GradManager.backward" in text
     assert "fc1" in text.split('id="trace-scopes"')[1].split("</table>")[0]
-    assert "Bytes that tensors hold over time" in text
+    assert "Bytes in use by tensors over time" in text
     assert "<tr>" in text.split('id="memory-flow-rows"')[1].split("</table>")[0]
-    assert "Timeline of what the Profiler recorded" in text
+    assert "Timeline of the recording" in text
     assert "of the compiled graph" not in text
     assert "last iteration" not in text
     assert "one sample" not in text

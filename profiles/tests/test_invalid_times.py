@@ -69,7 +69,7 @@ def test_an_invalid_time_gives_no_total_and_is_told(client, alice, data):
     assert unknown[0]["others"][0]["change"] is None
     page = client.get(f"/profiles/compare/?p={good.pk}&p={profile.pk}").text
     assert "no valid time" in page
-    assert "Nothing changed notably" not in page
+    assert "No notable changes" not in page
 
 
 def test_a_row_of_an_earlier_version_does_not_break_the_list(client, alice):

@@ -47,7 +47,7 @@ def test_the_page_shows_the_peak_and_its_tensors(client, resnet):
     assert "589 tensors in 82.02 ms" in page
     assert "1.6 MiB" in page and "1688740 bytes" in page
     assert "at 12.73 ms, for a moment" in page
-    assert "Nine tenths of it or more were held for" in page
+    assert "At least 90 % of it was in use for" in page
     assert "192 tensors are found." in page
     assert "Views keep" not in page
     assert 'id="no-operators"' in page
@@ -64,7 +64,7 @@ def test_the_page_shows_how_long_memory_was_near_the_peak(client, alice):
     pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
     late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
     profile = make_import(alice, to_flow(*pulses, late)).profile
-    sentence = "Nine tenths of it or more were held for 4.500 µs in all, 0.0 % of the time."
+    sentence = "At least 90 %% of it was in use for 4.500 µs in total, 0.0 % of the time."
     assert sentence in get_page(client, profile)
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert body["near_peak_s"] == pytest.approx(4.5e-6)

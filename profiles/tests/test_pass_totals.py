@@ -208,7 +208,7 @@ def test_figures_of_a_single_sample_have_a_badge():
     assert head.count(">one sample</span>") == 1
     assert re.search(pattern % 'id="coverage">', text)
     assert re.search(pattern % 'id="device-median-total">', text)
-    assert "One sample: each time is that of the last iteration of one run." in text
+    assert "One sample: times are of the last iteration of one run." in text
     saves = re.findall(r'<p class="advice__saves">.*?</p>', text, re.DOTALL)
     assert saves
     assert all("one sample" in saving for saving in saves)

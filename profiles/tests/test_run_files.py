@@ -74,7 +74,7 @@ def test_operators_and_advice_come_from_the_profile_beside_a_trace(client, alice
     assert 'id="trace-phases"' in page
     assert 'id="device-total"' in page
     assert 'id="left-out"' not in page
-    assert "One sample: each time is that of the last iteration of one run." in page
+    assert "One sample: times are of the last iteration of one run." in page
     file_list = page.split('id="opened-files"')[1].split("</ul>")[0]
     assert "trace ·" in file_list
     assert "profiled pass ·" in file_list

@@ -67,7 +67,7 @@ def test_figures_of_five_passes_and_a_clean_one():
     assert text_of(html, "coverage") == "78.0 %"
     assert "passes 75.0 % to 81.0 %" in html
     assert text_of(html, "profiling-cost") == "9.5 %"
-    assert "median 11.50 ms with profiling, 10.50 ms without" in html
+    assert "median 11.50 ms with the profiler on, 10.50 ms off" in html
     assert "Above 100 per cent: " not in html
 
 
@@ -99,7 +99,7 @@ def test_profiling_overhead_is_never_negative(profiled_ms, cost):
 
 def test_a_single_pass_has_no_spread_and_a_badge():
     html = render_page(make_data({"0": 0.006}))
-    assert "One sample of each operator" in html
+    assert "One sample per operator" in html
     assert "unstable" not in html.split("device-median-total")[1].split("explained")[0]
     assert 'id="coverage"' not in html
     assert html.count(">one sample</span>") == 1  # beside the device's total; the host has no times
@@ -153,7 +153,7 @@ def test_files_left_out_are_listed_with_escaped_reasons():
     assert "It cannot be read." in html
     assert "more memory or time than this site allows" in html
     assert "&lt;b&gt;file&lt;/b&gt;" in html
-    assert "those of \u2068profile-1.json\u2069, the first that can be read" in html
+    assert "come from \u2068profile-1.json\u2069, the first readable file" in html
 
 
 class _Explanations(HTMLParser):

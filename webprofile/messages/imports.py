@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 OPENED: dict[str, Any] = {
     "opened_none": _("Choose at least one file."),
     "opened_many_files": _(
-        "At most %(limit)s files can be opened together. All of them are of one run."
+        "At most %(limit)s files can be imported together. All must belong to one run."
     ),
     "opened_twice": _(
         "“%(name)s” and “%(other)s” are the same file. Each pass has a different file: choose "
