@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
-from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
+from agent.protocol.messages import Facts, MeasuredRoofs, RuntimeInfo
 from agent.protocol.options import OPTIONS, Capabilities
 from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import CheckRecord, peaks_in

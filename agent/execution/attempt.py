@@ -37,9 +37,9 @@ from agent.link.outbox import Outbox, fit_end
 from agent.link.progress import Progress
 from agent.link.retries import Policies
 from agent.link.transfers import Transfer
-from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
 from agent.protocol.inputs import InputError
+from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.options import OptionError
 
 log = logging.getLogger(__name__)

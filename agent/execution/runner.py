@@ -25,7 +25,7 @@ from agent.execution.processes import (
     unless_gone,
 )
 from agent.execution.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
-from agent.protocol import EndReason, Facts
+from agent.protocol.messages import EndReason, Facts
 from agent.protocol.run_log import CoreWaits
 
 FILE_LIMIT_BYTES = 2 << 30

@@ -19,10 +19,10 @@ from agent.execution.unpack import unpack
 from agent.execution.watchdog import LimitCode, LimitHit
 from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
-from agent.protocol import EndReason, Script, Start, TraceFormat
 from agent.protocol.artifacts import limit_of
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
+from agent.protocol.messages import EndReason, Script, Start, TraceFormat
 from agent.protocol.run_log import ESCAPE
 
 _NO_TRACE = (

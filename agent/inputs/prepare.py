@@ -17,7 +17,6 @@ import numpy as np
 from agent.execution.report import InputRecord, Report
 from agent.inputs.random_inputs import write_random
 from agent.link.cache import sha256_of
-from agent.protocol import Start
 from agent.protocol.input_rules import ALL_DTYPES, LONGEST_NAME, can_be_given
 from agent.protocol.inputs import (
     Array,
@@ -34,6 +33,7 @@ from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Note
+from agent.protocol.messages import Start
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk

@@ -16,7 +16,7 @@ from agent.execution import runner, watchdog
 from agent.execution.runner import Limits, cpu_limit_s, limit_cpu, start_run
 from agent.execution.spool import remove_tree
 from agent.execution.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from agent.tests.fakes import marked_processes
 
 PYTHON = [sys.executable, "-SEc"]

@@ -10,7 +10,6 @@ import structlog
 from django.conf import settings
 from pydantic import ValidationError
 
-from agent.protocol import Plan
 from agent.protocol.artifacts import (
     LOG_NAME,
     MEASUREMENT_NAME,
@@ -22,6 +21,7 @@ from agent.protocol.artifacts import (
 from agent.protocol.measurement import Measurement
 from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
+from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import LeftOut

@@ -10,8 +10,9 @@ import numpy as np
 from django.core.management import call_command
 from django.utils import timezone
 
-from agent.protocol import Plan, Script
 from agent.protocol.measurement import Measurement, PassRecord
+from agent.protocol.messages import Script
+from agent.protocol.plan import Plan
 from profiles.models import Profile, RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
 from profiles.services import build_attempt_profile

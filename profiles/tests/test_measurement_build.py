@@ -7,9 +7,9 @@ import pytest
 from django.utils import translation
 
 from agent.device.cores import oversubscription
-from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Disturbance, Note, OtherLoad
+from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from agent.protocol import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Reason
 

@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
-from agent.protocol import decode_agent, decode_server, encode
 from agent.protocol.inputs import InputError
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.npy import map_array, read_header
 from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Measurement
+from agent.protocol.messages import decode_agent, decode_server, encode
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log
 from profiles.analysis import io_dump
