@@ -375,12 +375,6 @@ def test_verbose_enables_debug_messages(run: Runner) -> None:
     assert "DEBUG" not in run_successfully(run, model("tiny"), "--iter=1")
 
 
-def test_wait_gdb_prints_the_pid_and_waits_for_stdin(run: Runner) -> None:
-    ended = run(model("tiny"), "--wait_gdb", "--iter=1")
-    assert ended.returncode == 0
-    assert re.match(r"wait for gdb attach \(pid=\d+\): $", ended.stdout)
-
-
 def test_an_invalid_operator_library_ends_the_run(run: Runner) -> None:
     (run.folder / "lib.so").write_bytes(b"no library")
     ended = run(model("tiny"), "--c_opr_lib=lib.so")
@@ -388,9 +382,7 @@ def test_an_invalid_operator_library_ends_the_run(run: Runner) -> None:
 
 
 def test_mdl_has_the_outputs_of_lite_and_its_own_profile(run: Runner) -> None:
-    run_successfully(
-        run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0", "--lite=0"
-    )
+    run_successfully(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0")
     profile = graph(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=mdl", "--mdl")
     assert profile["graph_exec"]["comp_seq"]
     (path,) = (run.folder / "lite").iterdir()
