@@ -1,4 +1,4 @@
-"""Write the files of a run other than the profile: check their paths, dump tensors."""
+"""Write the files of a run other than the profile."""
 
 import os
 import struct
@@ -7,9 +7,9 @@ import sys
 import threading
 
 import numpy as np
-from load_and_run.errors import Failure, FlagError, ModelError, log
+from load_and_run.errors import Failure, ModelError, log
 from load_and_run.files import graph_offset
-from load_and_run.flags import FILES, FOLDERS
+from load_and_run.flags import FOLDERS
 
 #: numpy dtype -> number of the dtype in a binary tensor file
 _TYPES = {
@@ -24,32 +24,11 @@ _TYPES = {
 _MOST_AXES = 7
 
 
-def prepare(flags):
-    """Create missing folders and check that each path is writable. Raises FlagError if not."""
-    for name in FILES + FOLDERS:
-        path = flags[name]
-        if not path:
-            continue
-        try:
-            if name in FOLDERS:
-                os.makedirs(path, exist_ok=True)
-                if not os.access(path, os.W_OK | os.X_OK):
-                    raise PermissionError(13, "Permission denied")
-            else:
-                _try_file(path)
-        except OSError as error:
-            raise FlagError("ERROR: --{}: cannot write {}: {}".format(name, path, error.strerror))
-
-
-def _try_file(path):
-    folder = os.path.dirname(path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    new = not os.path.lexists(path)
-    with open(path, "ab"):
-        pass
-    if new:
-        os.unlink(path)  # an empty file is not a valid cache
+def make_folders(flags):
+    """Create missing folders, which the library does not."""
+    for name in FOLDERS:
+        if flags[name]:
+            os.makedirs(flags[name], exist_ok=True)
 
 
 def dump_variables(network, flags):

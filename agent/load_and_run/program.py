@@ -52,7 +52,7 @@ def _start(flags, positional):
     check_model(model)
     rules.check_operators(model, flags)
     entries = inputs.parse_input(flags["input"])
-    dumps.prepare(flags)
+    dumps.make_folders(flags)
     _run(lite, model, flags, entries)
 
 
