@@ -2,13 +2,11 @@
 
 import os
 import struct
-import subprocess
 import sys
 import threading
 
 import numpy as np
-from load_and_run.errors import Failure, ModelError, log
-from load_and_run.files import graph_offset
+from load_and_run.errors import Failure, log
 from load_and_run.flags import FOLDERS
 
 #: numpy dtype -> number of the dtype in a binary tensor file
@@ -108,30 +106,3 @@ def tensor_bytes(name, array):
     shape = array.shape + (0,) * (_MOST_AXES - array.ndim)
     head = struct.pack("<10I", len(text), kind, _MOST_AXES, *shape)
     return head + text + np.ascontiguousarray(array).tobytes()
-
-
-_IDS = """
-import sys, json
-import megengine.core.tensor.megbrain_graph as graph
-with open(sys.argv[1], "rb") as file:
-    file.seek(int(sys.argv[2]))
-    loaded = graph.load_graph(file)
-print(json.dumps([[var.name, var.id] for var in loaded.output_vars_list]))
-"""
-
-
-def output_ids(model):
-    """Return the id of each output variable by its name; megenginelite does not provide ids."""
-    import json
-
-    process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _IDS, model, str(graph_offset(model))],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        return dict(json.loads(process.stdout.decode("utf-8")))
-    except ValueError:
-        why = process.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        raise ModelError("the ids of the outputs cannot be read: {}".format(why))

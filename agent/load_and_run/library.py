@@ -6,8 +6,7 @@ import mmap
 import os
 import time
 
-from load_and_run import settings
-from load_and_run.dumps import output_ids
+from load_and_run import graph_passes, settings
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
 from load_and_run.files import skip_test_header
 from load_and_run.inputs import TensorSpec
@@ -75,7 +74,7 @@ class Network(object):
         self._affinity_callback = self._finish_callback = None
         self._end_times = []  # end of the run, if the library reports it
         if flags["bin_out_dump"]:
-            self._ids = output_ids(path)
+            self._ids = graph_passes.output_ids(path)
 
     def configure(self, flags):
         """Apply the flags that megenginelite accepts only after the model is loaded."""
