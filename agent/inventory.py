@@ -35,7 +35,6 @@ class LocalRuntime:
         """Return the capabilities that decide which options are available."""
         return Capabilities(
             kind=self.info.kind,
-            version=self.info.version,
             flags=frozenset(self.info.flags),
             builds=frozenset(self.info.builds),
             libraries=frozenset(self.info.libraries),

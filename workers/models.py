@@ -183,7 +183,6 @@ class Runtime(models.Model):
         """The capabilities on which the availability of options depends."""
         return Capabilities(
             kind="wheel" if self.kind == self.RuntimeKind.WHEEL else "binary",
-            version=self.version,
             flags=frozenset(self.flags),
             builds=frozenset(self.builds),
             libraries=frozenset(self.libraries),

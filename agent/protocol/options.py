@@ -113,7 +113,6 @@ class Capabilities:
     """
 
     kind: Literal["wheel", "binary"]
-    version: str = ""
     flags: frozenset[str] = frozenset()
     builds: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()
