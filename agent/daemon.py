@@ -30,7 +30,7 @@ from agent.link.outbox import Outbox
 from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
-from agent.protocol import FEATURE_SCRIPTS, Hello
+from agent.protocol.messages import FEATURE_SCRIPTS, Hello
 
 log = logging.getLogger(__name__)
 

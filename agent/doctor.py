@@ -20,7 +20,7 @@ from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.execution.script_rules import ScriptRules
 from agent.inventory import LocalRuntime, take_inventory
 from agent.link.session import CLOCK_SLACK_S, ENROL_AGAIN
-from agent.protocol import PROTOCOL_VERSION
+from agent.protocol.messages import PROTOCOL_VERSION
 
 #: room for a model, its data, a profile and much output
 _FREE_BYTES = 4 << 30

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
-from agent.protocol import Facts, MeasuredRoofs, RuntimeInfo
+from agent.protocol.messages import Facts, MeasuredRoofs, RuntimeInfo
 from agent.protocol.options import OPTIONS, Capabilities
 from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import CheckRecord, peaks_in
@@ -35,7 +35,6 @@ class LocalRuntime:
         """Return the capabilities that decide which options are available."""
         return Capabilities(
             kind=self.info.kind,
-            version=self.info.version,
             flags=frozenset(self.info.flags),
             builds=frozenset(self.info.builds),
             libraries=frozenset(self.info.libraries),

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from profiles.models import OpenedFile, PartedUpload, Profile, ProfileUpload, RemovedObjects
 from tasks.models import Artifact, Attempt, Task, TaskFile, UploadedFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from agent.protocol import MeasuredRoofs
+from agent.protocol.messages import MeasuredRoofs
 from agent.protocol.options import Capabilities
 from webprofile.texts import validate_texts
 
@@ -158,7 +158,7 @@ class Runtime(models.Model):
     builds = models.JSONField(_("built with"), default=list, blank=True)
     #: names of the C operator libraries in the agent's configuration
     libraries = models.JSONField(_("operator libraries"), default=list, blank=True)
-    #: measured peak performance: one `agent.protocol.MeasuredRoofs` for each kind of device
+    #: measured peak performance: one `MeasuredRoofs` of the protocol for each kind of device
     roofs = models.JSONField(_("measured limits"), default=list, blank=True)
 
     class Meta:
@@ -185,7 +185,6 @@ class Runtime(models.Model):
         """The capabilities on which the availability of options depends."""
         return Capabilities(
             kind="wheel" if self.kind == self.RuntimeKind.WHEEL else "binary",
-            version=self.version,
             flags=frozenset(self.flags),
             builds=frozenset(self.builds),
             libraries=frozenset(self.libraries),

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.audit import record_audit_entry
 from accounts.models import User
-from agent.protocol import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
+from agent.protocol.messages import FEATURE_SCRIPTS, Facts, MeasuredRoofs, RuntimeInfo
 from webprofile.errors import DomainError
 from webprofile.texts import check_text
 from workers import tokens

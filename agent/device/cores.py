@@ -92,13 +92,6 @@ def pin_self(own: Iterable[int]) -> None:
             continue  # the thread has ended
 
 
-def pin_process(pid: int, cores: Iterable[int]) -> None:
-    """Bind a process that has just been started. Raises ProcessLookupError."""
-    allowed = frozenset(cores)
-    if allowed:
-        os.sched_setaffinity(pid, allowed)
-
-
 def as_list(cores: Iterable[int]) -> str:
     """Format cores for taskset(1): `0,1,2`."""
     return ",".join(map(str, cores))

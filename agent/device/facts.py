@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agent.device.gpu import find_gpus
 from agent.device.process_table import read_text
-from agent.protocol import Facts
+from agent.protocol.messages import Facts
 
 
 def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) -> Facts:

@@ -6,7 +6,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict
 
-from agent.protocol import Gpu
+from agent.protocol.messages import Gpu
 
 #: bit of NVML's clock event reasons -> name in our records
 REASONS = {

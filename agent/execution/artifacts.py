@@ -8,10 +8,9 @@ from pathlib import Path
 
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
-from agent.protocol import Start
 from agent.protocol.artifacts import LOG_NAME, PROFILE_NAME, TOTAL_LIMIT_BYTES, limit_of
 from agent.protocol.input_rules import can_be_given
-from agent.protocol.messages import LOG_END_CHARACTERS
+from agent.protocol.messages import LOG_END_CHARACTERS, Start
 from agent.protocol.options import OPTIONS, artifact_of
 
 _MIB = 1 << 20

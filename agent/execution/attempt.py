@@ -29,7 +29,7 @@ from agent.execution.sandbox import Sandbox
 from agent.execution.script_rules import NOT_ALLOWED, ScriptRules
 from agent.execution.script_runs import ScriptRuns
 from agent.execution.spool import Folder, Spool
-from agent.execution.watchdog import LimitCode, Watchdog, signal_name
+from agent.execution.watchdog import Watchdog, signal_name
 from agent.inputs.prepare import prepare_order
 from agent.inventory import LocalRuntime
 from agent.link.downloads import TransferError
@@ -37,23 +37,15 @@ from agent.link.outbox import Outbox, fit_end
 from agent.link.progress import Progress
 from agent.link.retries import Policies
 from agent.link.transfers import Transfer
-from agent.protocol import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
 from agent.protocol.inputs import InputError
+from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.options import OptionError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_BY_LIMIT = {
-    LimitCode.SILENT: EndReason.SILENT,
-    LimitCode.OUTPUT_TOO_LARGE: EndReason.OUTPUT_TOO_LARGE,
-    LimitCode.LOG_TOO_LONG: EndReason.LOG_TOO_LONG,
-    LimitCode.TOO_MANY_PROCESSES: EndReason.TOO_MANY_PROCESSES,
-    LimitCode.MEMORY: EndReason.OUT_OF_MEMORY,
-    LimitCode.CPU_TIME: EndReason.TIMED_OUT,
-}
 DISK_FULL = "the disk of this device is full"
 #: reasons that are outcomes of the run itself
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
@@ -375,7 +367,7 @@ class Attempt:
         result, reason = failure.result, failure.reason
         detail = failure.detail or signal_name(result.exit_code)
         if result.limit:
-            reason, detail = _BY_LIMIT[result.limit.code], result.limit.text
+            reason, detail = result.limit.reason, result.limit.text
         elif reason in _OF_THE_RUN and result.disk_was_full:
             reason, detail = EndReason.AGENT_ERROR, DISK_FULL
         elif reason is EndReason.TIMED_OUT:

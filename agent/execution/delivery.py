@@ -10,7 +10,7 @@ from agent.link.downloads import TransferError
 from agent.link.outbox import Outbox, Unanswered, fit_end
 from agent.link.retries import Policies
 from agent.link.transfers import Transfer, offer_file
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FILES,
     MAX_PHASES,
     AttemptFinished,

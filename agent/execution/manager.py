@@ -17,7 +17,7 @@ from agent.execution.processes import end_leftovers
 from agent.execution.script_rules import ScriptRules
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
-from agent.protocol import (
+from agent.protocol.messages import (
     Ack,
     AttemptAccepted,
     AttemptFinished,

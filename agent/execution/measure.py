@@ -21,10 +21,11 @@ from agent.execution.runner import RunResult
 from agent.execution.spool import Folder
 from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
-from agent.protocol import EndReason, Plan, Start
 from agent.protocol.artifacts import profile_name
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import Note, PassRecord
+from agent.protocol.messages import EndReason, Start
+from agent.protocol.plan import Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
 log = logging.getLogger(__name__)

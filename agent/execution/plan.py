@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.protocol import Start
 from agent.protocol.input_rules import escaped
+from agent.protocol.messages import Start
 from agent.protocol.options import (
     OPTIONS,
     Capabilities,

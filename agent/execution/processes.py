@@ -47,7 +47,7 @@ def mark_process(pid: int) -> ProcessMark | None:
 async def end_group(group: int, attempt: UUID) -> None:
     """Kill the group until it is empty, then processes that left it. Takes two seconds at most."""
     deadline = asyncio.get_running_loop().time() + _PATIENCE_S
-    while _signal_group(group, signal.SIGKILL) and not _only_zombies(group):
+    while signal_group(group, signal.SIGKILL) and not _only_zombies(group):
         if asyncio.get_running_loop().time() > deadline:
             log.error("group_survived group=%d attempt=%s", group, attempt)
             break
@@ -74,11 +74,6 @@ def end_marked(attempt: UUID) -> None:
                 log.warning("escaped_process_killed pid=%d attempt=%s", pid, attempt)
         except OSError:
             continue  # gone, or another user's
-
-
-def terminate_group(group: int) -> None:
-    """Send SIGTERM to the group."""
-    _signal_group(group, signal.SIGTERM)
 
 
 def unless_gone(act: Callable[..., object], *arguments: object) -> None:
@@ -133,7 +128,8 @@ def _is_orphan(pid: int) -> bool:
     return len(numbers) > 2 and numbers[-1] == "1"
 
 
-def _signal_group(group: int, number: signal.Signals) -> bool:
+def signal_group(group: int, number: signal.Signals) -> bool:
+    """Send a signal to the group; return whether it exists and may be signalled."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

@@ -21,10 +21,19 @@ from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import ClosedSandbox
 from agent.inventory import LocalRuntime
 from agent.link.cache import sha256_of
-from agent.protocol import MAX_PHASES, PROTOCOL_VERSION, Facts, Phase, Start, StoredFile
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
 from agent.protocol.measurement import Measurement, Note
-from agent.protocol.messages import Frozen, Script, Sha256
+from agent.protocol.messages import (
+    MAX_PHASES,
+    PROTOCOL_VERSION,
+    Facts,
+    Frozen,
+    Phase,
+    Script,
+    Sha256,
+    Start,
+    StoredFile,
+)
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from uuid import UUID
 
 from agent.config import Config
-from agent.device.cores import Cores, as_list, pin_process
+from agent.device.cores import Cores, as_list
 from agent.device.process_table import read_tree
 from agent.execution.processes import (
     ATTEMPT_VARIABLE,
     end_group,
     oom_kills,
     reap_group,
-    terminate_group,
+    signal_group,
     unless_gone,
 )
 from agent.execution.watchdog import LimitHit, Watchdog, WatchLimits, limit_of_exit, signal_name
-from agent.protocol import EndReason, Facts
+from agent.protocol.messages import EndReason, Facts
 from agent.protocol.run_log import CoreWaits
 
 FILE_LIMIT_BYTES = 2 << 30
@@ -42,15 +42,6 @@ _TASKS_PER_PROCESS = 16
 #: for a user without other processes; libraries start some threads per core
 _OWN_TASKS_PER_PROCESS = 4
 _OWN_TASKS_PER_CORE = 32
-
-_OPTIONS = {
-    "core": resource.RLIMIT_CORE,
-    "fsize": resource.RLIMIT_FSIZE,
-    "as": resource.RLIMIT_AS,
-    "data": resource.RLIMIT_DATA,
-    "cpu": resource.RLIMIT_CPU,
-    "nproc": resource.RLIMIT_NPROC,
-}
 
 
 @dataclass(frozen=True)
@@ -151,7 +142,7 @@ def limit_cpu(pid: int, cpu_s: int) -> None:
 
 def _row(option: str, value: int) -> tuple[str, int, int, int]:
     """Cap a limit at our own hard limit, which prlimit(1) could not raise."""
-    number = _OPTIONS[option]
+    number: int = getattr(resource, f"RLIMIT_{option.upper()}")
     most = resource.getrlimit(number)[1]
     hard = value + _CPU_GRACE_S if option == "cpu" else value
     if most == resource.RLIM_INFINITY:
@@ -284,7 +275,7 @@ class Run:
         for pid in inner:
             unless_gone(os.kill, pid, signal.SIGTERM)
         if not inner:
-            terminate_group(self.pid)
+            signal_group(self.pid, signal.SIGTERM)
 
     def _was_killed(self, code: int) -> bool:
         """Return whether a signal from outside ended it, rather than the out-of-memory killer."""
@@ -343,7 +334,7 @@ async def start_process(
         for _, number, soft, hard in limits.rows():
             unless_gone(resource.prlimit, process.pid, number, (soft, hard))
     if limits.cores and not _which("taskset"):
-        unless_gone(pin_process, process.pid, limits.cores)
+        unless_gone(os.sched_setaffinity, process.pid, limits.cores)
     if limits.nice:
         unless_gone(os.setpriority, os.PRIO_PGRP, process.pid, limits.nice)
     return process

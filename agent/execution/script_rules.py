@@ -8,7 +8,7 @@ from agent.execution.sandbox import Sandbox
 from agent.execution.script_runs import check_script
 from agent.execution.script_sandbox import ClosedSandbox, find_closed_sandbox
 from agent.inventory import LocalRuntime
-from agent.protocol import EndReason, Start
+from agent.protocol.messages import EndReason, Start
 
 NOT_ALLOWED = (
     "scripts are not allowed on this device: its owner can allow them with `allow = true` below "

@@ -16,13 +16,13 @@ from agent.execution.runner import FILE_LIMIT_BYTES, RunResult
 from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
 from agent.execution.spool import Folder, remove_tree
 from agent.execution.unpack import unpack
-from agent.execution.watchdog import LimitCode, LimitHit
+from agent.execution.watchdog import LimitHit
 from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
-from agent.protocol import EndReason, Script, Start, TraceFormat
 from agent.protocol.artifacts import limit_of
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
+from agent.protocol.messages import EndReason, Script, Start, TraceFormat
 from agent.protocol.run_log import ESCAPE
 
 _NO_TRACE = (
@@ -132,7 +132,7 @@ class ScriptRuns:
         failed = result.reason is EndReason.EXITED and result.exit_code and not result.limit
         if failed and measure_folder(self._folder.work).largest_bytes >= FILE_LIMIT_BYTES:
             text = f"a file reached the limit of {FILE_LIMIT_BYTES >> 30} GiB"
-            return replace(result, limit=LimitHit(LimitCode.OUTPUT_TOO_LARGE, text))
+            return replace(result, limit=LimitHit(EndReason.OUTPUT_TOO_LARGE, text))
         return result
 
     def _keep_trace(self, kind: TraceFormat) -> str:

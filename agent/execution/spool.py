@@ -28,7 +28,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.protocol import AttemptFinished
+from agent.protocol.messages import AttemptFinished
 
 log = logging.getLogger(__name__)
 

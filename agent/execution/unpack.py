@@ -100,7 +100,7 @@ def _path_of(info: zipfile.ZipInfo) -> PurePosixPath:
     """Return the relative path of an entry. Raises InputError if path or type are not allowed."""
     name = info.orig_filename
     parts = name.removesuffix("/").split("/")
-    if not name.isprintable() or "\\" in name or not _is_utf8(name):
+    if not name.isprintable() or "\\" in name:
         raise InputError("name", f"{_name(info)}: a name has characters that no file here may")
     if any(part in ("", ".", "..") for part in parts) or (len(parts[0]) == 2 and ":" in parts[0]):
         raise InputError("name", f"{_name(info)} would lie outside the program's folder")
@@ -116,14 +116,6 @@ def _path_of(info: zipfile.ZipInfo) -> PurePosixPath:
     if info.compress_type not in _METHODS:
         raise InputError("format", f"{_name(info)} is packed in a way other than deflate")
     return PurePosixPath(*parts)
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _name(info: zipfile.ZipInfo) -> str:

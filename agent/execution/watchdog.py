@@ -12,7 +12,6 @@ import shutil
 import signal
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from agent.device.process_table import (
     tree_cpu_s,
 )
 from agent.execution.processes import ATTEMPT_VARIABLE, unless_gone
+from agent.protocol.messages import EndReason
 
 POLL_S = 0.5
 #: interval of checks of the number of processes for untrusted programs: within half a second a fork
@@ -45,22 +45,11 @@ _MOST_SCAN_PAUSE_S = 10.0
 _PATIENCE_S = 2.0
 
 
-class LimitCode(StrEnum):
-    """The limits that end a run."""
-
-    SILENT = "silent"
-    OUTPUT_TOO_LARGE = "output_too_large"
-    LOG_TOO_LONG = "log_too_long"
-    TOO_MANY_PROCESSES = "too_many_processes"
-    MEMORY = "memory"
-    CPU_TIME = "cpu_time"
-
-
 @dataclass(frozen=True)
 class LimitHit:
-    """The limit that was exceeded, and a line that explains it to the user."""
+    """The limit that was exceeded, as the reason of the end, and a line that explains it."""
 
-    code: LimitCode
+    reason: EndReason
     text: str
 
 
@@ -77,9 +66,9 @@ def limit_of_exit(exit_code: int) -> LimitHit | None:
     name = signal_name(exit_code)
     if name == "SIGXCPU":
         text = "used more CPU time than its timeout allows on all cores"
-        return LimitHit(LimitCode.CPU_TIME, text)
+        return LimitHit(EndReason.TIMED_OUT, text)
     if name == "SIGXFSZ":
-        return LimitHit(LimitCode.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
+        return LimitHit(EndReason.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
     return None
 
 
@@ -214,14 +203,14 @@ class Watchdog:
         if not most or len(rows) <= most:
             return None
         text = f"{len(rows)} processes at the same time, at most {most} are allowed"
-        return LimitHit(LimitCode.TOO_MANY_PROCESSES, text)
+        return LimitHit(EndReason.TOO_MANY_PROCESSES, text)
 
     def _too_long(self) -> LimitHit | None:
         most, printed = self._limits.print_bytes, _size(self._output) - self._output_begin
         if not most or printed <= most:
             return None
         text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
-        return LimitHit(LimitCode.LOG_TOO_LONG, text)
+        return LimitHit(EndReason.LOG_TOO_LONG, text)
 
     def _too_large_now_and_then(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         """Check the files, with pauses in proportion to the duration of the last check."""
@@ -241,18 +230,18 @@ class Watchdog:
             added += deleted_bytes(rows)
         if most and added > most:
             text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
-            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
         if usage.files > MOST_FILES:
             text = f"more than {MOST_FILES} files in its folder"
-            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
         if usage.unseen and most:
             text = f"made {usage.unseen}, so that what it writes cannot be counted"
-            return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
         largest = self._limits.file_bytes
         if largest and usage.largest_bytes >= largest:
             for path in sorted(self._large_files() - self._large_before):
                 text = f"the file {path.name} reached the limit of {_amount(largest)}"
-                return LimitHit(LimitCode.OUTPUT_TOO_LARGE, text)
+                return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
         return None
 
     def _large_files(self) -> set[Path]:
@@ -265,7 +254,7 @@ class Watchdog:
         if not most or used_bytes <= most:
             return None
         text = f"used {_amount(used_bytes)} of memory, at most {_amount(most)} are allowed"
-        return LimitHit(LimitCode.MEMORY, text)
+        return LimitHit(EndReason.OUT_OF_MEMORY, text)
 
     def _silent(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
@@ -278,7 +267,7 @@ class Watchdog:
         if not self._limits.silence_s or quiet_s < self._limits.silence_s:
             return None
         text = f"neither printed nor computed anything for {quiet_s:.0f} s"
-        return LimitHit(LimitCode.SILENT, text)
+        return LimitHit(EndReason.SILENT, text)
 
 
 def _size(path: Path) -> int:

@@ -17,7 +17,6 @@ import numpy as np
 from agent.execution.report import InputRecord, Report
 from agent.inputs.random_inputs import write_random
 from agent.link.cache import sha256_of
-from agent.protocol import Start
 from agent.protocol.input_rules import ALL_DTYPES, LONGEST_NAME, can_be_given
 from agent.protocol.inputs import (
     Array,
@@ -34,6 +33,7 @@ from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Note
+from agent.protocol.messages import Start
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk
@@ -59,19 +59,6 @@ class RandomSource:
 Source = Path | str | RandomSource
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The prepared inputs. `files` maps inputs to file names, in the order of the sources.
-
-    `notes` are shown with the result. `filled` are the inputs without a source, which
-    got random numbers.
-    """
-
-    files: Mapping[str, str]
-    notes: tuple[Note, ...] = ()
-    filled: frozenset[str] = frozenset()
-
-
 def prepare_order(
     order: Start,
     folder: Path,
@@ -93,7 +80,7 @@ def prepare_order(
         batch=batch if isinstance(batch, int) and batch > 0 else None,
         fill_seed=order.seed if order.fill else None,
     )
-    report.notes = prepared.notes
+    report.notes = tuple(prepared.notes)
     report.inputs = tuple(
         _record(name, folder / file, "random" if name in prepared.filled else _kind(order, name))
         for name, file in prepared.files.items()
@@ -139,7 +126,7 @@ def prepare_inputs(
     kind: RuntimeKind,
     batch: int | None = None,
     fill_seed: int | None = None,
-) -> Prepared:
+) -> "PreparedInputs":
     """Write an npy file to `folder` for each input: format 1.0, C order, little endian.
 
     `sources` are pairs of an input's name and its source; a JSON file contains the names of its
@@ -151,21 +138,27 @@ def prepare_inputs(
     file behind.
     """
     model = None if expected is None else {tensor.name: tensor for tensor in expected}
-    writer = _InputWriter(folder, kind, batch, model)
+    prepared = PreparedInputs(folder, kind, batch, model)
     try:
         for name, source in sources:
-            writer.add(name, source)
+            prepared.add(name, source)
         if model is not None:
-            missing = [tensor for tensor in model.values() if tensor.name not in writer.files]
-            writer.fill(missing, fill_seed)
+            missing = [tensor for tensor in model.values() if tensor.name not in prepared.files]
+            prepared.fill(missing, fill_seed)
     except BaseException:
-        writer.undo()
+        prepared.undo()
         raise
-    return Prepared(writer.files, tuple(writer.notes), frozenset(writer.filled))
+    return prepared
 
 
 @dataclass
-class _InputWriter:
+class PreparedInputs:
+    """Writes the inputs. `files` maps inputs to file names, in the order of the sources.
+
+    `notes` are shown with the result. `filled` are the inputs without a source, which got random
+    numbers.
+    """
+
     folder: Path
     kind: RuntimeKind
     batch: int | None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.link.retries import is_transport, may_pass
-from agent.protocol import CAUSE_DIGEST, InputFile
+from agent.protocol.messages import CAUSE_DIGEST, InputFile
 from agent.protocol.multipart import Checksum
 
 _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")

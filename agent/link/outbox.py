@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FRAME_BYTES,
     AgentMessage,
     AttemptAccepted,

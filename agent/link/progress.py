@@ -12,7 +12,7 @@ from agent.execution.artifacts import keep_log
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
 from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
-from agent.protocol import AttemptLog, AttemptStarted, Start
+from agent.protocol.messages import AttemptLog, AttemptStarted, Start
 
 LOG_TICK_S = 0.2
 

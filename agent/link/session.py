@@ -19,7 +19,7 @@ from agent import __version__
 from agent.config import Config
 from agent.execution.attempt import Tools
 from agent.execution.manager import AttemptManager
-from agent.protocol import (
+from agent.protocol.messages import (
     CloseCode,
     Heartbeat,
     Hello,

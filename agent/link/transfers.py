@@ -11,7 +11,7 @@ import httpx2
 from agent.link.cache import ContentCache
 from agent.link.downloads import Incoming, TransferError, explained
 from agent.link.retries import Policies, may_pass
-from agent.protocol import FileOffer, InputFile, StoredFile, UploadTarget
+from agent.protocol.messages import FileOffer, InputFile, StoredFile, UploadTarget
 from agent.protocol.multipart import Checksum
 
 log = logging.getLogger(__name__)

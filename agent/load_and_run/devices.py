@@ -28,19 +28,7 @@ def core_ids(flags):
     text = flags["multi_thread_core_ids"]
     if not text:
         return []
-    if not threads(flags):
-        raise FlagError(
-            "ERROR: --multi_thread_core_ids needs --multithread or --multithread_default"
-        )
-    if not re.match(r"[0-9](?:[0-9,]*[0-9])?\Z", text) or ",," in text:
-        raise FlagError("ERROR: --multi_thread_core_ids={}: write it as 0,1".format(text))
     cores = [int(number) for number in text.split(",")]
-    if len(cores) != threads(flags):
-        raise FlagError(
-            "ERROR: --multi_thread_core_ids={}: {} cores for {} threads".format(
-                text, len(cores), threads(flags)
-            )
-        )
     allowed = os.sched_getaffinity(0)
     for core in cores:
         if core not in allowed:

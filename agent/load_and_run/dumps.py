@@ -1,15 +1,13 @@
-"""Write the files of a run other than the profile: check their paths, dump tensors."""
+"""Write the files of a run other than the profile."""
 
 import os
 import struct
-import subprocess
 import sys
 import threading
 
 import numpy as np
-from load_and_run.errors import Failure, FlagError, ModelError, log
-from load_and_run.files import graph_offset
-from load_and_run.flags import FILES, FOLDERS
+from load_and_run.errors import Failure, log
+from load_and_run.flags import FOLDERS
 
 #: numpy dtype -> number of the dtype in a binary tensor file
 _TYPES = {
@@ -24,32 +22,11 @@ _TYPES = {
 _MOST_AXES = 7
 
 
-def prepare(flags):
-    """Create missing folders and check that each path is writable. Raises FlagError if not."""
-    for name in FILES + FOLDERS:
-        path = flags[name]
-        if not path:
-            continue
-        try:
-            if name in FOLDERS:
-                os.makedirs(path, exist_ok=True)
-                if not os.access(path, os.W_OK | os.X_OK):
-                    raise PermissionError(13, "Permission denied")
-            else:
-                _try_file(path)
-        except OSError as error:
-            raise FlagError("ERROR: --{}: cannot write {}: {}".format(name, path, error.strerror))
-
-
-def _try_file(path):
-    folder = os.path.dirname(path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    new = not os.path.lexists(path)
-    with open(path, "ab"):
-        pass
-    if new:
-        os.unlink(path)  # an empty file is not a valid cache
+def make_folders(flags):
+    """Create missing folders, which the library does not."""
+    for name in FOLDERS:
+        if flags[name]:
+            os.makedirs(flags[name], exist_ok=True)
 
 
 def dump_variables(network, flags):
@@ -129,30 +106,3 @@ def tensor_bytes(name, array):
     shape = array.shape + (0,) * (_MOST_AXES - array.ndim)
     head = struct.pack("<10I", len(text), kind, _MOST_AXES, *shape)
     return head + text + np.ascontiguousarray(array).tobytes()
-
-
-_IDS = """
-import sys, json
-import megengine.core.tensor.megbrain_graph as graph
-with open(sys.argv[1], "rb") as file:
-    file.seek(int(sys.argv[2]))
-    loaded = graph.load_graph(file)
-print(json.dumps([[var.name, var.id] for var in loaded.output_vars_list]))
-"""
-
-
-def output_ids(model):
-    """Return the id of each output variable by its name; megenginelite does not provide ids."""
-    import json
-
-    process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _IDS, model, str(graph_offset(model))],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        return dict(json.loads(process.stdout.decode("utf-8")))
-    except ValueError:
-        why = process.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        raise ModelError("the ids of the outputs cannot be read: {}".format(why))

@@ -18,6 +18,7 @@ WORK = {
     "passes": ("load_and_run.graph_passes", "work"),
     "range": ("load_and_run.graph_range", "work"),
     "operators": ("load_and_run.graph_passes", "list_operator_types"),
+    "outputs": ("load_and_run.graph_passes", "list_outputs"),
 }
 # Not -m, and this folder last on sys.path: neither the working folder nor this one may hide
 # installed modules.

@@ -63,9 +63,7 @@ def call(function, *arguments, **named):
     """Call a function of the library; convert exceptions to a Failure with the library's text."""
     try:
         return function(*arguments, **named)
-    except MemoryError:
-        raise
-    except Failure:
+    except (MemoryError, Failure):
         raise
     except Exception as error:  # bindings raise RuntimeError, TypeError, ValueError, KeyError
         raise library_failure(str(error))

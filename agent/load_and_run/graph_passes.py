@@ -36,19 +36,37 @@ def operator_types(model):
     Most model formats store numbers instead of type names, so the model must be loaded. Raises
     Failure.
     """
+    return _ask_child("operators", model)
+
+
+def output_ids(model):
+    """Return the id of each output variable by its name; megenginelite does not provide ids."""
+    return dict(_ask_child("outputs", model))
+
+
+def _ask_child(question, model):
     folder = tempfile.mkdtemp(prefix="load_and_run-")
     try:
-        return graph_child.run("operators", {"model": model}, folder)
+        return graph_child.run(question, {"model": model}, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def list_operator_types(job):
     """In the child: return the sorted types of the model's operators."""
+    library, outputs = _load(job)
+    return sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
+
+
+def list_outputs(job):
+    """In the child: return name and id of each output variable."""
+    return [[var.name, var.id] for var in _load(job)[1]]
+
+
+def _load(job):
     # on the CPU the library can load any model, whatever the device of the run
     library = api.Library({"cpu": True})
-    _, outputs = api.load(library, job["model"], {})
-    return sorted({operator.type for operator in api.call(library.tools.get_oprs_seq, outputs)})
+    return library, api.load(library, job["model"], {})[1]
 
 
 def optimizes(flags):

@@ -45,10 +45,6 @@ def parse_input(text):
     entries = []
     for item in _split(text, ";") if text else []:
         name, path = (_split(item, ":", 1) + [""])[:2]
-        if not path.endswith(".npy"):
-            raise InputError(
-                '"{}" in --input gives no npy file to an input; write name:file.npy'.format(item)
-            )
         entries.append(InputEntry(_unescape(name), _map_array(_unescape(path))))
     return entries
 
@@ -70,18 +66,11 @@ def _unescape(text):
 def _map_array(path):
     """Map the array of an npy file into memory; never unpickle."""
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
+        return np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise InputError('failed to open "{}": {}'.format(path, error.strerror))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise InputError('"{}" is not an npy file of numbers: {}'.format(path, error))
-    if not array.shape or not array.size:
-        raise InputError(
-            '"{}" has the shape {}; every input has axes, of length 1 at least'.format(
-                path, braces(array.shape)
-            )
-        )
-    return array
 
 
 def match(entries, tensors):
@@ -91,15 +80,11 @@ def match(entries, tensors):
     MegEngine accepts it if the operators do.
     """
     by_name = {tensor.name: tensor for tensor in tensors}
-    pairs, warnings, seen = [], [], set()
+    pairs, warnings = [], []
     for entry in entries:
         tensor = by_name.get(entry.name)
         if tensor is None:
             raise InputError(_no_such_input(entry.name, tensors))
-        if entry.name in seen:
-            warnings.append('input "{}" is given twice; the first counts'.format(entry.name))
-            continue
-        seen.add(entry.name)
         if entry.dtype != tensor.dtype:
             raise InputError(_other_type(entry, tensor))
         if entry.shape != tensor.shape:
@@ -109,12 +94,13 @@ def match(entries, tensors):
                 )
             )
         pairs.append((entry, tensor))
+    given = {entry.name for entry in entries}
     warnings.extend(
         'input "{}" ({} {}) is not given: the run takes what its memory holds'.format(
             tensor.name, tensor.dtype, braces(tensor.shape)
         )
         for tensor in tensors
-        if tensor.name not in seen
+        if tensor.name not in given
     )
     return pairs, warnings
 

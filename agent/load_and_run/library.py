@@ -6,11 +6,9 @@ import mmap
 import os
 import time
 
-from load_and_run import settings
-from load_and_run.dumps import output_ids
+from load_and_run import graph_passes, settings
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
 from load_and_run.files import skip_test_header
-from load_and_run.flags import FLAGS
 from load_and_run.inputs import TensorSpec
 
 # Keep the algorithms that fast-run selects in memory: no files in the user's home.
@@ -59,9 +57,8 @@ class ModelMemory(object):
 class Network(object):
     """A loaded model. Every method may raise Failure with the library's text."""
 
-    def __init__(self, path, flags=None, memory=None):
+    def __init__(self, path, flags, memory=None):
         self._lite = import_library()
-        flags = flags or {name: default for name, (_, default, _) in FLAGS.items()}
         self._ids = {}
         self._memory = memory  # must outlive the network, which reads its parameters there
         self._network = call(settings.make_network, self._lite, flags)
@@ -77,7 +74,7 @@ class Network(object):
         self._affinity_callback = self._finish_callback = None
         self._end_times = []  # end of the run, if the library reports it
         if flags["bin_out_dump"]:
-            self._ids = output_ids(path)
+            self._ids = graph_passes.output_ids(path)
 
     def configure(self, flags):
         """Apply the flags that megenginelite accepts only after the model is loaded."""

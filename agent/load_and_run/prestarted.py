@@ -20,7 +20,7 @@ def _working_folder():
 
 #: read before numpy is imported, because the agent may rename the folder at any time
 _STARTED_IN = _working_folder()
-#: the only argument of a prestarted process; not a flag of load_and_run, hence not in its help
+#: the only argument of a prestarted process; not a flag of load_and_run
 WAIT = "--wait-for-arguments"
 
 

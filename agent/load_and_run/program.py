@@ -11,13 +11,12 @@ from load_and_run.errors import (
     Failure,
     FlagError,
     ModelError,
-    NoMegEngine,
     ProfileError,
     die,
     log,
 )
 from load_and_run.files import check_model
-from load_and_run.flags import FLAGS, parse, usage
+from load_and_run.flags import DEFAULTS, parse
 from load_and_run.library import call, import_library
 from load_and_run.runs import RunSetup, run_all
 
@@ -27,17 +26,8 @@ def main(argv):
 
     If the run fails, the function does not return: the process ends by SIGABRT like load_and_run.
     """
-    if len(argv) < 2:
-        sys.stdout.write(usage(full=False))
-        return 255
     try:
         flags, positional = parse(argv[1:])
-        if flags["help"]:
-            sys.stdout.write(usage(full=True))
-            return 1
-        if flags["version"]:
-            sys.stdout.write(_version())
-            return 0
         rules.check(flags)
         _start(flags, positional)
     except FlagError as error:
@@ -48,13 +38,6 @@ def main(argv):
     except Failure as failure:
         die(rules.explain(failure, flags))
     return 0
-
-
-def _version():
-    try:
-        return "load_and_run on MegBrain {}\n".format(import_library().version)
-    except NoMegEngine as failure:
-        return "load_and_run ({})\n".format(failure)
 
 
 def _start(flags, positional):
@@ -68,10 +51,8 @@ def _start(flags, positional):
     sys.stderr.flush()
     check_model(model)
     rules.check_operators(model, flags)
-    if flags["wait_gdb"]:
-        _wait_for_debugger()
     entries = inputs.parse_input(flags["input"])
-    dumps.prepare(flags)
+    dumps.make_folders(flags)
     _run(lite, model, flags, entries)
 
 
@@ -101,25 +82,19 @@ def _run_lite(lite, model, flags, entries):
     try:
         if folder:
             absorbed = graph_passes.absorbed(flags)
-            for name in FLAGS:
+            for name in DEFAULTS:
                 if name in absorbed:
                     log("enable {}".format(name.replace("enable_", "")))
             # the static memory plan is made for the shapes of the run
             shapes = {entry.name: entry.shape for entry in entries}
             model = graph_passes.transform(model, flags, folder, shapes)
-            flags = {n: FLAGS[n][1] if n in absorbed else value for n, value in flags.items()}
+            flags = {n: DEFAULTS[n] if n in absorbed else value for n, value in flags.items()}
         log("creat lite model use CPU as default comp node")
         run_all(RunSetup(model, flags, entries))
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
     call(settings.write_caches, lite, flags)
-
-
-def _wait_for_debugger():
-    sys.stdout.write("wait for gdb attach (pid={}): ".format(os.getpid()))
-    sys.stdout.flush()
-    os.read(0, 1)
 
 
 def _open_profile(path):

@@ -1,39 +1,28 @@
-"""Reject flags and combinations of flags that load_and_run forbids, ignores, crashes or hangs on.
+"""Reject flags that do not fit the model, the files or this machine, which only a run can tell.
 
-Each rejection is one line, written before the library is loaded and before a file is written.
+Each rejection is one line, written before the library is loaded and before a file is written. The
+agent has rejected values and combinations that never work (`agent/protocol/options.py`).
 """
 
 import os
-import re
 
 from load_and_run import devices, graph_passes
 from load_and_run.errors import Failure, FlagError
 from load_and_run.files import check_algo_cache, is_packed, mentions
-from load_and_run.flags import (
-    COMPILED_ONLY,
-    CONFLICTS,
-    FILES,
-    FLAGS,
-    LAYOUTS,
-    OPTIONS,
-    VARIABLE_DUMPS,
-)
-
-#: both 0: the run only prints information about the model
-_COUNTS = ("iter", "warmup_iter")
-_RECORDS = ("record_comp_seq", "record_comp_seq2")
-_STATIC_MEM_NAME = re.compile(r"[0-9a-zA-Z](?:[0-9a-zA-Z/]*[0-9a-zA-Z])?/?\Z")
+from load_and_run.flags import COMPILED_ONLY, DEFAULTS, FILES, LAYOUTS, OPTIONS, VARIABLE_DUMPS
 
 
 def check(flags):
-    """Raise FlagError unless all these flags take effect together in one run."""
+    """Raise FlagError if the wheel, a file, or this machine does not support one of the flags."""
     for name in COMPILED_ONLY:
         if is_set(flags, name):
             _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
-    if is_set(flags, "batch_size"):
-        _refuse("--batch_size: the agent makes inputs of that batch; give them by --input")
-    for rule in (_values, _conflicts, _needs, _files, _recording, _wheel, _modes):
-        rule(flags)
+    if flags["fast_run_algo_policy"]:
+        check_algo_cache(flags["fast_run_algo_policy"])
+    if flags["c_opr_lib"] and not os.path.isfile(flags["c_opr_lib"]):
+        _refuse("--c_opr_lib: there is no file {}", flags["c_opr_lib"])
+    if flags["enable_nchw88"] and devices.is_amd():
+        _refuse("--enable_nchw88 hangs or crashes MegEngine on AMD CPUs; it needs an Intel CPU")
     devices.core_ids(flags)
 
 
@@ -42,8 +31,7 @@ def check_model(model, flags):
     if is_packed(model):
         if flags["mdl"]:
             _refuse("--mdl cannot run a packed model; leave it out")
-        if not flags["lite"]:
-            _lite(flags, "with a packed model")
+        _refuse_in_lite_mode(flags)
         if flags["enable_ioc16"]:
             _refuse("--enable_ioc16 cannot convert a packed model; give the plain one")
     elif flags["record_comp_seq2"] and not flags["optimize_for_inference"]:
@@ -81,7 +69,7 @@ def check_operators(model, flags):
 
 def is_set(flags, name):
     """Return whether the value of a flag differs from its default."""
-    return flags[name] != FLAGS[name][1]
+    return flags[name] != DEFAULTS[name]
 
 
 def uses_graph(flags):
@@ -93,93 +81,15 @@ def _refuse(text, *names):
     raise FlagError("ERROR: " + text.format(*names))
 
 
-def _set(flags, names):
-    return [name for name in names if is_set(flags, name)]
-
-
-def _values(flags):
-    for name in _set(flags, OPTIONS):
-        smallest, choices = OPTIONS[name].get("minimum"), OPTIONS[name].get("choices")
-        # `not ... >=` rejects NaN, too
-        if smallest is not None and name not in _COUNTS and not flags[name] >= smallest:
-            _refuse("--{}={}: it must be at least {}", name, flags[name], smallest)
-        if choices and flags[name] not in choices:
-            _refuse("--{}={}: it must be {}", name, flags[name], " or ".join(choices))
-
-
-def _conflicts(flags):
-    chosen = _set(flags, OPTIONS)
-    for names, others, why in CONFLICTS:
-        for name in names:
-            for other in others:
-                if name != other and name in chosen and other in chosen:
-                    _refuse("--{} and --{} together: {}", name, other, why)
-
-
-def _needs(flags):
-    cache = flags["fast_run_algo_policy"]
-    for name in _set(flags, OPTIONS):
-        if name == "fast_run_algo_policy" and os.path.exists(cache):
-            continue  # the cache replaces the search for algorithms
-        for needs in (OPTIONS[name].get("needs"), OPTIONS[name].get("wheel_needs")):
-            if needs and not _set(flags, needs):
-                _refuse("--{} needs {}", name, " or ".join("--" + other for other in needs))
-
-
-def _files(flags):
-    if flags["fast_run_algo_policy"]:
-        check_algo_cache(flags["fast_run_algo_policy"])
-    if flags["c_opr_lib"] and not os.path.isfile(flags["c_opr_lib"]):
-        _refuse("--c_opr_lib: there is no file {}", flags["c_opr_lib"])
-    name = flags["get_static_mem_info"]
-    if name and not _STATIC_MEM_NAME.match(name):
-        _refuse(
-            "--get_static_mem_info={}: the name of the folder may have digits, letters and / "
-            "only, and begins with no /",
-            name,
-        )
-
-
-def _recording(flags):
-    for record in _set(flags, _RECORDS):
-        if flags["profile"] or flags["profile_host"]:
-            _refuse("--{} cannot be profiled (the run would hang); leave out --profile", record)
-
-
-def _wheel(flags):
-    """Reject flags that crash, hang, or have no effect on this machine."""
-    target = flags["layout_transform"]
-    if target and (target == "cuda") != flags["cuda"]:
-        _refuse(
-            "--layout_transform={} works on that device only; {} --cuda",
-            target,
-            "add" if target == "cuda" else "leave out",
-        )
-    if flags["enable_nchw88"] and devices.is_amd():
-        _refuse("--enable_nchw88 hangs or crashes MegEngine on AMD CPUs; it needs an Intel CPU")
-
-
-def _modes(flags):
-    if flags["lite"]:
-        _lite(flags, "with --lite")
-    if not uses_graph(flags):
-        return
-    cause = "mdl" if flags["mdl"] else "disable_mem_opt"
-    for name in _set(flags, OPTIONS):
-        why = OPTIONS[name].get("not_with_mdl")
-        if why:
-            _refuse("--{} and --{} together cannot be done by the wheel: {}", name, cause, why)
-
-
-def _lite(flags, when):
-    """Reject flags that abort load_and_run in lite mode or have no effect there."""
-    for name in _set(flags, OPTIONS):
-        effect = OPTIONS[name].get("lite", "ok")
+def _refuse_in_lite_mode(flags):
+    """Reject flags that abort load_and_run in lite mode, as of a packed model, or do nothing."""
+    for name, row in OPTIONS.items():
+        effect = row.get("lite", "ok") if is_set(flags, name) else "ok"
         if effect == "abort":
-            _refuse("--{} is not supported {}", name, when)
+            _refuse("--{} is not supported with a packed model", name)
         # lite mode always copies to the host
         if effect == "no-op" and name != "copy_to_host":
-            _refuse("--{} has no effect {}", name, when)
+            _refuse("--{} has no effect with a packed model", name)
 
 
 #: advice for failures that a flag causes:

@@ -113,14 +113,9 @@ def info_table(input_tensors, output_tensors):
     border = "+" + "+".join("-" * width for width in widths) + "+"
     lines = ["+" + _TITLE + border[len(_TITLE) + 1 :]]
     for row in rows:
-        cells = [_centre(row[column], widths[column]) for column in range(len(row))]
+        cells = ["{:^{}}".format(row[column], widths[column]) for column in range(len(row))]
         lines += ["|" + "|".join(cells) + "|", border]
     return "\n".join(lines)
-
-
-def _centre(text, width):
-    left = (width - len(text)) // 2
-    return " " * left + text + " " * (width - len(text) - left)
 
 
 def _arrays(entries, network, computes):

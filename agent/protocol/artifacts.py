@@ -1,6 +1,5 @@
 """Names and size limits of the artifacts of an attempt."""
 
-import re
 from collections.abc import Mapping
 
 from agent.protocol.plan import MOST_PROFILED
@@ -13,7 +12,6 @@ MEASUREMENT_NAME = "measurement.json"
 MANIFEST_NAME = "manifest.json"
 #: traces of a script, written by MegEngine's Profiler: `agent.protocol.messages`
 TRACE_NAMES = ("chrome_timeline.json", "memory_flow.svg")
-_PROFILE = re.compile(r"profile(?:-(\d{1,2}))?\.json")
 
 MIB = 1 << 20
 #: size limit of each file in bytes
@@ -50,11 +48,7 @@ PROFILE_NAMES = tuple(map(profile_name, range(1, MOST_PROFILED + 1)))
 
 def profile_number(name: str) -> int | None:
     """Return the number of the profiled pass that wrote the file `name`, None for other files."""
-    match = _PROFILE.fullmatch(name)
-    if match is None:
-        return None
-    number = int(match.group(1) or 1)
-    return number if 1 <= number <= MOST_PROFILED and profile_name(number) == name else None
+    return PROFILE_NAMES.index(name) + 1 if name in PROFILE_NAMES else None
 
 
 def limit_of(name: str) -> int | None:

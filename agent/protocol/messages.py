@@ -313,7 +313,7 @@ class AttemptStarted(Frozen):
 
     If there are several passes, it is sent again after each of them, with the number of finished
     passes in `passes_done`. Passes that only inspect the model, or that are repeated, are not
-    counted. `passes` is 0 if the agent does not count passes.
+    counted.
     """
 
     type: Literal["attempt.started"] = "attempt.started"

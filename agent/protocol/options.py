@@ -73,11 +73,10 @@ class Option:
     content (caches).
 
     A row of `options.json` omits fields that have the default of this class. It has these
-    additional fields: `help`, the text of load_and_run's help; `flag_default`, load_and_run's
-    default where ours differs; `not_with_mdl`, the reason why the wheel does not support the option
-    in the graph interface (`wheel_mdl` is then false); `disturbs`, `once` and `kept_by_fitting`,
-    membership in the sets at the end of this module; `note`, the reason for a value. `excludes` is
-    computed from the table's conflicts.
+    additional fields: `flag_default`, load_and_run's default where ours differs; `not_with_mdl`,
+    the reason why the wheel does not support the option in the graph interface (`wheel_mdl` is then
+    false); `disturbs`, `once` and `kept_by_fitting`, membership in the sets at the end of this
+    module; `note`, the reason for a value. `excludes` is computed from the table's conflicts.
     """
 
     name: str
@@ -114,7 +113,6 @@ class Capabilities:
     """
 
     kind: Literal["wheel", "binary"]
-    version: str = ""
     flags: frozenset[str] = frozenset()
     builds: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()

@@ -19,8 +19,7 @@ class Plan(BaseModel):
     `clean`: the first pass runs without the profiler, to measure the iteration time. It lasts at
     least `clean_min_s` seconds and `clean_min_iterations` iterations (and load_and_run's `iter`).
     `profiled`: the number of profiled passes that follow. A valid plan has a clean or a profiled
-    pass. The field defaults are those of `quick`, because servers older than plans send no plan;
-    a request without a plan gets `DEFAULT`.
+    pass. The field defaults are those of `quick`; a request without a plan gets `DEFAULT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

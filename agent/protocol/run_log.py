@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 LONGEST_LINE = 4096
 MOST_TIMES = 200_000
 MOST_TENSORS = 1000
-MOST_TESTS = 1000
 
 _N = r"(-?(?:\d{1,15}(?:\.\d{1,9})?|nan|inf))(?![\d.])"
 #: terminal escape sequences: colours, cursor movement, window titles
@@ -25,19 +24,13 @@ ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?
 _LOAD = re.compile(rf"\bload model: {_N} ?ms")
 _PREPARE = re.compile(rf"=== prepare: {_N} ?ms")
 _WARM_UP = re.compile(rf"\bwarm ?up \d{{1,9}}(?: time|:)? {{1,2}}{_N} ?ms")
-#: groups: number of iterations, total time, host time, device time; "e2e"/"host" since 1.10,
-#: "exec" before
+#: groups: total time, host time, device time; "e2e"/"host" since 1.10, "exec" before
 _ITER = re.compile(
-    rf"\biter \d{{1,9}}/(\d{{1,9}}): (?:e2e=)?{_N} ?ms"
+    rf"\biter \d{{1,9}}/\d{{1,9}}: (?:e2e=)?{_N} ?ms"
     rf" \((?:host|exec)={_N}(?: ?ms)?(?:,device={_N})?\)"
-)
-_FINISHED = re.compile(
-    rf"=== finished test #\d{{1,9}}: time={_N} ?ms avg_time={_N} ?ms \w{{2,20}}={_N} ?ms"
-    rf" (?:minmax={_N},{_N}|min={_N} ?ms max={_N} ?ms)"
 )
 #: up to 1.6, for a model without inputs
 _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
-_AVERAGE = re.compile(rf"^avg time: {_N} ?ms")
 #: printed by agent/load_and_run only; groups: waiting time of all threads, duration, switches
 _WAITED = re.compile(
     rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
@@ -47,20 +40,6 @@ _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
 )
 _TRIAL_TIME = re.compile(rf"^ ?(?:avg_time=|average time = ){_N}")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The figures of a line `=== finished test`, without the standard deviation.
-
-    `iterations` is the requested number of iterations, None if the log does not contain it.
-    """
-
-    time_ms: float
-    avg_ms: float
-    min_ms: float
-    max_ms: float
-    iterations: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,9 +76,9 @@ class RunLog:
 
     `e2e_ms` are the iteration times; `host_ms` are the times until the host thread was free, None
     if the version does not print them. With `--thread` the iterations of all threads are
-    interleaved. `tests` has one Summary per thread or test case, `finished` combines them. `trials`
-    is the number of sets of flags that `--fitting` measured. `waits` is of the timed iterations
-    (with `--thread`, of the copy that took longest), None if the log does not contain it.
+    interleaved. `trials` is the number of sets of flags that `--fitting` measured. `waits` is of
+    the timed iterations (with `--thread`, of the copy that took longest), None if the log does not
+    contain it.
     """
 
     load_ms: float | None = None
@@ -107,8 +86,6 @@ class RunLog:
     warmup_ms: tuple[float, ...] = ()
     e2e_ms: tuple[float, ...] = ()
     host_ms: tuple[float | None, ...] = ()
-    tests: tuple[Summary, ...] = ()
-    finished: Summary | None = None
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     trials: int = 0
@@ -140,10 +117,7 @@ class _Reader:
     prepare_ms: float | None = None
     warmups: list[float] = field(default_factory=list)
     times: list[tuple[float, float | None]] = field(default_factory=list)
-    iterations: int | None = None
-    tests: list[Summary] = field(default_factory=list)
     single_runs: list[float] = field(default_factory=list)
-    average: float | None = None
     tensors: dict[tuple[str, str], TensorInfo] = field(default_factory=dict)
     trials: int = 0
     is_in_trial: bool = False
@@ -162,8 +136,6 @@ class _Reader:
             _append(self.warmups, _number(match[1]))
         for match in _FINISHED_RUN.finditer(line):
             _append(self.single_runs, _number(match[1]))
-        for match in _FINISHED.finditer(line):
-            self._add_test(match)
         if waited := _WAITED.search(line):
             self._read_waits(waited)
         self._read_once(line)
@@ -183,23 +155,11 @@ class _Reader:
             self.load_ms = _number(match[1])
         elif self.prepare_ms is None and (match := _PREPARE.search(line)):
             self.prepare_ms = _number(match[1])
-        elif match := _AVERAGE.match(line):
-            self.average = _number(match[1])
 
     def _add_time(self, match: re.Match[str]) -> None:
-        self.iterations = int(match[1])
-        e2e = _number(match[2])
+        e2e = _number(match[1])
         if e2e is not None and len(self.times) < MOST_TIMES:
-            self.times.append((e2e, _number(match[3])))
-
-    def _add_test(self, match: re.Match[str]) -> None:
-        figures = [_number(match[i] or match[j]) for i, j in ((1, 1), (2, 2), (4, 6), (5, 7))]
-        time_ms, avg_ms, min_ms, max_ms = (
-            math.nan if figure is None else figure for figure in figures
-        )
-        if None in figures or len(self.tests) >= MOST_TESTS:
-            return
-        self.tests.append(Summary(time_ms, avg_ms, min_ms, max_ms, self.iterations))
+            self.times.append((e2e, _number(match[2])))
 
     def _read_row(self, line: str) -> bool:
         row = _INFO_ROW.match(line)
@@ -229,7 +189,6 @@ class _Reader:
         return True
 
     def result(self) -> RunLog:
-        tests = self.tests or self._of_single_runs()
         times = self.times or [(time_ms, None) for time_ms in self.single_runs]
         rows = self.tensors.values()
         return RunLog(
@@ -238,19 +197,11 @@ class _Reader:
             warmup_ms=tuple(self.warmups),
             e2e_ms=tuple(e2e for e2e, _ in times),
             host_ms=tuple(host for _, host in times),
-            tests=tuple(tests),
-            finished=_combine(tests),
             inputs=tuple(row for row in rows if row.direction == "INPUT"),
             outputs=tuple(row for row in rows if row.direction == "OUTPUT"),
             trials=self.trials,
             waits=self.waits,
         )
-
-    def _of_single_runs(self) -> list[Summary]:
-        runs = self.single_runs
-        if not runs or self.average is None:
-            return []
-        return [Summary(math.fsum(runs), self.average, min(runs), max(runs), len(runs))]
 
 
 def _append(numbers: list[float], number: float | None) -> None:
@@ -262,18 +213,3 @@ def _number(text: str | None) -> float | None:
     """Parse a number; return None for a missing one, for nan and for inf."""
     number = float(text) if text else math.nan
     return number if math.isfinite(number) else None
-
-
-def _combine(tests: list[Summary]) -> Summary | None:
-    """Combine the summaries of all threads or test cases into one."""
-    if len(tests) <= 1:
-        return tests[0] if tests else None
-    counts = [test.iterations or 1 for test in tests]
-    known = all(test.iterations for test in tests)
-    return Summary(
-        time_ms=math.fsum(test.time_ms for test in tests),
-        avg_ms=math.fsum(t.avg_ms * n for t, n in zip(tests, counts, strict=True)) / sum(counts),
-        min_ms=min(test.min_ms for test in tests),
-        max_ms=max(test.max_ms for test in tests),
-        iterations=sum(counts) if known else None,
-    )

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -37,19 +37,16 @@ def legacy_arguments(arguments: Sequence[str]) -> list[str]:
     the name of the processor where later versions have `cpu`.
     """
     model, *flags = arguments
-    pairs = sorted(
-        (pair for flag in flags for pair in _split(flag)), key=lambda pair: _LAST.get(pair[0], 0)
-    )
+    pairs = sorted(map(_split, flags), key=lambda pair: _LAST.get(pair[0], 0))
     return [model, *(part for pair in pairs for part in pair)]
 
 
-def _split(flag: str) -> Iterable[tuple[str, ...]]:
+def _split(flag: str) -> tuple[str, ...]:
     name, equals, value = flag.partition("=")
     name = "--" + name.lstrip("-").replace("_", "-")
-    if not equals or value == "true":
-        yield (name,)
-    elif value != "false":
-        yield name, _processor() if (name, value) == ("--layout-transform", "cpu") else value
+    if not equals:
+        return (name,)
+    return name, _processor() if (name, value) == ("--layout-transform", "cpu") else value
 
 
 def _processor() -> str:

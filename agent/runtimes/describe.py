@@ -27,22 +27,15 @@ _MOST_TERMINAL_BYTES = 1 << 20
 
 #: prints two lines, because searching for GPUs may crash the process
 _PROBE_WHEEL = f"""\
-import json, os, platform, re, sys
+import json, platform, sys
 import megenginelite as lite
 print({_MARK!r} + json.dumps([lite.version, platform.python_version()]))
 sys.stdout.flush()
 try:
-    import importlib.util
-    folder = importlib.util.find_spec("megengine").submodule_search_locations[0]
-    with open(os.path.join(folder, "version.py")) as file:
-        megengine = re.search("__version__ *= *[\\"']([^\\"']+)", file.read()).group(1)
-except Exception:
-    megengine = ""
-try:
     gpus = lite.LiteGlobal.get_device_count(lite.LiteDeviceType.LITE_CUDA)
 except Exception:
     gpus = 0
-print({_DEVICES!r} + json.dumps([megengine, gpus]))
+print({_DEVICES!r} + json.dumps([gpus]))
 """
 
 #: does not match "load_and_run version 1.0", which gflags prints for all versions
@@ -109,7 +102,7 @@ class RuntimeDescription:
     supports, with underscores; empty if they are unknown, as for a wheel. `builds` are the
     features that a binary was built with (cuda, tensorrt, fast_run, json, jit, c_opr), or those
     that a wheel can use on this machine (cuda, tensorrt). `style` is the syntax of the command
-    line. `megengine` and `devices` (cpu, cuda0, ...) are set for a wheel only.
+    line. `devices` (cpu, cuda0, ...) are set for a wheel only.
     """
 
     version: str
@@ -120,7 +113,6 @@ class RuntimeDescription:
     flags: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
     style: Style = "gflags"
-    megengine: str = ""
     devices: tuple[str, ...] = ()
 
     def command_line(self, arguments: Sequence[str]) -> list[str]:
@@ -137,10 +129,10 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
         return _unusable("wheel", python, f"importing MegEngine took longer than {timeout_s:g} s")
     except OSError as error:
         return _unusable("wheel", python, f"cannot start {python}: {error.strerror}")
-    answer = _answer(process.stdout, _MARK)
+    answer = _answer(process.stdout, _MARK, 2)
     if answer is None:
         return _unusable("wheel", python, f"cannot import MegEngine: {_reason(process)}")
-    megengine, gpus = _answer(process.stdout, _DEVICES) or ("", 0)
+    (gpus,) = _answer(process.stdout, _DEVICES, 1) or (0,)
     gpus = min(gpus, _MOST_GPUS) if isinstance(gpus, int) else 0
     return RuntimeDescription(
         version=str(answer[0]),
@@ -148,7 +140,6 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
         path=python,
         python=str(answer[1]),
         builds=("cuda", "tensorrt") if gpus > 0 else (),
-        megengine=str(megengine),
         devices=("cpu", *(f"cuda{number}" for number in range(gpus))),
     )
 
@@ -249,15 +240,18 @@ def _version(text: str) -> str:
     return match[1] if match else ""
 
 
-def _answer(text: str, mark: str) -> list[Any] | None:
-    """Return the pair that our probe printed behind `mark`; other lines are the library's."""
+def _answer(text: str, mark: str, count: int) -> list[Any] | None:
+    """Return the `count` values that our probe printed behind `mark`, None if there are none.
+
+    Other lines are the library's.
+    """
     for line in text.splitlines():
         if line.startswith(mark):
             try:
                 answer = json.loads(line.removeprefix(mark))
             except ValueError:
                 continue
-            if isinstance(answer, list) and len(answer) == 2:
+            if isinstance(answer, list) and len(answer) == count:
                 return answer
     return None
 

@@ -27,7 +27,7 @@ from agent.runtimes.install import (
     installed_wheel,
 )
 from agent.runtimes.peak_performance import DeviceKind, measure_peaks
-from agent.runtimes.trial import TrialRun, make_model, run_model
+from agent.runtimes.trial import make_model, run_model
 
 OK, FAILED = 0, 1
 
@@ -112,9 +112,14 @@ def runtime_check(
         model = Path(folder) / "tiny.mge"
         reason = _make_model(config.runtimes, model)
         for entry in chosen:
-            description, record = _check(entry, model, reason)
-            peaks = _measure_without_agent(description, record, config) if limits else None
-            _add_peaks(record, checks.get(entry.version, {}) if peaks is None else peaks)
+            description, has_cuda, record = _check(entry, model, reason)
+            peaks = None
+            if limits and not record["problem"]:
+                peaks = _measure_without_agent(description, config, has_cuda=has_cuda)
+            if peaks is None and _was_measured(entry, checks):
+                peaks = checks[entry.version]["roofs"]
+            if peaks is not None:
+                record["roofs"] = peaks
             checks[entry.version] = record
     content = json.dumps(checks, indent=1, sort_keys=True) + "\n"
     try:
@@ -130,54 +135,41 @@ def _was_measured(entry: RuntimeEntry, checks: Mapping[str, CheckRecord]) -> boo
 
 
 def _measure_without_agent(
-    description: RuntimeDescription, record: CheckRecord, config: Config
-) -> CheckRecord | None:
+    description: RuntimeDescription, config: Config, *, has_cuda: bool
+) -> list[CheckRecord] | None:
     """Measure peaks while the spool is locked, so that no agent runs a task; None if one runs."""
     try:
         with lock_spool(config.spool):
-            return _measure_peaks(description, record, config)
+            return _measure_peaks(description, config, ["cpu", "cuda"] if has_cuda else ["cpu"])
     except (SpoolBusy, OSError) as problem:
         _say(f"  limits   not measured: {problem}")
         return None
 
 
 def _measure_peaks(
-    description: RuntimeDescription, record: CheckRecord, config: Config
-) -> CheckRecord:
-    """Measure, print and return the peak performance with a working runtime."""
-    if record["problem"]:
-        return {}
+    description: RuntimeDescription, config: Config, devices: list[DeviceKind]
+) -> list[CheckRecord]:
+    """Measure and print the peak performance; return the records of the device kinds."""
     # a wheel can read the models that it makes itself
     own = [description.path] if description.kind == "wheel" else []
     makers = dict.fromkeys([*own, *_makers(config.runtimes)])
     try:
         cores = choose_cores(config.cores).measured
     except CoresUnavailable as problem:
-        return _print_peaks([], str(problem))
-    devices: list[DeviceKind] = ["cpu", "cuda"] if record["cuda"] else ["cpu"]
+        _say(f"  limits   not measured: {problem}")
+        return []
     trials = [measure_peaks(description, makers, device, cores) for device in devices]
-    problems = [f"{trial.device}: {trial.problem}" for trial in trials if trial.problem]
-    records = [trial.record() for trial in trials if not trial.problem]
-    return _print_peaks(records, "; ".join(problems))
-
-
-def _print_peaks(peaks: list[CheckRecord], problem: str) -> CheckRecord:
-    """Print the records of all device kinds; return the entries for the check's record."""
+    peaks = [trial.record() for trial in trials if not trial.problem]
     for peak in peaks:
         flops = [f"{name} {value / 1e9:.1f}" for name, value in peak["peak_flops"].items()]
         speed = peak["copy_bytes_s"] / 1e9
         _say(f"  limits   {peak['device']}: {', '.join(flops)} GFLOP/s, copy {speed:.1f} GB/s")
         for note in peak["notes"]:
             _say(f"           {note}")
-    if problem:
-        _say(f"  limits   not measured: {problem}")
-    return {"roofs": peaks, "roofs_problem": problem}
-
-
-def _add_peaks(record: CheckRecord, peaks: CheckRecord) -> None:
-    """Add measured peaks to a record, unless they are of an earlier runtime at another path."""
-    if peaks.get("path", record["path"]) == record["path"]:
-        record |= {key: peaks[key] for key in ("roofs", "roofs_problem") if key in peaks}
+    problems = [f"{trial.device}: {trial.problem}" for trial in trials if trial.problem]
+    if problems:
+        _say(f"  limits   not measured: {'; '.join(problems)}")
+    return peaks
 
 
 def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
@@ -205,8 +197,11 @@ def _installed() -> list[str]:
 
 def _check(
     entry: RuntimeEntry, model: Path, no_model: str
-) -> tuple[RuntimeDescription, CheckRecord]:
-    """Check one runtime and print the result; return its description and the record."""
+) -> tuple[RuntimeDescription, bool, CheckRecord]:
+    """Check one runtime and print the result.
+
+    Return its description, whether it can use CUDA, and the record.
+    """
     description, problem = describe_entry(entry)
     trial = cuda_trial = None
     if not problem and model.is_file():
@@ -214,54 +209,32 @@ def _check(
         problem = f"the tiny model did not run: {trial.problem}" if trial.problem else ""
         if "cuda" in description.builds:
             cuda_trial = run_model(description, model, ["--cuda"])
-    record = _record(entry, description, trial, cuda_trial)
-    record["problem"] = problem
-    _print(entry, record, "" if trial else no_model)
-    return description, record
-
-
-def _record(
-    entry: RuntimeEntry,
-    description: RuntimeDescription,
-    trial: TrialRun | None,
-    cuda_trial: TrialRun | None,
-) -> CheckRecord:
-    cuda = "cuda0" in description.devices if cuda_trial is None else not cuda_trial.problem
-    return {
-        "kind": entry.kind,
-        "path": entry.path,
-        "version": description.version,
-        "megengine": description.megengine,
-        "python": description.python,
-        "cuda": cuda,
-        "cuda_problem": cuda_trial.problem if cuda_trial else "",
-        "devices": list(description.devices) or ["cpu", *(["cuda0"] if cuda else [])],
-        "builds": list(description.builds),
-        "flags": list(description.flags),
-        "style": description.style,
-        "tiny_model_ms": trial.e2e_ms if trial else None,
-        "checked_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _print(entry: RuntimeEntry, record: CheckRecord, no_model: str) -> None:
     _say(f"MegEngine {entry.version} ({entry.kind}, {entry.path or 'no path'})")
-    if record["problem"]:
-        _say(f"  PROBLEM  {record['problem']}")
-    if not record["version"]:
-        return
-    python = f", Python {record['python']}" if record["python"] else ""
-    _say(f"  version  {record['version']}{python}")
-    if entry.kind == "binary":
-        _say(f"  options  {len(record['flags']) or 'not known'}, style {record['style']}")
-        _say(f"  built    {', '.join(record['builds']) or 'nothing special shows'}")
-    why = f" ({record['cuda_problem']})" if record["cuda_problem"] else ""
-    _say(f"  CUDA     {'usable' if record['cuda'] else f'not usable{why}'}")
-    _say(f"  devices  {', '.join(record['devices'])}")
-    if record["tiny_model_ms"] is not None:
-        _say(f"  model    a tiny one ran in {record['tiny_model_ms']:.3f} ms")
-    elif no_model:
-        _say(f"  model    none was run: {no_model}")
+    if problem:
+        _say(f"  PROBLEM  {problem}")
+    has_cuda = "cuda0" in description.devices if cuda_trial is None else not cuda_trial.problem
+    if description.version:
+        why = f" ({cuda_trial.problem})" if cuda_trial and cuda_trial.problem else ""
+        _print(description, "usable" if has_cuda else f"not usable{why}", has_cuda=has_cuda)
+        if trial and trial.e2e_ms is not None:
+            _say(f"  model    a tiny one ran in {trial.e2e_ms:.3f} ms")
+        elif not trial and no_model:
+            _say(f"  model    none was run: {no_model}")
+    checked_at = datetime.now(UTC).isoformat(timespec="seconds")
+    record = {"path": entry.path, "problem": problem, "checked_at": checked_at}
+    return description, has_cuda, record
+
+
+def _print(description: RuntimeDescription, cuda: str, *, has_cuda: bool) -> None:
+    python = f", Python {description.python}" if description.python else ""
+    _say(f"  version  {description.version}{python}")
+    if description.kind == "binary":
+        options = len(description.flags) or "not known"
+        _say(f"  options  {options}, style {description.style}")
+        _say(f"  built    {', '.join(description.builds) or 'nothing special shows'}")
+    _say(f"  CUDA     {cuda}")
+    devices = description.devices or ("cpu", *(("cuda0",) if has_cuda else ()))
+    _say(f"  devices  {', '.join(devices)}")
 
 
 def _say(line: str) -> None:

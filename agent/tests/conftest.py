@@ -14,7 +14,7 @@ from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
 from agent.link.retries import Policies, Policy
-from agent.protocol import RuntimeInfo
+from agent.protocol.messages import RuntimeInfo
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run, wait_until
 from agent.tests.script_device import ScriptDevice, allow_scripts
 from agent.tests.warm_device import WarmDevice

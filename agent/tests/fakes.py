@@ -28,7 +28,7 @@ from websockets.http11 import Request, Response
 from agent.device.process_table import read_environment, read_pids, read_stat
 from agent.execution.processes import ATTEMPT_VARIABLE
 from agent.execution.sandbox import Sandbox, find_sandbox
-from agent.protocol import (
+from agent.protocol.messages import (
     Ack,
     AgentMessage,
     AttemptFinished,
@@ -415,7 +415,7 @@ from pathlib import Path
 from agent.config import Config
 from agent.daemon import work
 from agent.inventory import LocalRuntime
-from agent.protocol import RuntimeInfo
+from agent.protocol.messages import RuntimeInfo
 from agent.link.retries import Policies
 from agent.execution.runner import adopt_orphans
 from agent.execution.sandbox import Sandbox

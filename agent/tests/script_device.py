@@ -7,7 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from agent.inventory import LocalRuntime
-from agent.protocol import AttemptFinished, RuntimeInfo, Script
+from agent.protocol.messages import AttemptFinished, RuntimeInfo, Script
 from agent.runtimes.command import command_for
 from agent.tests.fakes import TOKEN, FakeServer, require_sandbox
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.execution.spool import Folder
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FRAME_BYTES,
     AttemptAccepted,
     AttemptFinished,

@@ -4,8 +4,9 @@ import pytest
 
 from agent.config import RuntimeEntry
 from agent.inventory import take_inventory
-from agent.protocol import EndReason, Plan
 from agent.protocol.measurement import Measurement
+from agent.protocol.messages import EndReason
+from agent.protocol.plan import Plan
 from agent.runtimes.tests.fake_load_and_run import install_fake
 from testdata import DATA
 

@@ -14,7 +14,7 @@ from botocore.config import Config
 from agent.link import transfers
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer, TransferError
-from agent.protocol import InputFile, UploadTarget
+from agent.protocol.messages import InputFile, UploadTarget
 from agent.protocol.multipart import Checksum
 from agent.tests.cutting import cutting_proxy
 

@@ -18,7 +18,7 @@ from agent.device.cores import (
 from agent.execution import runner
 from agent.execution.report import _describe_host
 from agent.execution.runner import Limits, start_run
-from agent.protocol import Facts
+from agent.protocol.messages import Facts
 
 SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
 
@@ -89,7 +89,7 @@ def test_a_pinned_agent_does_not_pin_its_runs():
 import asyncio, os, pathlib, tempfile, threading, uuid
 from agent.device.cores import pin_self
 from agent.execution.runner import Limits, start_run
-from agent.protocol import Facts
+from agent.protocol.messages import Facts
 started = threading.Event()
 thread = threading.Thread(target=started.wait)
 thread.start()

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from agent.execution import runner
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptFinished,
     AttemptLog,
     AttemptStarted,

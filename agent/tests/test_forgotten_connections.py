@@ -10,7 +10,7 @@ import pytest
 from agent.link import transfers
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer
-from agent.protocol import InputFile
+from agent.protocol.messages import InputFile
 from agent.tests.fakes import wait_until
 
 CONTENT = b"model" * 100

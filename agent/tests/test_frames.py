@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.link.outbox import cut_to_bytes, fit_end
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FRAME_BYTES,
     MAX_PHASES,
     AttemptFinished,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import RunLimits
-from agent.protocol import AttemptStarted, Cancel, EndReason
+from agent.protocol.messages import AttemptStarted, Cancel, EndReason
 from agent.tests.fakes import TOKEN, marked_processes
 from agent.tests.script_device import ScriptDevice, allow_scripts
 

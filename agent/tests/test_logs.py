@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from agent import logs
-from agent.protocol import AttemptFinished
+from agent.protocol.messages import AttemptFinished
 
 
 def lines_of(capsys):

@@ -9,8 +9,9 @@ import pytest
 
 from agent.config import GateLimits
 from agent.execution.report import Manifest
-from agent.protocol import AttemptStarted, EndReason, GivenInput, Plan, RuntimeInfo
 from agent.protocol.measurement import Measurement
+from agent.protocol.messages import AttemptStarted, EndReason, GivenInput, RuntimeInfo
+from agent.protocol.plan import Plan
 from agent.tests.fakes import npy_bytes
 
 #: a load_and_run that supports the options of the agent; each iteration takes 2 ms

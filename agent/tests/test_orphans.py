@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.device.process_table import descendants, read_table
-from agent.protocol import EndReason, Plan
+from agent.protocol.messages import EndReason
+from agent.protocol.plan import Plan
 from agent.runtimes.command import command_for
 from agent.tests.fakes import require_sandbox, start_agent
 from agent.tests.script_device import ScriptDevice

@@ -15,7 +15,7 @@ from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.inventory import take_inventory
 from agent.link.outbox import Outbox
 from agent.link.retries import Policies, Policy, is_transport, may_pass
-from agent.protocol import AttemptLog, Facts, Gpu
+from agent.protocol.messages import AttemptLog, Facts, Gpu
 
 
 def test_facts_describe_this_machine():

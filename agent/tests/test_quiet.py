@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptLog,
     AttemptStarted,
     Cancel,
     EndReason,
     Heartbeat,
     Hello,
-    Plan,
     Start,
 )
+from agent.protocol.plan import Plan
 from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, wait_until
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.execution.processes import mark_process
 from agent.execution.spool import SpoolBusy
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptStarted,

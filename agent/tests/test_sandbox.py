@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent.protocol import AttemptStarted, Cancel, EndReason
+from agent.protocol.messages import AttemptStarted, Cancel, EndReason
 from agent.tests.fakes import require_sandbox, wait_until
 from agent.tests.warm_device import PROBE
 

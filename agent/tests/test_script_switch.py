@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason, Hello
+from agent.protocol.messages import AttemptFinished, EndReason, Hello
 from agent.tests.fakes import TOKEN, wait_until
 from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 

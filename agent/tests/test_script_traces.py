@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 
 pytestmark = pytest.mark.megengine
 

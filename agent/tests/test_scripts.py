@@ -8,7 +8,14 @@ import pytest
 from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
-from agent.protocol import AttemptLog, AttemptStarted, Cancel, EndReason, Hello, RuntimeInfo
+from agent.protocol.messages import (
+    AttemptLog,
+    AttemptStarted,
+    Cancel,
+    EndReason,
+    Hello,
+    RuntimeInfo,
+)
 from agent.tests.fakes import wait_until
 from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 

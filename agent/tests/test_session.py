@@ -5,13 +5,7 @@ import asyncio
 import pytest
 
 from agent.link.session import SessionRefused
-from agent.protocol import (
-    AttemptFinished,
-    AttemptLog,
-    AttemptStarted,
-    EndReason,
-    Hello,
-)
+from agent.protocol.messages import AttemptFinished, AttemptLog, AttemptStarted, EndReason, Hello
 from agent.tests.fakes import FakeServer, Storage, wait_until
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from agent.link import cache, transfers
-from agent.protocol import CAUSE_DIGEST, AttemptStarted, AttemptUploads, EndReason
+from agent.protocol.messages import CAUSE_DIGEST, AttemptStarted, AttemptUploads, EndReason
 from agent.tests.fakes import MODEL
 
 RESULT_FILES = {"log.txt", "manifest.json", "measurement.json", "profile.json"}

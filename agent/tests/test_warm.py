@@ -11,7 +11,7 @@ import pytest
 
 from agent.execution import process_pool
 from agent.inventory import LocalRuntime
-from agent.protocol import AttemptStarted, Cancel, EndReason, RuntimeInfo
+from agent.protocol.messages import AttemptStarted, Cancel, EndReason, RuntimeInfo
 from agent.runtimes.command import command_for
 from agent.tests.fakes import is_alive, wait_until
 from agent.tests.warm_device import wait_until_gone

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import EndReason, Hello
+from agent.protocol.messages import EndReason, Hello
 from agent.tests.fakes import TIMEOUT_S, is_alive, read_pid, require_sandbox, start_agent
 from agent.tests.warm_device import wait_until_gone
 

@@ -15,8 +15,8 @@ from agent.device.process_table import read_table
 from agent.execution import runner, watchdog
 from agent.execution.runner import Limits, cpu_limit_s, limit_cpu, start_run
 from agent.execution.spool import remove_tree
-from agent.execution.watchdog import LimitCode, Watchdog, WatchLimits, signal_name
-from agent.protocol import EndReason
+from agent.execution.watchdog import Watchdog, WatchLimits, signal_name
+from agent.protocol.messages import EndReason
 from agent.tests.fakes import marked_processes
 
 PYTHON = [sys.executable, "-SEc"]
@@ -75,13 +75,18 @@ time.sleep(30)
 
 
 @pytest.mark.parametrize(
-    ("command", "limits", "code", "text"),
+    ("command", "limits", "reason", "text"),
     [
         (["sh", "-c", FORK_BOMB], {"processes": 40}, "TOO_MANY_PROCESSES", "at most 40 are"),
         (["sh", "-c", LEAVE], {"processes": 6}, "TOO_MANY_PROCESSES", "at most 6 are"),
         (["sh", "-c", FLOOD], {"print_bytes": 10 << 20}, "LOG_TOO_LONG", "at most 10 MiB are"),
         ([*PYTHON, MAKE_FILES], {}, "OUTPUT_TOO_LARGE", "more than"),
-        ([*PYTHON, USE_MEMORY], {"memory_bytes": 100 << 20}, "MEMORY", "at most 100 MiB are"),
+        (
+            [*PYTHON, USE_MEMORY],
+            {"memory_bytes": 100 << 20},
+            "OUT_OF_MEMORY",
+            "at most 100 MiB are",
+        ),
         (
             [*PYTHON, DELETE_OPEN_FILES],
             {"disk_bytes": 5 << 20},
@@ -92,11 +97,11 @@ time.sleep(30)
     ids=["fork bomb", "left the tree", "output", "files", "memory", "deleted open files"],
 )
 async def test_a_run_that_exceeds_a_limit_is_ended(
-    watched_run, monkeypatch, command, limits, code, text
+    watched_run, monkeypatch, command, limits, reason, text
 ):
     monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
     result = await watched_run.run(command, **limits)
-    assert result.limit.code is LimitCode[code]
+    assert result.limit.reason is EndReason[reason]
     assert text in result.limit.text
     assert marked_processes(watched_run.mark) == []
     watched_run.output.unlink()
@@ -104,7 +109,7 @@ async def test_a_run_that_exceeds_a_limit_is_ended(
 
 async def test_a_silent_run_ends_before_its_timeout(watched_run):
     result = await watched_run.run(["sleep", "30"], silence_s=1.0)
-    assert (result.reason, result.limit.code) == (EndReason.EXITED, LimitCode.SILENT)
+    assert (result.reason, result.limit.reason) == (EndReason.EXITED, EndReason.SILENT)
     assert watched_run.duration_s >= 1.0
 
 
@@ -137,7 +142,7 @@ async def test_written_bytes_are_limited_without_existing_files(watched_run):
     assert (fine.limit, fine.exit_code) == (None, 0)
     more = "open('more', 'wb').write(b'x' * (6 << 20)); import time; time.sleep(30)"
     result = await watched_run.run([*PYTHON, more], disk_bytes=5 << 20)
-    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
     assert "wrote 6 MiB" in result.limit.text
 
 
@@ -147,21 +152,21 @@ async def test_a_sparse_file_counts_by_size_towards_the_limit_of_a_file_only(wat
     assert (fine.limit, fine.exit_code) == (None, 0)
     (watched_run.work / "hole").unlink()
     result = await watched_run.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
-    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
     assert "hole reached the limit of 1.0 GiB" in result.limit.text
 
 
 async def test_the_kernel_enforces_the_limit_of_a_file(watched_run):
     write = ["sh", "-c", "exec dd if=/dev/zero of=out bs=1M count=8"]
     result = await watched_run.run(write, Limits(file_bytes=1 << 20))
-    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
     assert (watched_run.work / "out").stat().st_size == 1 << 20
 
 
 async def test_sigxcpu_is_reported_as_the_limit_of_cpu_time(watched_run):
     result = await watched_run.run([*PYTHON, "while True: pass"], Limits(cpu_s=1))
     assert signal_name(result.exit_code) == "SIGXCPU"
-    assert result.limit.code is LimitCode.CPU_TIME
+    assert result.limit.reason is EndReason.TIMED_OUT
 
 
 @pytest.mark.parametrize("limits", [None, Limits(cpu_s=1000)], ids=["no limit", "limit"])
@@ -179,7 +184,7 @@ async def test_sigxcpu_in_a_sandbox_is_reported_as_the_limit_of_cpu_time(watched
     hands_on = f"import subprocess\nraise SystemExit(128 - subprocess.call({inside!r}))"
     result = await watched_run.run([*PYTHON, hands_on], Limits(cpu_s=1), wary=True)
     assert result.exit_code == 152
-    assert result.limit.code is LimitCode.CPU_TIME
+    assert result.limit.reason is EndReason.TIMED_OUT
 
 
 async def test_a_sandbox_killed_by_another_program_is_reported_as_killed(watched_run):
@@ -253,7 +258,7 @@ async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched
         "open('f', 'wb').write(b'x' * (6 << 20)); time.sleep(30)"
     )
     result = await watched_run.run([*PYTHON, deep], disk_bytes=5 << 20)
-    assert result.limit.code is LimitCode.OUTPUT_TOO_LARGE
+    assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
     assert "folders more than 64 deep" in result.limit.text
     remove_tree(watched_run.work)
     assert not watched_run.work.exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.inventory import LocalRuntime
-from agent.protocol import RuntimeInfo
+from agent.protocol.messages import RuntimeInfo
 from agent.tests.fakes import NORMAL_RUN, is_alive, make_load_and_run, wait_until
 
 if TYPE_CHECKING:

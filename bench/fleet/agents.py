@@ -26,7 +26,9 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from agent.protocol import (
+from agent.protocol.artifacts import MEASUREMENT_NAME, profile_name
+from agent.protocol.measurement import Measurement, PassRecord
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptStarted,
@@ -44,8 +46,6 @@ from agent.protocol import (
     decode_server,
     encode,
 )
-from agent.protocol.artifacts import MEASUREMENT_NAME, profile_name
-from agent.protocol.measurement import Measurement, PassRecord
 from agent.protocol.plan import Plan
 
 #: most agents that enrol or connect at the same time

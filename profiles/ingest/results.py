@@ -10,7 +10,6 @@ import structlog
 from django.conf import settings
 from pydantic import ValidationError
 
-from agent.protocol import Plan
 from agent.protocol.artifacts import (
     LOG_NAME,
     MEASUREMENT_NAME,
@@ -22,6 +21,7 @@ from agent.protocol.artifacts import (
 from agent.protocol.measurement import Measurement
 from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
+from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import LeftOut
@@ -51,8 +51,6 @@ _BESIDE = (artifact_of("get_static_mem_info"),)
 #: warnings of load_and_run; the group is the message without the line prefix
 _WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
 _MOST_WARNINGS, _LONGEST_WARNING = 20, 300
-#: the log is untrusted, and the number must fit its database column
-_MOST_ITERATIONS = 999_999_999
 #: fields of a device state that pages show; the artifact has all of them
 _SHOWN_STATE = (
     "at",
@@ -92,16 +90,6 @@ class Results:
     profile: Profile | None
     derived: DerivedData | None
     measurement: AttemptMeasurement | None
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """Wall-clock time per iteration in ms, over `iterations` timed iterations."""
-
-    iterations: int
-    mean_ms: float
-    min_ms: float
-    max_ms: float
 
 
 def read_results(
@@ -235,11 +223,11 @@ def _profile(attempt: Attempt, derived: DerivedData, profile: Profile | None) ->
         return profile  # a script's output is not a load_and_run log
     log_text = _log_text(attempt)
     profile.warnings = parse_warnings(log_text)
-    _note_iterations(profile, parse_run_log(log_text))
+    _note_iterations(profile, latency(parse_log(log_text).e2e_ms))
     return profile
 
 
-def _note_iterations(profile: Profile, summary: RunSummary | Latency | None) -> None:
+def _note_iterations(profile: Profile, summary: Latency | None) -> None:
     for name in ("iterations", "mean_ms", "min_ms", "max_ms"):
         setattr(profile, name, getattr(summary, name) if summary else None)
 
@@ -265,14 +253,6 @@ def _log_text(attempt: Attempt) -> str:
             raise
         return ""
     return data.decode("utf-8", "replace")
-
-
-def parse_run_log(text: str) -> RunSummary | None:
-    """Parse the summary of a run of any MegEngine version; None if the run did not reach it."""
-    finished = parse_log(text).finished
-    if finished is None or not finished.iterations or finished.iterations > _MOST_ITERATIONS:
-        return None
-    return RunSummary(finished.iterations, finished.avg_ms, finished.min_ms, finished.max_ms)
 
 
 def parse_warnings(text: str) -> list[str]:

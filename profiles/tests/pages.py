@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol import AttemptFinished, EndReason, FileOffer
+from agent.protocol.messages import AttemptFinished, EndReason, FileOffer
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.response_checks import response_faults

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from django.core.management import call_command
 
-from agent.protocol import AttemptFinished, AttemptUploads, EndReason, FileOffer, StoredFile
 from agent.protocol.artifacts import LIMITS, TOTAL_LIMIT_BYTES, limit_of
+from agent.protocol.messages import (
+    AttemptFinished,
+    AttemptUploads,
+    EndReason,
+    FileOffer,
+    StoredFile,
+)
 from profiles.analysis.io_dump import compare
 from profiles.presenters.attempt_messages import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes

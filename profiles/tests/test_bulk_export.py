@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
 
-from agent.protocol import Plan
+from agent.protocol.plan import Plan
 from profiles.exports import csv_file, many
 from profiles.exports.fields import FIELDS
 from profiles.exports.many import ROWS, WRITERS

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol import Plan
+from agent.protocol.plan import Plan
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agent.protocol import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason
 from profiles.health import begin_health_checks, run_health_checks
 from tasks.actors import diagnose_run
 from tasks.dispatch.gateway import desired_state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason, Script
+from agent.protocol.messages import AttemptFinished, EndReason, Script
 from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile

@@ -7,14 +7,15 @@ import pytest
 from django.utils import translation
 
 from agent.device.cores import oversubscription
-from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Disturbance, Note, OtherLoad
+from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,
+    LOG,
     STANDARD,
     measurement_json,
     process_attempt,
@@ -173,12 +174,8 @@ def test_a_missing_or_damaged_measurement_fails_the_task(storage, files, reason)
 
 
 def test_an_attempt_without_a_measurement_shows_times_of_the_log(client, storage):
-    log = (
-        b"iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
-        b"=== finished test #0: time=91.673 ms avg_time=9.167 ms "
-        b"standard_deviation=0.771 ms min=7.697 ms max=9.750 ms\n"
-    )
-    attempt = ended_attempt({"profile.json": profile_json(0.01), "log.txt": log}, plan=Plan())
+    files = {"profile.json": profile_json(0.01), "log.txt": LOG.encode()}
+    attempt = ended_attempt(files, plan=Plan())
     task = process_attempt(attempt)
     assert (task.status, AttemptMeasurement.objects.count()) == ("succeeded", 0)
     text = get_page(client, task, "result/")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.protocol import Plan
 from agent.protocol.measurement import Measurement, PassRecord
+from agent.protocol.plan import Plan
 from profiles.analysis.measurement import figures, latency, overhead, variation
 
 

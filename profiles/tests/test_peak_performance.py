@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from agent.protocol import MeasuredRoofs
+from agent.protocol.messages import MeasuredRoofs
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, run_facts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.protocol import AttemptFinished, AttemptLog, EndReason, Script
+from agent.protocol.messages import AttemptFinished, AttemptLog, EndReason, Script
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile

@@ -22,7 +22,7 @@ from django.utils import timezone
 from pydantic import BaseModel, ValidationError
 from structlog.contextvars import clear_contextvars
 
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
     AttemptFinished,

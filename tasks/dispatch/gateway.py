@@ -19,7 +19,7 @@ from django.utils import timezone
 from pydantic import BaseModel
 from structlog.contextvars import bind_contextvars, bound_contextvars, unbind_contextvars
 
-from agent.protocol import (
+from agent.protocol.messages import (
     Ack,
     AttemptAccepted,
     AttemptFinished,
@@ -31,13 +31,13 @@ from agent.protocol import (
     GivenInput,
     Hello,
     InputFile,
-    Plan,
     Script,
     Start,
     Uploads,
     UploadTarget,
     Welcome,
 )
+from agent.protocol.plan import Plan
 from tasks.lifecycle import attempts
 from tasks.lifecycle.artifacts import (
     find_stored,

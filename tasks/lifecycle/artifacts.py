@@ -6,8 +6,8 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
-from agent.protocol import FileOffer
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
+from agent.protocol.messages import FileOffer
 from tasks.models import Artifact, Attempt
 from webprofile.storage import storage
 

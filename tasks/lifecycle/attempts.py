@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from agent.protocol import AttemptLog
+from agent.protocol.messages import AttemptLog
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.outcomes import LEASE_EXPIRED, continue_task
 from tasks.lifecycle.transitions import transition_if

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from tasks.lifecycle.outcomes import ENDS, End
 from tasks.models import Attempt, EndTally, Mark
 from tasks.states import Outcome

@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from agent.protocol import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Reason
 
@@ -98,7 +98,7 @@ _BY_LOG = _compiled(
     (r"attempt to access dtype|unsupported numpy dtype", Reason.INPUT_DTYPE),
     (r"src\.dtype\.enumv\(\) == filter\.dtype", Reason.INPUT_DTYPE),
     (r"ERROR: (unknown command line flag|illegal value)", Reason.OPTION_UNKNOWN),
-    # the wheel's front end: `ERROR: --thread=0: ...`
+    # the wheel's front end: `ERROR: --c_opr_lib: ...`
     (r"(?m)^ERROR: --\w", Reason.OPTION_UNSUPPORTED),
     (
         r"invalid options of both|should not bet? set at the same time|No compiler support"

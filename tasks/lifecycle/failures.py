@@ -9,7 +9,7 @@ import re
 import structlog
 from django.db import transaction
 
-from agent.protocol import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason
 from tasks.lifecycle.attempts import log_tail
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import end_task

@@ -9,7 +9,7 @@ from django.db.models import Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
 from tasks.lifecycle.wakeups import dispatch_on_commit

@@ -12,7 +12,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agent.protocol import CAUSE_DIGEST, AttemptAccepted, AttemptFinished, AttemptStarted, EndReason
+from agent.protocol.messages import (
+    CAUSE_DIGEST,
+    AttemptAccepted,
+    AttemptFinished,
+    AttemptStarted,
+    EndReason,
+)
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.attempts import lease_deadline
 from tasks.lifecycle.failures import reason_and_detail

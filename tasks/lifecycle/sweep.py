@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.counters import count_outcomes
 from tasks.lifecycle.failures import end_failed_run

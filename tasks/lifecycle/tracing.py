@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from agent.protocol import Phase
+from agent.protocol.messages import Phase
 from tasks.models import Attempt
 from webprofile.observability import trace_context
 

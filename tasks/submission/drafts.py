@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from accounts.models import User
-from agent.protocol import Script
 from agent.protocol.artifacts import profile_name
+from agent.protocol.messages import Script
 from agent.protocol.options import (
     OPTIONS,
     Value,

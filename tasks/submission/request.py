@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.protocol import Plan, Script
+from agent.protocol.messages import Script
 from agent.protocol.multipart import PART_BYTES
 from agent.protocol.options import Value
-from agent.protocol.plan import DEFAULT
+from agent.protocol.plan import DEFAULT, Plan
 from tasks.models import Purpose, Task, TaskFile
 from tasks.scheduling.targets import Target, target_of
 from webprofile.errors import DomainError

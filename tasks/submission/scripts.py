@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent.protocol import Script
-from agent.protocol.messages import MAX_ARGUMENTS
+from agent.protocol.messages import MAX_ARGUMENTS, Script
 from agent.protocol.plan import DEFAULT
 from tasks.models import PLAIN_NAME, TaskFile, program_name
 from tasks.submission.plans import longest_run_s

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,

@@ -6,7 +6,7 @@ import zipfile
 from typing import Any
 
 from accounts.models import User
-from agent.protocol import FEATURE_SCRIPTS, Hello, Script
+from agent.protocol.messages import FEATURE_SCRIPTS, Hello, Script
 from tasks.models import Task
 from tasks.submission.request import FileRequest
 from tasks.tests.make import FACTS, MD5, RUNTIMES, make_task, make_waiting_task, make_worker

@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from agent.protocol import PRESETS
+from agent.protocol.plan import PRESETS
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import TASKS, make_waiting_task, make_worker

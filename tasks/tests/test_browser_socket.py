@@ -4,7 +4,7 @@ import pytest
 from channels.layers import get_channel_layer
 from django.db import OperationalError
 
-from agent.protocol import AttemptLog
+from agent.protocol.messages import AttemptLog
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.wakeups import owner_group
 from tasks.models import Task

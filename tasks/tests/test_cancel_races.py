@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 from django.db import connection
 
-from agent.protocol import EndReason
+from agent.protocol.messages import EndReason
 from tasks.lifecycle import attempts, reports
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task

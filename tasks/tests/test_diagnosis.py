@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.protocol import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import wording_of

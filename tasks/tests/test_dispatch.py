@@ -5,7 +5,7 @@ import pytest
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import TimeLimitExceeded
 
-from agent.protocol import Hello
+from agent.protocol.messages import Hello
 from tasks import actors
 from tasks.actors import DispatchBatch, dispatch
 from tasks.dispatch import gateway

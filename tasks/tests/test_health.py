@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import AuditEntry
-from agent.protocol import Facts, RuntimeInfo
+from agent.protocol.messages import Facts, RuntimeInfo
 from tasks.health_checks import (
     checks_due,
     create_health_task,

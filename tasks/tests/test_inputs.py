@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from agent.protocol import MAX_FRAME_BYTES, PRESETS, encode
 from agent.protocol.input_rules import LONGEST_NAME
+from agent.protocol.messages import MAX_FRAME_BYTES, encode
+from agent.protocol.plan import PRESETS
 from tasks.dispatch import gateway
 from tasks.models import Task
 from tasks.submission import uploads

@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agent.protocol import AttemptLog, EndReason
+from agent.protocol.messages import AttemptLog, EndReason
 from tasks.actors import diagnose_run
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task

@@ -5,7 +5,7 @@ import datetime
 import pytest
 from django.utils import timezone, translation
 
-from agent.protocol import Script
+from agent.protocol.messages import Script
 from tasks.dispatch import gateway
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.sweep import sweep

@@ -9,7 +9,7 @@ from agent.config import LOG_LIMIT_BYTES
 from agent.execution.runner import FILE_LIMIT_BYTES
 from agent.execution.watchdog import WatchLimits
 from agent.link.log_tail import END_BYTES
-from agent.protocol import Script
+from agent.protocol.messages import Script
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task, program_name
 from tasks.submission.contents import check_program

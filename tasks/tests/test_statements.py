@@ -21,7 +21,7 @@ import profiles.actors  # noqa: F401
 import tasks.actors  # noqa: F401
 from accounts.models import AccessToken
 from accounts.tokens.access import issue_token
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,

@@ -12,7 +12,7 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import override_settings
 
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptLog,

@@ -146,8 +146,8 @@ def test_imports_have_no_cycles():
     [
         ("agent.link.session", "django.conf", False),
         ("agent.link.session", "tasks.models.Task", False),
-        ("agent.link.session", "agent.protocol.Hello", True),
-        ("tasks.dispatch.gateway", "agent.protocol.Hello", True),
+        ("agent.link.session", "agent.protocol.messages.Hello", True),
+        ("tasks.dispatch.gateway", "agent.protocol.messages.Hello", True),
         ("tasks.dispatch.gateway", "agent.execution.runner", False),
         ("workers.services", "tasks.models.Task", False),
         ("tasks.scheduling.targets", "workers.models.Worker", True),

@@ -18,7 +18,6 @@ import accounts
 import profiles
 import tasks
 import workers
-from agent import protocol
 from agent.protocol import measurement, messages, plan
 from profiles.analysis.durations import ABSENT, duration
 from profiles.analysis.numbers import share
@@ -109,7 +108,7 @@ def unbounded_fields(field: serializers.Field, place: str) -> Iterator[str]:
 
 def test_every_number_of_the_protocol_and_of_files_of_an_attempt_is_bounded():
     models = pydantic_models()
-    assert {protocol.Hello, protocol.Start, protocol.Heartbeat, measurement.Measurement} <= {
+    assert {messages.Hello, messages.Start, messages.Heartbeat, measurement.Measurement} <= {
         *models
     }
     places = [
@@ -200,7 +199,7 @@ def test_pages_answer_whatever_numbers_a_device_sends(client, root, text):
     for frame in frames:
         for path in numbers_in(frame):
             try:
-                message = protocol.decode_agent(with_number(frame, path, text))
+                message = messages.decode_agent(with_number(frame, path, text))
             except ValueError:
                 continue
             gateway.handle(attempt.worker, message)

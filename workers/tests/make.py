@@ -5,7 +5,7 @@ import uuid
 from channels.db import database_sync_to_async
 from django.db.models import F
 
-from agent.protocol import AttemptAccepted, Hello, decode_server, encode
+from agent.protocol.messages import AttemptAccepted, Hello, decode_server, encode
 from tasks.dispatch import gateway
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting

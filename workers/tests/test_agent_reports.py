@@ -9,7 +9,7 @@ import pytest
 from channels.db import database_sync_to_async
 from django.db import transaction
 
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptAccepted,
     AttemptFinished,
     AttemptStarted,

@@ -10,7 +10,7 @@ import pytest
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
-from agent.protocol import (
+from agent.protocol.messages import (
     AttemptFinished,
     AttemptLog,
     AttemptStarted,

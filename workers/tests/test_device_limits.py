@@ -10,7 +10,7 @@ import pytest
 from channels.layers import get_channel_layer
 from django.test import Client
 
-from agent.protocol import (
+from agent.protocol.messages import (
     CAUSE_DIGEST,
     AttemptFinished,
     AttemptLog,

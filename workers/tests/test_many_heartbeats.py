@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from structlog.contextvars import get_contextvars
 
-from agent.protocol import AttemptFinished, EndReason, Heartbeat
+from agent.protocol.messages import AttemptFinished, EndReason, Heartbeat
 from tasks.dispatch import gateway
 from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle.attempts import lose_attempt

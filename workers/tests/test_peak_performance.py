@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from agent.protocol import Hello, MeasuredRoofs, RuntimeInfo
+from agent.protocol.messages import Hello, MeasuredRoofs, RuntimeInfo
 from tasks.dispatch.gateway import handle
 from tasks.tests.make import FACTS, make_user, make_worker
 from workers.models import Runtime, Worker

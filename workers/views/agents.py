@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import ValidationError
 
-from agent.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
+from agent.protocol.messages import MAX_FRAME_BYTES, PROTOCOL_VERSION, Heartbeat
 from tasks.dispatch.gateway import on_heartbeats
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word

@@ -19,7 +19,7 @@ from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
 from agent.device.process_table import descendants, read_stat, read_table, read_tree, task_count
 from agent.device.state import heavy_processes, read_counters, snapshot_now
-from agent.protocol import Gpu
+from agent.protocol.messages import Gpu
 
 SPIN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import Prepared, Source, prepare_inputs
+from agent.inputs.prepare import PreparedInputs, Source, prepare_inputs
 from agent.protocol.inputs import InputError
 
 
@@ -14,7 +14,7 @@ def save_npy(folder: Path, name: str, array: np.ndarray) -> Path:
     return folder / name
 
 
-def load_prepared(prepared: Prepared, folder: Path, name: str = "data") -> np.ndarray:
+def load_prepared(prepared: PreparedInputs, folder: Path, name: str = "data") -> np.ndarray:
     return np.load(folder / prepared.files[name], allow_pickle=False)
 
 

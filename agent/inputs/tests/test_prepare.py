@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agent.inputs.prepare import Prepared, RandomSource, Source, prepare_inputs
+from agent.inputs.prepare import PreparedInputs, RandomSource, Source, prepare_inputs
 from agent.inputs.tests.make import expect_error, load_prepared, prepare_one, save_npy
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import Note
@@ -206,7 +206,7 @@ def test_a_batch_size_above_the_free_space_is_rejected(tmp_path: Path) -> None:
 # the model
 
 
-def prepare(folder: Path, sources: list[tuple[str, Source]], **options: object) -> Prepared:
+def prepare(folder: Path, sources: list[tuple[str, Source]], **options: object) -> PreparedInputs:
     options = {"kind": "wheel"} | options
     return prepare_inputs(sources, MODEL, folder, **options)
 
@@ -215,10 +215,10 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
     data = ("data", "[1.0,2,3]")
     prepared = prepare(tmp_path, [data])
     assert list(prepared.files) == ["data"]
-    assert prepared.notes == (
+    assert prepared.notes == [
         Note.of("input_shape", name="data", shape="{1,3}", expected="{2,3}"),
         Note.of("input_missing", name="ids", type="int32 {4}"),
-    )
+    ]
 
     filled = prepare(tmp_path, [data], fill_seed=1)
     assert list(filled.files) == ["data", "ids"]
@@ -247,7 +247,7 @@ def test_a_wrong_type_is_rejected_with_both_types(tmp_path: Path) -> None:
 def test_an_input_whose_type_is_unknown_is_not_checked(tmp_path: Path) -> None:
     expected = [TensorInfo("INPUT", "x", (2,), "")]
     spec = ("x", save_npy(tmp_path, "a.npy", np.zeros(2, np.float16)))
-    assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == ()
+    assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == []
     with pytest.raises(InputError, match="does not name float16 and int64"):
         prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
 
@@ -287,7 +287,7 @@ def test_nan_and_infinity_cause_a_note_for_binaries(tmp_path: Path) -> None:
     source = save_npy(tmp_path, "a.npy", np.float32([1, np.nan, -np.inf]))
     (tmp_path / "out").mkdir()
     prepared = prepare_inputs([("a", source)], None, tmp_path / "out", kind="binary")
-    assert prepared.notes == (Note.of("input_not_finite", name="a", count=2, size=3),)
+    assert prepared.notes == [Note.of("input_not_finite", name="a", count=2, size=3)]
 
 
 def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ def test_a_process_exits_quietly_if_stdin_is_closed(start):
 
 def test_a_process_exits_quietly_after_an_incomplete_line(start):
     process = start("--wait-for-arguments")
-    assert process.communicate(b'["--help"]', timeout=TIMEOUT_S) == (b"", b"")
+    assert process.communicate(b'["m.mge"]', timeout=TIMEOUT_S) == (b"", b"")
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("arguments", [[], ["--version"], ["--iter=x", "m.mge"], ["ä.mge"]])
+@pytest.mark.parametrize("arguments", [[], ["--iter=x", "m.mge"], ["ä.mge"]])
 def test_a_pre_started_process_behaves_like_one_started_with_its_arguments(start, arguments):
     cold = start(*arguments)
     cold_output = cold.communicate(timeout=TIMEOUT_S)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agent.link.log_tail import CHUNK_BYTES
-from agent.protocol import (
+from agent.protocol.messages import (
     MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
     AgentMessage,

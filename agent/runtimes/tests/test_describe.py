@@ -40,8 +40,8 @@ def test_an_unusable_wheel_has_a_problem(
 @pytest.mark.parametrize(
     ("answer", "devices"),
     [
-        ('mgw-devices:["1.13.0", 2]', ("cpu", "cuda0", "cuda1")),
-        ('mgw-devices:["1.13.0", 0]', ("cpu",)),
+        ("mgw-devices:[2]", ("cpu", "cuda0", "cuda1")),
+        ("mgw-devices:[0]", ("cpu",)),
         ("mgw-devices:nonsense", ("cpu",)),
         ("no answer: the search for GPUs took the process with it", ("cpu",)),
     ],
@@ -151,7 +151,7 @@ def test_a_text_other_than_help_has_no_flags() -> None:
     [
         (["m.mge"], ["m.mge"]),
         (["m.mge", "--iter=3", "--cpu"], ["m.mge", "--iter", "3", "--cpu"]),
-        (["m.mge", "--fast_run=true", "--verbose=false"], ["m.mge", "--fast-run"]),
+        (["m.mge", "--fast_run"], ["m.mge", "--fast-run"]),
         (
             ["m.mge", "--input=a:x_1.npy;b:y=1.npy"],
             ["m.mge", "--input", "a:x_1.npy;b:y=1.npy"],
@@ -188,6 +188,5 @@ def test_the_real_wheel_is_described(megengine_python: str) -> None:
     described = describe_wheel(megengine_python)
     assert described.problem == ""
     assert described.version.startswith("1.")
-    assert described.megengine == described.version
     assert described.devices[0] == "cpu"
     assert ("cuda" in described.builds) == ("cuda0" in described.devices)

@@ -155,7 +155,7 @@ def test_check_of_a_binary_without_a_wheel_runs_no_model(
     out = capsys.readouterr().out
     assert "none was run: there is no MegEngine wheel" in out and "style legacy" in out
     record = json.loads(checks_path(config).read_text())["1.6.0"]
-    assert (record["version"], record["problem"], record["tiny_model_ms"]) == ("1.6.0", "", None)
+    assert record["problem"] == ""
     assert record["checked_at"].endswith("+00:00")
 
 
@@ -183,13 +183,12 @@ def test_check_of_a_binary_runs_a_model_made_by_a_wheel(
 ) -> None:
     append_runtime(config, version, "binary", str(install_fake(tmp_path, version)))
     assert runtime_check(config, version) == 0
-    assert "a tiny one ran in 0.0" in capsys.readouterr().out
-    record = json.loads(checks_path(config).read_text())[version]
-    assert record["tiny_model_ms"] > 0 and record["devices"] == ["cpu"]
+    out = capsys.readouterr().out
+    assert "a tiny one ran in 0.0" in out and "devices  cpu\n" in out
     # the binary has CUDA, but its run shows that this machine has none
-    assert record["cuda"] is False
+    assert "CUDA     not usable" in out
     if version != "1.6.0":
-        assert "cuda" in record["builds"] and "request gpu0" in record["cuda_problem"]
+        assert "built    cuda" in out and "request gpu0" in out
 
 
 def test_check_reports_a_runtime_that_cannot_run_the_model(
@@ -230,7 +229,6 @@ def test_check_of_the_real_wheel_succeeds(
     megengine_python: str, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append_runtime(config, "1.13.0", "wheel", megengine_python)
-    assert runtime_check(config) == 0, capsys.readouterr().out
-    record = json.loads(checks_path(config).read_text())["1.13.0"]
-    assert record["version"] == record["megengine"] == "1.13.0"
-    assert record["tiny_model_ms"] > 0 and record["devices"][0] == "cpu"
+    code, out = runtime_check(config), capsys.readouterr().out
+    assert code == 0, out
+    assert "version  1.13.0" in out and "devices  cpu" in out and "a tiny one ran" in out

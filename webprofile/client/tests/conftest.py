@@ -16,9 +16,9 @@ import pytest
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
-from agent.protocol import Plan
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Disturbance
+from agent.protocol.plan import Plan
 from agent.tests.http_sites import serving
 from profiles.models import Profile
 from profiles.services import build_attempt_profile

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.protocol import Plan
+from agent.protocol.plan import Plan
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement
 from profiles.services import build_attempt_profile

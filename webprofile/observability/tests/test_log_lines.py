@@ -9,7 +9,7 @@ import dramatiq
 import pytest
 import structlog
 
-from agent.protocol import AttemptAccepted
+from agent.protocol.messages import AttemptAccepted
 from profiles.actors import build_profile
 from tasks.dispatch import gateway
 from tasks.lifecycle.sweep import sweep

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.checks import run_checks
 
-from agent.protocol import AttemptUploads, FileOffer, Phase
+from agent.protocol.messages import AttemptUploads, FileOffer, Phase
 from profiles.actors import build_profile
 from profiles.tests.make import make_profile, to_json
 from tasks.dispatch import gateway

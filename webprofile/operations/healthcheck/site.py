@@ -9,7 +9,7 @@ from django.contrib.staticfiles.storage import staticfiles_storage
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
-from agent.protocol import CloseCode
+from agent.protocol.messages import CloseCode
 from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
 from webprofile.operations.healthcheck.web import Answer, ask
 from webprofile.site_mark import HEADER, is_mark

@@ -4,8 +4,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from agent.protocol import Plan
 from agent.protocol.measurement import Disturbance, PassRecord
+from agent.protocol.plan import Plan
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP as FLOW

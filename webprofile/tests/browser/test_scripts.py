@@ -3,7 +3,7 @@
 import pytest
 from selenium.webdriver.support.ui import Select
 
-from agent.protocol import Script
+from agent.protocol.messages import Script
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker

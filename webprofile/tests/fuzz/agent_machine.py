@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from accounts.models import User
-from agent.protocol import MAX_FRAME_BYTES, CloseCode, decode_server, encode
-from agent.protocol import messages as wire
+from agent.protocol.messages import MAX_FRAME_BYTES, CloseCode, decode_server, encode
+from agent.protocol.messages import messages as wire
 from profiles.integrity import broken_rows
 from tasks.dispatch.consumer import TASK_NAME, AgentConsumer
 from tasks.lifecycle import cancel

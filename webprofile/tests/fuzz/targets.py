@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
-from agent.protocol import decode_agent, decode_server, encode
 from agent.protocol.inputs import InputError
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.npy import map_array, read_header
 from agent.protocol.inputs.pictures import map_picture
 from agent.protocol.measurement import Measurement
+from agent.protocol.messages import decode_agent, decode_server, encode
 from agent.protocol.options import Capabilities, OptionError, build_arguments, check_options
 from agent.protocol.run_log import parse_log
 from profiles.analysis import io_dump
@@ -37,7 +37,7 @@ from profiles.formats.memory_flow.summary import MemoryFlowSummary, read_memory_
 from profiles.formats.npz import DAMAGE, unpack_columns
 from profiles.formats.static_memory.plan_file import unpack
 from profiles.formats.static_memory.summary import StaticMemory, read_static_memory
-from profiles.ingest.results import measurement_row, parse_run_log, parse_warnings
+from profiles.ingest.results import measurement_row, parse_warnings
 from tasks.models import Attempt
 from tasks.submission import contents
 from tasks.submission.model_heads import HEAD_BYTES, check_model
@@ -249,7 +249,6 @@ def feed_options(data: bytes) -> None:
 def feed_log(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     parse_log(text)
-    parse_run_log(text)
     parse_warnings(text)
 
 
