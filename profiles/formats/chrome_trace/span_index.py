@@ -73,7 +73,7 @@ class _Header(Struct, frozen=True):
     end: bytes
     first_row: bytes
     blocks: bytes
-    zero_us: int = 0
+    zero_us: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,11 +135,11 @@ class MemoryFlowSummary(Struct, frozen=True):
     near_peak_s: Annotated[
         float | None,
         Meta(description="How long nine tenths of the peak or more were held, in all, s."),
-    ] = None
+    ]
     peak_kept_bytes: Annotated[
         int,
         Meta(description="Of the peak, what views then keep of larger tensors that are gone."),
-    ] = 0
+    ]
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:
