@@ -50,7 +50,7 @@ def to_archive(data: ProfileData) -> bytes:
     for side in _SIDES:
         spread = data.device if side == "device" else data.host
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
-    for kind, summary in data.beside.items():
+    for kind, summary in data.summaries.items():
         arrays[_SUMMARY + kind] = np.frombuffer(summary, np.uint8)
     return save(arrays | pack(data.columns_of_pass(0), _COLUMNS) | pack(data.graph, _GRAPH))
 
@@ -95,7 +95,7 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         order=arrays["order"],
         passes=unpack_texts("passes", arrays),
         left_out=msgspec.json.decode(arrays["left_out"].tobytes(), type=tuple[LeftOut, ...]),
-        beside={
+        summaries={
             name.removeprefix(_SUMMARY): array.tobytes()
             for name, array in arrays.items()
             if name.startswith(_SUMMARY)

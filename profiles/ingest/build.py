@@ -97,7 +97,7 @@ def derive(
     if data.has_operators:
         totals(data.columns)  # raises if all medians are 0, which single passes do not show
     # a trace may prove unusable after its index was written
-    return DerivedData(archive, data, index if "trace" in data.beside else b"")
+    return DerivedData(archive, data, index if "trace" in data.summaries else b"")
 
 
 def store_derived(profile: Profile, derived: DerivedData) -> None:

@@ -101,7 +101,7 @@ def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
 
 
 def _are_of_trace(data: ProfileData, profile: Profile | None) -> bool:
-    return "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
+    return "trace" in data.summaries and (profile is None or are_of_trace(profile, data.passes))
 
 
 def total_words(statistics: SideStatistics) -> dict[str, Any]:
