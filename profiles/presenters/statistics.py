@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
-from profiles.analysis.advice import RunFacts
 from profiles.analysis.advice.context import RuleContext
+from profiles.analysis.advice.finding import RunFacts
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import duration, unit_of
