@@ -116,6 +116,7 @@ class SideTimes:
     def total_s(self) -> float | None:
         """Return the sum of all self times, s, or None if no operator was timed.
 
+        It is a sum of work and not elapsed time, because nodes and threads overlap.
         Uses `end` times and `numpy.sum` (pairwise summation) in the order of the file, as
         `profile_analyze` does; another order would change the last digits.
         """

@@ -29,7 +29,7 @@ from profiles.analysis.passes import (
     merged_data,
     without_operators,
 )
-from profiles.analysis.totals import totals
+from profiles.analysis.totals import check_device_total
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.detection import FileKind, kind_of, read_head
@@ -198,7 +198,7 @@ class _RunBuilder:
         else:
             # the graph of a later pass is not used
             columns, graph = parse(data, max_bytes=self._max_bytes), empty_graph
-        totals(columns)
+        check_device_total(columns)
         self._add_pass("profile", path.name, columns, lambda: _sound(graph))
 
     def _add_trace(self, path: Path) -> None:
@@ -208,7 +208,7 @@ class _RunBuilder:
             raise _second_of_kind()  # the first has no operators that this one could be aligned to
         # a profile of the same run has more data per operator than a trace
         if self._leads != "profile" and len(dynamic.columns):
-            totals(dynamic.columns)
+            check_device_total(dynamic.columns)
             self._add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
             if "trace" in self._summaries:
                 return
