@@ -99,7 +99,6 @@ class ProfileData:
         return self.load_graph()
 
     def spread(self, side: Side) -> Spread:
-        """Return the spread of one side."""
         return self.device if side == "device" else self.host
 
     def of_pass(self, number: int) -> "ProfileData":

@@ -48,7 +48,6 @@ class TimeFaults:
 
 
 def time_faults(data: ProfileData, side: Side) -> TimeFaults:
-    """Count the operators with invalid times on one side."""
     spread = data.spread(side)
     with np.errstate(invalid="ignore"):
         is_time = np.abs(spread.end_s) <= LONGEST_S

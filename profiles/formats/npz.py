@@ -43,7 +43,6 @@ DAMAGE = (
 
 
 def save(arrays: Arrays) -> bytes:
-    """Return a `.npz` file of these arrays."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()

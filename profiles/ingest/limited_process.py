@@ -142,7 +142,6 @@ def out_of_memory(job: ParseJob) -> ParseProblem:
 
 
 def kind_of_file(path: Path) -> FileKind:
-    """Return the kind of a file of a run."""
     return "static_memory" if path.suffix == _PACKED else kind_of(read_head(path))
 
 

@@ -143,7 +143,6 @@ class MemoryFlowSummary(Struct, frozen=True):
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:
-    """Return the summary of a file."""
     by_low = np.argsort(flow.low, kind="stable")
     space = space_of(flow.low[by_low], flow.high[by_low])
     usage = usage_of(flow)
