@@ -71,7 +71,6 @@ def viewer_files() -> dict[str, Path]:
 
 
 def content(name: str, theme: str = "") -> bytes:
-    """Return the content of a file of the viewer, in a theme."""
     if name == _MODELS:
         text = viewer_files()[name].read_text(encoding="utf-8")
         return text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT).encode()
@@ -163,7 +162,6 @@ def perfetto_files() -> dict[str, Path]:
 
 
 def perfetto_content(name: str) -> bytes:
-    """Return the content of a file of the viewer."""
     return perfetto_files()[name].read_bytes()
 
 

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +31,9 @@ from profiles.formats.npz import (
 
 #: version of the content: increase it when the stored data or its computation changes, then run
 #: `manage.py reprofile`
-VERSION = 4
+VERSION = 5
 
-_COLUMNS, _GRAPH = "columns.", "graph."
-#: optional members by kind; one exists if the run has a file of this kind
-_BESIDE = ("trace", "memory_flow", "static_memory")
+_COLUMNS, _GRAPH, _SUMMARY = "columns.", "graph.", "summary."
 _SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 
@@ -45,19 +44,14 @@ def to_archive(data: ProfileData) -> bytes:
         "version": np.array(VERSION),
         "on_gpu": data.on_gpu,
         "order": data.order,
+        "left_out": np.frombuffer(msgspec.json.encode(data.left_out), np.uint8),
         **pack_texts("passes", data.passes),
-        **{
-            key: array
-            for field in LeftOut._fields
-            for key, array in pack_texts(
-                f"left_out.{field}", [getattr(file, field) for file in data.left_out]
-            ).items()
-        },
     }
     for side in _SIDES:
         spread = data.device if side == "device" else data.host
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
-    arrays |= {kind: np.frombuffer(text, np.uint8) for kind, text in data.beside.items()}
+    for kind, summary in data.summaries.items():
+        arrays[_SUMMARY + kind] = np.frombuffer(summary, np.uint8)
     return save(arrays | pack(data.columns_of_pass(0), _COLUMNS) | pack(data.graph, _GRAPH))
 
 
@@ -92,9 +86,6 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         first: SideTimes = getattr(columns, side)
         later = zip(*(arrays[f"later.{side}.{name}"] for name in _TIMES), strict=True)
         spreads[side] = spread_of([first, *(SideTimes(*times) for times in later)])
-    left_out = zip(
-        *(unpack_texts(f"left_out.{field}", arrays) for field in LeftOut._fields), strict=True
-    )
     return ProfileData(
         columns=with_medians(columns, spreads["device"], spreads["host"]),
         load_graph=lambda: unpack(ExecutedGraph, _members(data, graph=True), _GRAPH),
@@ -103,8 +94,12 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         on_gpu=arrays["on_gpu"],
         order=arrays["order"],
         passes=unpack_texts("passes", arrays),
-        left_out=tuple(LeftOut(*file) for file in left_out),
-        beside={kind: arrays[kind].tobytes() for kind in _BESIDE if kind in arrays},
+        left_out=msgspec.json.decode(arrays["left_out"].tobytes(), type=tuple[LeftOut, ...]),
+        summaries={
+            name.removeprefix(_SUMMARY): array.tobytes()
+            for name, array in arrays.items()
+            if name.startswith(_SUMMARY)
+        },
     )
 
 

@@ -65,7 +65,7 @@ class ProfileData:
     order: (k, n) int32, the rows in the order of each pass's own file
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first one leads
     left_out: files that could not be merged
-    beside: summaries of other files of the run as JSON, by the file's kind: `trace`
+    summaries: of other files of the run as JSON, by the file's kind: `trace`
         (`chrome_trace.summary`), `memory_flow` (`memory_flow.summary`), `static_memory`
         (`static_memory.summary`)
 
@@ -81,7 +81,7 @@ class ProfileData:
     order: NDArray[np.int32]
     passes: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+    summaries: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def has_operators(self) -> bool:
@@ -90,7 +90,7 @@ class ProfileData:
 
     def summary(self, kind: str, form: type[Summary]) -> Summary | None:
         """Return the summary of the run's file of this kind, or None if there is no such file."""
-        kept = self.beside.get(kind)
+        kept = self.summaries.get(kind)
         return None if kept is None else msgspec.json.decode(kept, type=form)
 
     @cached_property
@@ -99,7 +99,6 @@ class ProfileData:
         return self.load_graph()
 
     def spread(self, side: Side) -> Spread:
-        """Return the spread of one side."""
         return self.device if side == "device" else self.host
 
     def of_pass(self, number: int) -> "ProfileData":

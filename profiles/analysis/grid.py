@@ -33,7 +33,6 @@ class Grid:
         self.lines = 0
 
     def add(self, rows: Iterable[Sequence[Line]]) -> None:
-        """Measure some of the rows."""
         lines = [line for row in rows for line in row]
         self.lines += len(lines)
         for at, column in enumerate(zip(*lines, strict=True)):

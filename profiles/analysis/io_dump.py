@@ -8,7 +8,7 @@ at the same index in both is not a difference.
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -109,7 +109,7 @@ class _Sums:
     over: int = 0
     nan_a: int = 0
     nan_b: int = 0
-    first: int | None = field(default=None)
+    first: int | None = None
 
     def add(self, a: NDArray[Any], b: NDArray[Any]) -> None:
         """Add a block. a, b: (n,), of equal length"""
@@ -156,9 +156,13 @@ def compare(
     pairs = align(a.headers(), b.headers())
     for left, right in sorted(pairs, key=lambda pair: _place(pair, order)):
         difference = _compare_pair(a, b, left, right, max_error)
-        header = left or right
-        maker = order.get(header.id) if header else None
-        yield _with_maker(difference, maker)
+        one = difference.one
+        if maker := order.get(one.id):
+            yield replace(
+                difference, step=maker.step, operator=maker.name, operator_type=maker.type
+            )
+        else:
+            yield replace(difference, operator=one.owner, operator_type=one.type)
 
 
 def align(
@@ -229,12 +233,6 @@ def _compare_pair(
         nan_b=sums.nan_b,
         first=sums.first,
     )
-
-
-def _with_maker(difference: TensorDifference, maker: Producer | None) -> TensorDifference:
-    if maker is None:
-        return replace(difference, operator=difference.one.owner, operator_type=difference.one.type)
-    return replace(difference, step=maker.step, operator=maker.name, operator_type=maker.type)
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:

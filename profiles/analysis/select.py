@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.name_pattern import Matcher, PatternError, linear_time
-from profiles.analysis.totals import totals
+from profiles.analysis.totals import check_device_total
 from profiles.formats.columns import (
     MISSING,
     NumberColumn,
@@ -149,7 +149,8 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
     Raises AnalysisError if the device total is 0 or the query is invalid.
     """
     _check(query)
-    total_s = totals(columns).side_s(query.side)
+    check_device_total(columns)
+    total_s = columns.times(query.side).total_s()
     measured = _filter_operators(columns, query, matches)
     if query.aggregate:
         measured = _aggregate_operators(measured, query.aggregate, by_type=query.by_type)

@@ -55,7 +55,6 @@ def unstable(data: ProfileData, side: Side) -> NDArray[np.bool_]:
 
 
 def stability(data: ProfileData, side: Side) -> Stability:
-    """Summarise how much the times of one side vary."""
     spread, shaky = data.spread(side), unstable(data, side)
     totals = totals_of_passes(data, side)
     total_cv = variation([total for total in totals if total is not None and isfinite(total)])

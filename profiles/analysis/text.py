@@ -21,8 +21,8 @@ from profiles.analysis.name_pattern import linear_time
 from profiles.analysis.numbers import bandwidth, computation, flops, memory, percent, short
 from profiles.analysis.select import Compile, Query, Selection, select
 from profiles.analysis.table import NO_SHAPES, TableRow, info_lines, rows, shape_text
-from profiles.analysis.totals import Totals, totals
-from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
+from profiles.analysis.totals import check_device_total
+from profiles.formats.columns import MISSING, SIDES, ProfileColumns, Side, TextColumn
 
 COPY = "Copy"
 _PIECE = 500
@@ -145,7 +145,8 @@ def report_pieces(
     """Yield `report` in pieces. Raises AnalysisError as it does, before the first piece."""
     parts: list[Iterable[str]] = []
     if printed.print_only not in get_args(Side):
-        lines = _summary(totals(columns))
+        check_device_total(columns)
+        lines = _summary(columns)
         if printed.copy_time:
             lines += _copy_times(columns, query, matches)
         parts.append(
@@ -233,11 +234,12 @@ def _operator_lines(columns: ProfileColumns, selection: Selection) -> list[str]:
     ]
 
 
-def _summary(sums: Totals) -> list[tuple[str, str | float]]:
+def _summary(columns: ProfileColumns) -> list[tuple[str, str | float]]:
     """Return the two totals; as in the original, `N/A` in one changes the format of the other."""
+    totals = {side: columns.times(side).total_s() for side in SIDES}
     return [
-        ("total device time", "N/A" if sums.device_s is None else sums.device_s),
-        ("total host time", "N/A" if sums.host_s is None else sums.host_s),
+        (f"total {side} time", "N/A" if total_s is None else total_s)
+        for side, total_s in totals.items()
     ]
 
 

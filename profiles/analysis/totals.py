@@ -1,4 +1,4 @@
-"""Device and host total, the first lines that `profile_analyze` prints."""
+"""Faults of the totals of device and host, and of the times that they add up."""
 
 from dataclasses import dataclass
 
@@ -10,31 +10,14 @@ from profiles.analysis.errors import AnalysisError
 from profiles.formats.columns import ProfileColumns, Side
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Sums of self times over all operators, s; None (`N/A` in `profile_analyze`) if nothing was
-    timed.
+def check_device_total(columns: ProfileColumns) -> None:
+    """Check the sum of the device times of all operators, whatever the query selects.
 
-    This is a sum of work and not elapsed time, because nodes and threads overlap.
+    It is 0 if each operator took less than the resolution of the clock; ratios are then undefined.
+    Raises AnalysisError if it is 0 for another reason: OpenCL profiling was not enabled, or
+    negative times cancel others.
     """
-
-    device_s: float | None
-    host_s: float | None
-
-    def side_s(self, side: Side) -> float | None:
-        """Return the total of one side."""
-        return self.device_s if side == "device" else self.host_s
-
-
-def totals(columns: ProfileColumns) -> Totals:
-    """Return both totals: the `end` times of all operators, whatever the query selects.
-
-    The device total is 0 if each operator took less than the resolution of the clock; ratios are
-    then undefined. Raises AnalysisError if it is 0 for another reason: OpenCL profiling was not
-    enabled, or negative times cancel others.
-    """
-    device_s = columns.device.total_s()
-    if device_s == 0:
+    if columns.device.total_s() == 0:
         if columns.mentions_opencl:
             raise AnalysisError(
                 "device_total_zero_opencl",
@@ -45,7 +28,6 @@ def totals(columns: ProfileColumns) -> Totals:
             raise AnalysisError(
                 "device_total_zero", "The device total is 0, since times below 0 cancel others."
             )
-    return Totals(device_s=device_s, host_s=columns.host.total_s())
 
 
 def plausible(total_s: float | None) -> float | None:
@@ -66,7 +48,6 @@ class TimeFaults:
 
 
 def time_faults(data: ProfileData, side: Side) -> TimeFaults:
-    """Count the operators with invalid times on one side."""
     spread = data.spread(side)
     with np.errstate(invalid="ignore"):
         is_time = np.abs(spread.end_s) <= LONGEST_S

@@ -89,9 +89,9 @@ class DataView(ResultView):
         storage_unreachable.
         """
         data = run_data(self.profile(profile_id))
-        if kind not in data.beside:
+        if kind not in data.summaries:
             raise DomainError(f"{kind}_none", status=409)
-        return HttpResponse(data.beside[kind], content_type="application/json")
+        return HttpResponse(data.summaries[kind], content_type="application/json")
 
 
 class AnyFile(BaseRenderer):

@@ -169,7 +169,7 @@ class ChartsView(ViewSetMixin, ResultView):
 
         def build() -> HttpResponse:
             data = run_data(profile)
-            if STATIC_MEMORY not in data.beside:
+            if STATIC_MEMORY not in data.summaries:
                 raise DomainError("static_memory_none", status=409)
             return json_response(static_memory_data(data))
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.netron.colours import change_colouring
+from profiles.analysis.netron.colours import Colouring
 from profiles.analysis.netron.document import netron_document
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import VERDICTS
@@ -30,7 +30,7 @@ def graph_document(
     data, side = compared.data[request.drawn], request.question.side
     place = drawn_place(data, scope, row)
     change_s = changes(compared.comparison, profile=request.drawn, other=request.other, side=side)
-    return netron_document(data, side=side, place=place, colours=change_colouring(change_s))
+    return netron_document(data, side=side, place=place, colours=Colouring("change", change_s))
 
 
 def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> Floats:

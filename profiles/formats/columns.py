@@ -116,6 +116,7 @@ class SideTimes:
     def total_s(self) -> float | None:
         """Return the sum of all self times, s, or None if no operator was timed.
 
+        It is a sum of work and not elapsed time, because nodes and threads overlap.
         Uses `end` times and `numpy.sum` (pairwise summation) in the order of the file, as
         `profile_analyze` does; another order would change the last digits.
         """
@@ -177,7 +178,6 @@ class ProfileColumns:
         return len(self.names)
 
     def times(self, side: Side) -> SideTimes:
-        """Return the times of one side."""
         return self.device if side == "device" else self.host
 
 
@@ -201,7 +201,6 @@ def take_rows(record: Record, rows: NDArray[Any]) -> Record:
 
 
 def empty_columns() -> ProfileColumns:
-    """Return columns without operators."""
     nothing, no_text = np.zeros(0), TextColumn.missing(0)
     no_times = SideTimes(np.zeros(0, np.bool_), nothing, nothing)
     no_number = NumberColumn(nothing, np.zeros(0, np.bool_))

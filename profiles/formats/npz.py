@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiles.formats.columns import ProfileColumns, TextColumn
-from profiles.formats.load_and_run.graph import ExecutedGraph
 
 Arrays = dict[str, NDArray[Any]]
 Record = TypeVar("Record")
@@ -42,20 +41,8 @@ DAMAGE = (
     zlib.error,
 )
 
-#: names in the file of fields that are called differently there
-_CALLED: dict[type, dict[str, str]] = {
-    ExecutedGraph: {
-        "operators": "operator",
-        "variables": "var",
-        "chunks": "chunk",
-        "device": "interval.device",
-        "host": "interval.host",
-    }
-}
-
 
 def save(arrays: Arrays) -> bytes:
-    """Return a `.npz` file of these arrays."""
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()
@@ -64,8 +51,8 @@ def save(arrays: Arrays) -> bytes:
 def pack(record: Any, prefix: str = "") -> Arrays:
     """Return a record as arrays whose names begin with `prefix`."""
     arrays: Arrays = {}
-    for field, (name, _) in _fields(type(record)).items():
-        value, name = getattr(record, field), prefix + name
+    for field in dataclasses.fields(record):
+        value, name = getattr(record, field.name), prefix + field.name
         if isinstance(value, tuple):
             arrays |= pack_texts(name, value)
         elif isinstance(value, TextColumn):
@@ -80,8 +67,8 @@ def pack(record: Any, prefix: str = "") -> Arrays:
 def unpack(form: type[Record], arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Record:
     """Rebuild the record that `pack` serialised. Raises one of DAMAGE if something is missing."""
     values: dict[str, Any] = {}
-    for field, (name, kind) in _fields(form).items():
-        name = prefix + name
+    for field, kind in get_type_hints(form).items():
+        name = prefix + field
         if kind is TextColumn:
             values[field] = TextColumn(arrays[f"{name}.codes"], unpack_texts(name, arrays))
         elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -124,9 +111,3 @@ def unpack_texts(name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ..
         text = joined.decode("ascii")
         return tuple([text[start:end] for start, end in zip(starts, ends, strict=True)])
     return tuple([joined[start:end].decode() for start, end in zip(starts, ends, strict=True)])
-
-
-def _fields(form: type) -> dict[str, tuple[str, Any]]:
-    """The name in the file and the type of each field."""
-    file_names = _CALLED.get(form, {})
-    return {name: (file_names.get(name, name), kind) for name, kind in get_type_hints(form).items()}

@@ -223,22 +223,16 @@ def read_header(file: str, stream: IO[bytes], size: int) -> TensorHeader:
         raise DumpError("damaged", f"`{file}` is no tensor: it has room for {axes} axes, not 7.")
     if name_len > MOST_NAME_BYTES:
         raise DumpError("damaged", f"`{file}` is no tensor: its name has {name_len} bytes.")
-    padded = struct.unpack("<7I", _read_exactly(stream, 28, file))
+    shape = struct.unpack("<7I", _read_exactly(stream, 28, file))
+    while shape and shape[-1] == 0:
+        shape = shape[:-1]
     text = _read_exactly(stream, name_len, file).decode("utf-8", "replace")
     offset = _HEADER.size + 28 + name_len
-    shape = _without_padding(padded)
     dtype, numpy, numbers = _numbers(file, code, shape, size - offset)
     name, slot, owner, kind = _names(text)
     return TensorHeader(
         file, int(file, 16), name, slot, owner, kind, dtype, shape, numpy, numbers, offset
     )
-
-
-def _without_padding(padded: tuple[int, ...]) -> tuple[int, ...]:
-    count = len(padded)
-    while count and padded[count - 1] == 0:
-        count -= 1
-    return padded[:count]
 
 
 def _numbers(

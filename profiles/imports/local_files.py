@@ -205,7 +205,9 @@ def import_attempt(attempt: Attempt, *, owner: User) -> ImportResult:
         described = [described[index] for index in usable]
     if existing := opened_before(owner, [(file.md5, file.size_bytes) for file in described]):
         return ImportResult(existing, is_new=False)
-    upload = create_import(owner=owner, files=described, name=_name_of(attempt))
+    task = attempt.task
+    name = f"{task.title or task.model_name} #{task.pk}-{attempt.number}"
+    upload = create_import(owner=owner, files=described, name=name)
     return ImportResult(_store_and_submit(upload, recorded, _copy), is_new=True)
 
 
@@ -223,11 +225,7 @@ def _recorded_artifacts(attempt: Attempt) -> list[Artifact]:
             refuse_removed(artifact)
     if not stored or attempt.number not in attempts_to_open(attempt.task):
         raise DomainError("attempt_recorded_nothing", status=409, number=attempt.number)
-    return sorted(stored, key=_sort_key)
-
-
-def _sort_key(artifact: Artifact) -> tuple[int, str]:
-    return (profile_number(artifact.name) or 1_000, artifact.name)
+    return sorted(stored, key=lambda row: (profile_number(row.name) or 1_000, row.name))
 
 
 def _file_to_open(artifact: Artifact) -> FileToOpen:
@@ -235,11 +233,6 @@ def _file_to_open(artifact: Artifact) -> FileToOpen:
     if artifact.size_bytes:
         head = storage.read_start(artifact.object_key, size_bytes=HEAD_BYTES)
     return FileToOpen(artifact.name, artifact.size_bytes, artifact.md5, head)
-
-
-def _name_of(attempt: Attempt) -> str:
-    task = attempt.task
-    return f"{task.title or task.model_name} #{task.pk}-{attempt.number}"
 
 
 def _copy(row: OpenedFile, source: Artifact) -> None:

@@ -31,7 +31,6 @@ class ReadingProgress:
 
     @property
     def text(self) -> str:
-        """The translated progress message."""
         words = {
             "fetching": _("The file is fetched from storage: %(percent)s %%."),
             "reading": _("%(percent)s %% of the file has been read."),

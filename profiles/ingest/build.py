@@ -15,7 +15,7 @@ from django.conf import settings
 from profiles.analysis.archive import VERSION, from_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.totals import plausible, totals
+from profiles.analysis.totals import check_device_total, plausible
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest import limited_process, readers
 from profiles.ingest.fork_server import STDERR
@@ -95,9 +95,9 @@ def derive(
         index = spans.read_bytes() if spans.exists() else b""
     data = from_archive(archive)
     if data.has_operators:
-        totals(data.columns)  # raises if all medians are 0, which single passes do not show
+        check_device_total(data.columns)  # all medians may be 0, which single passes do not show
     # a trace may prove unusable after its index was written
-    return DerivedData(archive, data, index if "trace" in data.beside else b"")
+    return DerivedData(archive, data, index if "trace" in data.summaries else b"")
 
 
 def store_derived(profile: Profile, derived: DerivedData) -> None:
@@ -111,10 +111,9 @@ def store_derived(profile: Profile, derived: DerivedData) -> None:
 def profile_row(data: ProfileData, profile: Profile | None = None) -> Profile:
     """Fill the summary fields of a profile from derived data; the row is not saved."""
     profile = profile or Profile()
-    sums = totals(data.columns)
     profile.operators = len(data.columns)
-    profile.device_total_s = plausible(sums.device_s)
-    profile.host_total_s = plausible(sums.host_s)
+    profile.device_total_s = plausible(data.columns.device.total_s())
+    profile.host_total_s = plausible(data.columns.host.total_s())
     profile.derived_version = VERSION
     profile.problem = ""
     return profile

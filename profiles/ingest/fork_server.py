@@ -81,9 +81,8 @@ def _run(program: Program, folder: Path) -> None:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if sys.platform == "linux":
-            # end with the watching process, since the folder is removed then
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # end with the watching process, since the folder is removed then
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(os.open(folder / STDERR, os.O_CREAT | os.O_WRONLY, 0o600), sys.stderr.fileno())
         code = program(folder)
     except BaseException:

@@ -29,7 +29,7 @@ from profiles.analysis.passes import (
     merged_data,
     without_operators,
 )
-from profiles.analysis.totals import totals
+from profiles.analysis.totals import check_device_total
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.detection import FileKind, kind_of, read_head
@@ -142,7 +142,6 @@ def out_of_memory(job: ParseJob) -> ParseProblem:
 
 
 def kind_of_file(path: Path) -> FileKind:
-    """Return the kind of a file of a run."""
     return "static_memory" if path.suffix == _PACKED else kind_of(read_head(path))
 
 
@@ -151,7 +150,7 @@ class _RunBuilder:
 
     _lead: operators of the first pass; its graph is shown and the other passes are aligned to it
     _leads: the kind of file that the passes come from
-    _beside: as `ProfileData.beside`
+    _summaries: as `ProfileData.summaries`
     _first_of_kind: the first file of each kind, for kinds that are read together
     """
 
@@ -163,12 +162,12 @@ class _RunBuilder:
         self._leads: FileKind | None = None
         self._graph = empty_graph()
         self._passes: list[PassTimes] = []
-        self._beside: dict[str, bytes] = {}
+        self._summaries: dict[str, bytes] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether no file contributed data."""
-        return self._lead is None and not self._beside
+        return self._lead is None and not self._summaries
 
     def add(self, kind: FileKind, path: Path) -> None:
         """Add a file. Raises ProfileFormatError, AnalysisError, OtherGraphError."""
@@ -177,7 +176,7 @@ class _RunBuilder:
         elif kind == "trace":
             self._add_trace(path)
         elif kind == "memory_flow":
-            self._add_beside(kind, read_memory_flow(path))
+            self._add_summary(kind, read_memory_flow(path))
         elif kind == "static_memory":
             self._add_static_memory(path)
         else:
@@ -189,7 +188,7 @@ class _RunBuilder:
             merged = without_operators(self._graph, left_out)
         else:
             merged = merged_data(self._lead, self._passes, self._graph, left_out)
-        return replace(merged, beside=self._beside)
+        return replace(merged, summaries=self._summaries)
 
     def _add_profile(self, path: Path) -> None:
         data = path.read_bytes()
@@ -198,39 +197,39 @@ class _RunBuilder:
         else:
             # the graph of a later pass is not used
             columns, graph = parse(data, max_bytes=self._max_bytes), empty_graph
-        totals(columns)
+        check_device_total(columns)
         self._add_pass("profile", path.name, columns, lambda: _sound(graph))
 
     def _add_trace(self, path: Path) -> None:
-        index = None if "trace" in self._beside else path.with_name(SPANS)
+        index = None if "trace" in self._summaries else path.with_name(SPANS)
         dynamic = read_dynamic(path, self.progress.update, index=index)
-        if "trace" in self._beside and self._lead is None:
+        if "trace" in self._summaries and self._lead is None:
             raise _second_of_kind()  # the first has no operators that this one could be aligned to
         # a profile of the same run has more data per operator than a trace
         if self._leads != "profile" and len(dynamic.columns):
-            totals(dynamic.columns)
+            check_device_total(dynamic.columns)
             self._add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
-            if "trace" in self._beside:
+            if "trace" in self._summaries:
                 return
-        self._add_beside("trace", msgspec.json.encode(dynamic.summary))
+        self._add_summary("trace", msgspec.json.encode(dynamic.summary))
 
     def _add_static_memory(self, path: Path) -> None:
         graph = self._first_of_kind.get("graph")
         if path.suffix == _PACKED:
             path, graph = unpack(path, path.with_suffix(""), max_bytes=self._max_bytes)
-        self._add_beside("static_memory", read_static_memory(path, graph))
+        self._add_summary("static_memory", read_static_memory(path, graph))
 
     def _check_graph(self, path: Path) -> None:
         """Check the graph.json, which was read together with the plan; raises if it is unusable."""
-        if "static_memory" not in self._beside and "static_memory" in self._first_of_kind:
+        if "static_memory" not in self._summaries and "static_memory" in self._first_of_kind:
             raise ProfileFormatError("graph_alone", "The memory plan that it is of cannot be read.")
-        if "static_memory" not in self._beside:
+        if "static_memory" not in self._summaries:
             raise ProfileFormatError(
                 "graph_alone", "It is the graph of a memory plan without plan."
             )
         if path != self._first_of_kind["graph"]:
             raise _second_of_kind()
-        state = msgspec.json.decode(self._beside["static_memory"], type=StaticMemory).graph
+        state = msgspec.json.decode(self._summaries["static_memory"], type=StaticMemory).graph
         if state in ("graph_unreadable", "not_a_profile"):
             text = "It cannot be read." if state == "graph_unreadable" else "It is another graph."
             raise ProfileFormatError(
@@ -252,11 +251,11 @@ class _RunBuilder:
         else:
             self._passes.append(align_pass(self._lead, name, columns))
 
-    def _add_beside(self, kind: FileKind, summary: bytes) -> None:
+    def _add_summary(self, kind: FileKind, summary: bytes) -> None:
         """Add the summary of a file that is shown in addition to operators."""
-        if kind in self._beside:
+        if kind in self._summaries:
             raise _second_of_kind()
-        self._beside[kind] = summary
+        self._summaries[kind] = summary
 
 
 def _second_of_kind() -> AnalysisError:

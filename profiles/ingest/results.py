@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -306,16 +307,12 @@ def _plain(value: Any, *, depth: int) -> Any:
     if isinstance(value, dict):
         return {
             _text(str(key), _LONGEST_KEY): _plain(value[key], depth=depth - 1)
-            for key in _some(value)
+            for key in islice(value, _MOST_ROWS)
         }
     if isinstance(value, list):
-        return [_plain(item, depth=depth - 1) for item in _some(value)]
+        return [_plain(item, depth=depth - 1) for item in islice(value, _MOST_ROWS)]
     return value
 
 
 def _text(text: str, limit: int) -> str:
     return text[:limit].replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-
-
-def _some(items: Iterable[Any]) -> list[Any]:
-    return list(items)[:_MOST_ROWS]

@@ -8,7 +8,8 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from profiles.analysis.advice import Advice, Finding, RunFacts, Waits, advise
+from profiles.analysis.advice.finding import Finding, RunFacts, Waits
+from profiles.analysis.advice.registry import Advice, advise
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share

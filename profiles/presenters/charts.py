@@ -248,7 +248,7 @@ def _timeline_sentence(drawn: Timeline) -> str:
 def _copy_notes(data: ProfileData) -> list[str]:
     """Return notes for a trace: a copy's time does not include waiting for another device."""
     device = data.graph.device
-    if "trace" not in data.beside or not np.array_equal(device.kern_s, device.start_s):
+    if "trace" not in data.summaries or not np.array_equal(device.kern_s, device.start_s):
         return []
     if not on_several_lanes(device, len(data.columns)).any():
         return []

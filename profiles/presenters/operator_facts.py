@@ -12,7 +12,6 @@ from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
 from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
-from profiles.analysis.totals import totals
 from profiles.formats.columns import MISSING, SIDES, NumberColumn, Side, SideTimes
 from profiles.formats.load_and_run.graph import ExecutedGraph, Index
 from profiles.formats.load_and_run.sections import tensor_text
@@ -48,7 +47,7 @@ def _side(data: ProfileData, side: Side, row: int) -> dict[str, Any] | None:
     if not times.present[row]:
         return None
     self_s = float(times.end_s[row])
-    total_s = totals(data.columns).side_s(side)
+    total_s = times.total_s()
     spread = data.spread(side)
     several = len(data.passes) > 1
     samples = [float(value) for value in spread.end_s[:, row]]

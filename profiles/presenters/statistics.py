@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
-from profiles.analysis.advice import RunFacts
 from profiles.analysis.advice.context import RuleContext
+from profiles.analysis.advice.finding import RunFacts
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import duration, unit_of
@@ -101,7 +101,7 @@ def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:
 
 
 def _are_of_trace(data: ProfileData, profile: Profile | None) -> bool:
-    return "trace" in data.beside and (profile is None or are_of_trace(profile, data.passes))
+    return "trace" in data.summaries and (profile is None or are_of_trace(profile, data.passes))
 
 
 def total_words(statistics: SideStatistics) -> dict[str, Any]:

@@ -112,12 +112,12 @@ def _refusal(reason: str) -> dict[str, Any]:
 
 def is_trace(profile: Profile) -> bool:
     """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
-    return "trace" in run_data(profile).beside
+    return "trace" in run_data(profile).summaries
 
 
 def trace_of(profile: Profile) -> TraceSummary:
     """Return the summary of the trace of a profile that was made from one."""
-    return msgspec.json.decode(run_data(profile).beside["trace"], type=TraceSummary)
+    return msgspec.json.decode(run_data(profile).summaries["trace"], type=TraceSummary)
 
 
 def trace_original(profile: Profile) -> Original | None:

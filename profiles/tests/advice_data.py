@@ -20,7 +20,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from profiles.analysis.advice import Finding, RunFacts, advise
+from profiles.analysis.advice.finding import Finding, RunFacts
+from profiles.analysis.advice.registry import advise
 from profiles.analysis.roofline import Roofs
 from profiles.tests.passes import data_of
 from testdata import DATA, compiled_profile, good_profile

@@ -6,7 +6,8 @@ import pytest
 from django.utils import translation
 
 from agent.protocol.options import OPTIONS
-from profiles.analysis.advice import RULES, RunFacts
+from profiles.analysis.advice.finding import RunFacts
+from profiles.analysis.advice.registry import RULES
 from profiles.formats.chrome_trace.advice_messages import TRACE_RULES as TRACE_MESSAGES
 from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, run_facts

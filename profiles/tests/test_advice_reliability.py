@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from profiles.analysis.advice import Finding, RunFacts, advise
+from profiles.analysis.advice.finding import Finding, RunFacts
+from profiles.analysis.advice.registry import advise
 from profiles.formats.errors import ProfileFormatError
 from profiles.tests.advice_data import ALL_FACTS, findings_of, recorded_profile
 from profiles.tests.make import NODE, make_profile, to_json

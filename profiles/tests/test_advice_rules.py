@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from profiles.analysis.advice import Finding, RunFacts, advise
+from profiles.analysis.advice.finding import Finding, RunFacts
+from profiles.analysis.advice.registry import advise
 from profiles.analysis.roofline import Roofs
 from profiles.tests.advice_data import (
     ROOFS,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from profiles.analysis.advice import RULES, RunFacts, advise
+from profiles.analysis.advice.finding import RunFacts
+from profiles.analysis.advice.registry import RULES, advise
 from profiles.tests.advice_data import recorded_profile
 from profiles.tests.passes import data_of
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from profiles.analysis.advice import RULES, RunFacts, Waits, advise
+from profiles.analysis.advice.finding import RunFacts, Waits
+from profiles.analysis.advice.registry import RULES, advise
 from profiles.tests.imports import make_import
 from profiles.tests.passes import data_of
 from profiles.tests.traces import (

@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.totals import totals
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest import fork_server, readers
@@ -221,7 +220,7 @@ def test_the_total_of_zero_medians_is_zero():
     for number, profile in enumerate(passes):
         next(iter(profile["profiler"]["device"][str(number)].values()))["end"] = 0.01
     result = derive_files(*map(to_json, passes))
-    assert totals(result.data.columns).device_s == 0
+    assert result.data.columns.device.total_s() == 0
 
 
 def test_sizes_are_checked_before_reading(settings):

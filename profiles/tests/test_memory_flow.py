@@ -1,6 +1,5 @@
 """`memory_flow.svg`: sizes, times and the peak, compared with plain sums over the file."""
 
-import json
 import math
 import re
 from xml.etree import ElementTree
@@ -320,12 +319,6 @@ def test_the_summary_is_bounded_and_counts_what_it_leaves_out(tmp_path, monkeypa
     assert len(summary.curve.at_s) <= 5
     assert summary.peak_tensors == 60
     assert "part59.MUL:0" in {row.name for row in summary.tensors}
-
-
-def test_a_summary_of_an_earlier_version_has_no_time_near_the_peak():
-    old = json.loads(msgspec.json.encode(summarize(read_flow(MLP))))
-    del old["near_peak_s"]
-    assert msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary).near_peak_s is None
 
 
 def test_a_summary_round_trips_through_json():

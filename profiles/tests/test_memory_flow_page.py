@@ -1,15 +1,11 @@
 """Memory over time: its section of the result page, the chart's data, the file, the API."""
 
-import json
 from html import escape
 from urllib.parse import quote
 
 import httpx2
-import msgspec
 import pytest
 
-from profiles.formats.memory_flow import presenter
-from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.models import Profile
 from profiles.tests import hostile
 from profiles.tests.flows import MLP, RESNET, tensor, to_flow
@@ -87,17 +83,6 @@ def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice)
     assert "视图另外保留了 2.0 MiB" in get_page(client, profile, language="zh-hans")
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert (body["peak_bytes"], body["peak_kept_bytes"]) == (5 << 20, 2 << 20)
-
-
-def test_the_page_of_an_older_summary_omits_the_time_near_the_peak(client, resnet, monkeypatch):
-    def load_old_summary(data):
-        old = json.loads(data.beside["memory_flow"])
-        del old["near_peak_s"]
-        return msgspec.json.decode(json.dumps(old), type=MemoryFlowSummary)
-
-    monkeypatch.setattr(presenter, "summary_of", load_old_summary)
-    page = get_page(client, resnet)
-    assert "1688740 bytes" in page and "Nine tenths" not in page
 
 
 def test_other_profiles_have_no_memory_flow(client, alice):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from profiles.analysis.netron.colours import change_colouring, colouring
+from profiles.analysis.netron.colours import Colouring, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.analysis.netron.text import plain
 from profiles.analysis.passes import merge
@@ -130,7 +130,7 @@ def test_change_colours_diverge_from_zero():
     data = load_profile("resnet18")
     change = np.full(len(data.columns), np.nan)
     change[[5, 6, 7]] = -1e-3, 0.0, 5e-4
-    colours = change_colouring(change)
+    colours = Colouring("change", change)
     classes, texts = colours.classes(np.array([-1e-3, 0.0, 5e-4, np.nan]))
     assert classes.tolist() == [0, 4, 7, -1]
     assert (texts[0], texts[4], texts[8]) == ("-1.000 ms", "0 ms", "1.000 ms")

@@ -5,7 +5,6 @@ import math
 from profiles.analysis.select import Query, select
 from profiles.analysis.table import TableRow, info_lines, rows, shape_lines
 from profiles.analysis.text import profile_text
-from profiles.analysis.totals import totals
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.make import make_profile, to_json
 
@@ -27,7 +26,7 @@ def test_an_operator_on_several_nodes_has_the_longest_time() -> None:
     columns = parse(to_json(make_profile({"1": nodes, "2": {}, "3": 0.5})))
     assert columns.device.end_s.tolist()[0] == 0.75
     assert columns.device.present.tolist() == [True, False, True]
-    assert totals(columns).device_s == 1.25
+    assert columns.device.total_s() == 1.25
 
 
 def test_a_row_has_raw_numbers_and_lines_of_shapes() -> None:

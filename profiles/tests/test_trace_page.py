@@ -212,7 +212,7 @@ class TestWithoutOperators:
         combined = make_import(alice, good_profile(), to_trace(*ON_THE_HOST)).profile
         assert combined.operators == single.operators
         assert combined.device_total_s == single.device_total_s
-        assert "trace" in run_data(combined).beside
+        assert "trace" in run_data(combined).summaries
 
     def test_a_second_trace_is_left_out_regardless_of_operators(self, client, alice):
         traces = [to_trace(*ON_THE_HOST), to_trace(*operator(10, "ADD", 0, 5, "a:0"))]
@@ -227,4 +227,4 @@ class TestWithoutOperators:
         assert "The file ends in the middle of its list" in page
         combined = make_import(alice, CUT_OFF, good_profile()).profile
         assert combined.operators
-        assert "trace" in run_data(combined).beside
+        assert "trace" in run_data(combined).summaries

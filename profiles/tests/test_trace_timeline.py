@@ -8,16 +8,13 @@ import re
 from contextlib import contextmanager
 
 import dramatiq
-import msgspec
 import pytest
 
 from profiles.actors import build_opened, rebuild_profile
 from profiles.formats.chrome_trace import timeline_presenter
-from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
 from profiles.imports.processing import purge_import
 from profiles.ingest import readers, trace_excerpts
-from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
 from profiles.tests.imports import (
     confirm_upload,
@@ -177,29 +174,6 @@ class TestRebuild:
             response = get_excerpt(client, trace)
         assert (response.status_code, response.json()["code"]) == (409, "cut_unready")
         assert get_excerpt(client, trace).status_code == 200
-
-    def test_derived_data_without_overview_are_shown_and_rebuilt(
-        self, client, trace, monkeypatch, run_rebuild
-    ):
-        with run_rebuild(), monkeypatch.context() as patch:
-            hide_overview(patch)
-            object_store.delete(trace.spans_key)
-            page = client.get(f"/profiles/{trace.pk}/trace/")
-            assert 'id="overview"' not in page.text
-            assert page.context["file"]["size_bytes"] == RESNET.stat().st_size
-        assert 'id="overview"' in client.get(f"/profiles/{trace.pk}/trace/").text
-        assert get_excerpt(client, trace).status_code == 200
-
-
-def hide_overview(patch):
-    """Remove the overview from the summary of the trace, as in an earlier version."""
-
-    def load_old_summary(profile):
-        old = json.loads(run_data(profile).beside["trace"])
-        del old["overview"]
-        return msgspec.json.decode(json.dumps(old), type=TraceSummary)
-
-    patch.setattr(timeline_presenter, "trace_of", load_old_summary)
 
 
 @pytest.fixture

@@ -47,11 +47,6 @@ class RunFacts:
     of_trace: bool = False
     waits: Waits | None = None
 
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether the run was disturbed, so that the times are not those of the model alone."""
-        return bool(self.disturbances)
-
     def has_option(self, *names: str) -> bool:
         """Whether any of these options is known to have been enabled."""
         return any((self.options or {}).get(name) not in (None, False, "") for name in names)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from profiles.analysis.advice.context import GLUE, MEASURABLE_S, NOTICEABLE_S, RuleContext
+from profiles.analysis.advice.context import MEASURABLE_S, NOTICEABLE_S, RuleContext
 from profiles.analysis.advice.finding import Finding
 from profiles.analysis.advice.hotspots import held_up
 from profiles.analysis.dtypes import first_dtype
@@ -71,7 +71,7 @@ def far_from_roof(context: RuleContext) -> Finding | None:
         return None
     saves_s = np.zeros(len(context.device_s))
     computing = 0
-    known = context.of_types(_MOVING | _COMPUTING | {"Elemwise"}) & ~context.of_types(GLUE)
+    known = context.of_types(_MOVING | _COMPUTING | {"Elemwise"})
     known[held_up(context)[0]] = False
     for row in np.flatnonzero(known & (context.device_s >= NOTICEABLE_S)).tolist():
         bounds = _least_s(context, row, roofs)

@@ -108,7 +108,7 @@ def advise(data: ProfileData, facts: RunFacts) -> Advice:
     fit = [rule for rule in RULES if (rule.traced if facts.of_trace else rule.graph)]
     lacking = [rule for rule in fit if _lacks(facts, rule)]
     known = [rule for rule in fit if rule not in lacking]
-    suppressed = [rule for rule in known if rule.timed and (is_first or facts.is_disturbed)]
+    suppressed = [rule for rule in known if rule.timed and (is_first or facts.disturbances)]
     checked = [rule for rule in known if rule not in suppressed]
     findings = [finding for rule in checked if (finding := rule.check(context))]
     return Advice(

@@ -111,8 +111,3 @@ def colouring(data: ProfileData, metric: Metric, side: Side) -> Colouring:
     if metric == "bytes":
         return Colouring("bytes", data.columns.memory.values)
     return Colouring("time", times)
-
-
-def change_colouring(change_s: Floats) -> Colouring:
-    """Return the colouring of time differences; change_s: (n,) float64, s, nan for none."""
-    return Colouring("change", change_s)

@@ -107,7 +107,6 @@ class Module:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the module in Netron's format."""
         return {
             "nodes": self.nodes,
             "values": self._values.made,

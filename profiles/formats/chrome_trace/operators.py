@@ -294,9 +294,8 @@ def _graph(
         flags=missing,
         producer=producer,
         chunk=np.full(len(idents), MISSING, np.int32),
-        chunk_offset=np.zeros(len(idents), np.int64),
     )
-    chunks = Chunks((), np.array([], np.int64), np.array([], np.int32), np.array([], np.uint64))
+    chunks = Chunks(np.array([], np.int64), np.array([], np.int32), np.array([], np.uint64))
     return operators, variables, chunks
 
 

@@ -106,7 +106,7 @@ def _phase(name: str) -> str:
 
 def _has_kernels(summary: TraceSummary) -> bool:
     """Whether times of the device were recorded."""
-    return summary.operators != 0 and any(lane.kind == "device" for lane in summary.lanes)
+    return summary.operators > 0 and any(lane.kind == "device" for lane in summary.lanes)
 
 
 def _missing_notes(summary: TraceSummary) -> list[str]:
@@ -216,7 +216,7 @@ def _skip_reason(row: SkippedRow) -> str:
         "not_utf8": _("not UTF-8"),
         "too_deep": _("too many nested brackets"),
         "bad_value": _("not an event"),
-    }.get(row.code) or visible(row.reason)
+    }[row.code]
 
 
 def _gap_notes(summary: TraceSummary) -> list[str]:

@@ -242,8 +242,6 @@ class _GrowingColumn:
 
 
 class _TraceBuilder:
-    """Builds the columns of a Trace."""
-
     def __init__(self) -> None:
         self._dropped = self._broken = self._rows = self._zero_us = 0
         limits = {"longest": LONGEST_TEXT, "most": TEXTS_LIMIT, "most_chars": TEXTS_BYTES_LIMIT}

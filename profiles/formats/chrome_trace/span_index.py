@@ -10,6 +10,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,36 +58,31 @@ _COPIED_BYTES = 1 << 14
 _COLUMNS = ("<f8", "<f8", "<i4", "<i4")
 
 
-class _Header(Struct, frozen=True):
+class SpanIndex(Struct, frozen=True, dict=True):
     """The header of the index.
 
     file: name of the trace among the profile's files
+    piece_columns, block_table: `pieces` and `blocks` as bytes
     zero_us: as in `Trace`
-    begin, end, first_row, blocks: arrays as bytes
     """
 
     file: str
     size_bytes: int
     lanes: list[tuple[int | str, int | str]]
     naming: list[dict[str, Any]]
-    begin: bytes
-    end: bytes
-    first_row: bytes
-    blocks: bytes
-    zero_us: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class SpanIndex:
-    """The decoded header; `blocks` has the dtype BLOCKS, and `at` counts from the header's end."""
-
-    file: str
-    size_bytes: int
-    lanes: list[tuple[int | str, int | str]]
-    naming: list[dict[str, Any]]
-    pieces: Pieces
-    blocks: NDArray[Any]
+    piece_columns: tuple[bytes, bytes, bytes]
+    block_table: bytes
     zero_us: int
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The pieces of the trace. Raises ValueError."""
+        return Pieces(*(np.frombuffer(column, np.int64) for column in self.piece_columns))
+
+    @cached_property
+    def blocks(self) -> NDArray[Any]:
+        """The blocks, of the dtype BLOCKS; `at` counts from the header's end. Raises ValueError."""
+        return np.frombuffer(self.block_table, BLOCKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +122,13 @@ def write_index(trace: Trace, lanes: Sequence[Lane], file: str, target: Path) ->
 
 def _packed_header(trace: Trace, file: str, blocks: NDArray[Any]) -> bytes:
     pieces = trace.pieces
-    header = _Header(
+    header = SpanIndex(
         file=file,
         size_bytes=trace.size_bytes,
         lanes=[(_short(pid), _short(tid)) for pid, tid in trace.lanes],
         naming=list(trace.naming),
-        begin=pieces.begin.tobytes(),
-        end=pieces.end.tobytes(),
-        first_row=pieces.first_row.tobytes(),
-        blocks=blocks.tobytes(),
+        piece_columns=(pieces.begin.tobytes(), pieces.end.tobytes(), pieces.first_row.tobytes()),
+        block_table=blocks.tobytes(),
         zero_us=trace.zero_us,
     )
     return _compress([msgspec.msgpack.encode(header)], 6)
@@ -162,25 +156,9 @@ def from_header(data: bytes) -> SpanIndex:
     """Decode the header of an index, which must come from `write_index`. Raises ValueError."""
     try:
         text = zlib.decompressobj().decompress(data, _HEADER_LIMIT_BYTES)
-        header = msgspec.msgpack.decode(text, type=_Header)
+        return msgspec.msgpack.decode(text, type=SpanIndex)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(str(error)) from error
-    pieces = Pieces(
-        *(
-            np.frombuffer(column, np.int64)
-            for column in (header.begin, header.end, header.first_row)
-        )
-    )
-    blocks = np.frombuffer(header.blocks, BLOCKS)
-    return SpanIndex(
-        header.file,
-        header.size_bytes,
-        header.lanes,
-        header.naming,
-        pieces,
-        blocks,
-        header.zero_us,
-    )
 
 
 def decode_spans(block: Any, data: bytes) -> SpanRows:

@@ -64,7 +64,6 @@ def covered_us(begin: Floats, end: Floats) -> float:
 
 
 def spans_of(trace: Trace, lane: int) -> Spans:
-    """Return the spans of one lane."""
     events = np.flatnonzero((trace.lane == lane) & (trace.phase != COUNTER)).astype(np.int32)
     ts = trace.ts_us[events]
     was_sorted = bool((ts[1:] >= ts[:-1] - _ROUNDING_US).all())

@@ -81,7 +81,7 @@ class WaitRow(Struct, frozen=True):
             description="How much longer, s: until the device had computed all that it had been "
             "given, if Python did nothing meanwhile."
         ),
-    ] = 0.0
+    ]
 
     @property
     def all_s(self) -> float:
@@ -94,13 +94,7 @@ class SkippedRow(Struct, frozen=True):
 
     at_byte: Annotated[int, Meta(description="Its position in the file, from 0.")]
     reason: Annotated[str, Meta(description="Why, in English.")]
-    code: Annotated[
-        str,
-        Meta(
-            description="`not_json`, `not_utf8`, `too_deep` or `bad_value`; empty in what was made "
-            "by an earlier version of this site."
-        ),
-    ] = ""
+    code: Annotated[str, Meta(description="`not_json`, `not_utf8`, `too_deep` or `bad_value`.")]
 
 
 class TraceSummary(Struct, frozen=True):
@@ -127,65 +121,57 @@ class TraceSummary(Struct, frozen=True):
     out_of_order: Annotated[int, Meta(description="Threads whose events had to be sorted.")]
     broken: Annotated[int, Meta(description="Events without a time.")]
     is_cut: Annotated[bool, Meta(description="The file ends before its list does.")]
-    overview: Annotated[
-        Overview | None,
-        Meta(description="Null or missing in what was made by an earlier version of this site."),
-    ] = None
-    wait_after_s: Annotated[float, Meta(description="And how much longer, s.")] = 0.0
+    overview: Annotated[Overview, Meta(description="The trace over time, for choosing a cut.")]
+    wait_after_s: Annotated[float, Meta(description="And how much longer, s.")]
     copies: Annotated[
         int,
         Meta(
             description="Operators on several devices. Their device time is that in which all "
             "of these were in them."
         ),
-    ] = 0
+    ]
     copies_waited_s: Annotated[
         float,
         Meta(
             description="What the lanes of devices have of them beside that time, s: one waited "
             "for another."
         ),
-    ] = 0.0
+    ]
     repeated: Annotated[
         int,
         Meta(
             description="Operators that were computed more than once, as their outputs had been "
             "freed (DTR). Their times are sums."
         ),
-    ] = 0
+    ]
     again: Annotated[
         int,
         Meta(description="How often that was, beyond their first executions."),
-    ] = 0
+    ]
     operators: Annotated[
-        int | None,
-        Meta(
-            description="How many there are; 0 where none was sent to a device. Null or missing "
-            "in what was made by an earlier version of this site, which is never "
-            "0."
-        ),
-    ] = None
+        int, Meta(description="How many there are; 0 where none was sent to a device.")
+    ]
     without_length: Annotated[
         int,
         Meta(
             description="Complete events whose duration is missing, negative or impossible: it "
             "counts as 0."
         ),
-    ] = 0
+    ]
     zero_us: Annotated[
         int,
         Meta(
             description="What the clock of the trace showed at 0 of all times here, us; 0 unless "
             "its times are so large that float64 would round them."
         ),
-    ] = 0
+    ]
     skipped_count: Annotated[
         int, Meta(description="Events that could not be read and are in no figure.")
-    ] = 0
-    skipped: Annotated[tuple[SkippedRow, ...], Meta(description="The first 20 of them.")] = ()
+    ]
+    skipped: Annotated[tuple[SkippedRow, ...], Meta(description="The first 20 of them.")]
     counter_gaps: Annotated[
         tuple[CounterGap, ...], Meta(description="Counters with values that are in no curve.")
-    ] = ()
+    ]
 
 
 def is_idle(lanes: list[Lane]) -> bool:

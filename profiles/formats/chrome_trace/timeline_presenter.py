@@ -7,7 +7,6 @@ from django.conf import settings
 
 from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.overview import BUCKETS, LaneUse, Overview
-from profiles.ingest.loading import request_rebuild
 from profiles.models import Profile
 from profiles.presenters.time_axis import time_axis
 from profiles.presenters.viewers import TRACE_LIMIT_BYTES, trace_of
@@ -19,16 +18,12 @@ _HEIGHT = 100
 _US_PER_S = 1e6
 
 
-def timeline_view(profile: Profile) -> dict[str, Any] | None:
-    """Return the context of `profiles/timeline.html`; None if the overview must be rebuilt.
+def timeline_view(profile: Profile) -> dict[str, Any]:
+    """Return the context of `profiles/timeline.html`.
 
     `chosen` is for the page's script. Raises the errors of `run_data`.
     """
     overview = trace_of(profile).overview
-    if overview is None:
-        if not profile.problem:
-            request_rebuild(profile.pk)
-        return None
     limit = settings.TRACE_CUT_LIMIT_BYTES
     is_whole = overview.size_bytes <= limit
     return {

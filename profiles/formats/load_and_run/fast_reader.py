@@ -200,7 +200,6 @@ class _Side:
         section.clear()
 
     def times(self, rows: Index) -> SideTimes:
-        """Return the times of some operators."""
         at = self._at[rows]
         present = at >= 0
         present[present] = self._counts[at[present]] > 0

@@ -67,15 +67,6 @@ class Intervals:
         return len(self.row)
 
 
-NO_INTERVALS = Intervals(
-    row=np.array([], dtype=np.int32),
-    lanes=TextColumn.from_texts([]),
-    start_s=np.array([], dtype=np.float64),
-    kern_s=np.array([], dtype=np.float64),
-    end_s=np.array([], dtype=np.float64),
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Operators:
     """The g operators of `graph_exec.operator`, in the order of the file.
@@ -111,7 +102,6 @@ class Variables:
     flags: space-separated, such as `PERSISTENT_DEVICE_VALUE` for a parameter
     producer: (v,) int32, row of `Operators`, MISSING for none
     chunk: (v,) int32, row of `Chunks`, MISSING for dynamically allocated ones
-    chunk_offset: (v,) int64, bytes from the chunk's start; 0 without one
     """
 
     ids: tuple[str, ...]
@@ -122,7 +112,6 @@ class Variables:
     flags: TextColumn
     producer: Index
     chunk: Index
-    chunk_offset: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -140,13 +129,12 @@ class Chunks:
     address: (c,) uint64, device address; 0 if it has none (already freed)
     """
 
-    ids: tuple[str, ...]
     size_bytes: NDArray[np.int64]
     owner: Index
     address: NDArray[np.uint64]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.size_bytes)
 
 
 @dataclass(frozen=True, eq=False)

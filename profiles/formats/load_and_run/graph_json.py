@@ -14,11 +14,10 @@ import numpy as np
 from msgspec import UNSET, Raw
 from numpy.typing import NDArray
 
-from profiles.formats.columns import MISSING, ProfileColumns, TextColumn
+from profiles.formats.columns import MISSING, ProfileColumns, Side, TextColumn
 from profiles.formats.detection import without_mark
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import (
-    NO_INTERVALS,
     Chunks,
     ExecutedGraph,
     Index,
@@ -97,16 +96,22 @@ def graph_of(file: AnyFile, columns: ProfileColumns, problems: Sequence[str] = (
 def _built(file: AnyFile, rows: Mapping[str, int]) -> ExecutedGraph:
     graph, footprints = file.graph_exec, file.profiler.opr_footprint
     operators = _operators(graph, footprints, rows)
-    device, host = _intervals(file.profiler.device, rows), _intervals(file.profiler.host, rows)
+    problems = list[str]()
+
+    def intervals(side: Side) -> Intervals:
+        try:
+            return _intervals(getattr(file.profiler, side), rows)
+        except ProfileFormatError:  # a time is not a number
+            problems.append(side)
+            return _intervals({}, rows)
+
     return ExecutedGraph(
         operators=operators,
         variables=_variables(graph, footprints, operators),
         chunks=_chunks(graph),
-        device=device or NO_INTERVALS,
-        host=host or NO_INTERVALS,
-        problems=tuple(
-            name for name, intervals in (("device", device), ("host", host)) if intervals is None
-        ),
+        device=intervals("device"),
+        host=intervals("host"),
+        problems=tuple(problems),
     )
 
 
@@ -208,7 +213,6 @@ def _variables(
         flags=TextColumn.from_texts([" ".join(variable.flag) for variable in variables]),
         producer=producer,
         chunk=_codes([None if plan is None else plan.mem_chunk_id for plan in plans], chunks),
-        chunk_offset=_whole([0 if plan is None else plan.offset_byte for plan in plans]),
     )
 
 
@@ -245,7 +249,6 @@ def _chunks(graph: Graph) -> Chunks:
     chunks = tuple(graph.mem_chunk.values())
     variables = {key: row for row, key in enumerate(graph.var)}
     return Chunks(
-        ids=tuple(graph.mem_chunk),
         size_bytes=_whole([chunk.size for chunk in chunks]),
         owner=_codes([chunk.owner_var for chunk in chunks], variables),
         address=_whole([chunk.dev_ptr for chunk in chunks]).astype(np.uint64),
@@ -257,10 +260,8 @@ def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
     return np.array([v if type(v) is int and 0 <= v < 2**63 else 0 for v in values], dtype=np.int64)
 
 
-def _intervals(
-    entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]
-) -> Intervals | None:
-    """The intervals of one side, None if a time is not a number."""
+def _intervals(entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]) -> Intervals:
+    """The intervals of one side. Raises ProfileFormatError if a time is not a number."""
     entries_of_rows = [
         (rows[key], lane, times)
         for key, lanes in entries.items()
@@ -273,16 +274,13 @@ def _intervals(
             [np.nan if value is None or value is UNSET else value for value in values], str
         )
 
-    try:
-        return Intervals(
-            row=np.array([row for row, _, _ in entries_of_rows], dtype=np.int32),
-            lanes=TextColumn.from_texts([lane for _, lane, _ in entries_of_rows]),
-            start_s=seconds([times.start for _, _, times in entries_of_rows]),
-            kern_s=seconds([times.kern for _, _, times in entries_of_rows]),
-            end_s=seconds([times.end for _, _, times in entries_of_rows]),
-        )
-    except ProfileFormatError:
-        return None
+    return Intervals(
+        row=np.array([row for row, _, _ in entries_of_rows], dtype=np.int32),
+        lanes=TextColumn.from_texts([lane for _, lane, _ in entries_of_rows]),
+        start_s=seconds([times.start for _, _, times in entries_of_rows]),
+        kern_s=seconds([times.kern for _, _, times in entries_of_rows]),
+        end_s=seconds([times.end for _, _, times in entries_of_rows]),
+    )
 
 
 def _compact_column(raws: Sequence[Raw]) -> TextColumn:

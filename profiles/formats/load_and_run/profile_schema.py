@@ -96,11 +96,10 @@ class GraphLayout(TensorLayout, gc=False):
 
 
 class GraphMemPlan(MemPlan, gc=False):
-    """The memory of a variable, with its chunk and offset."""
+    """The memory of a variable, with its chunk."""
 
     layout: GraphLayout | None = None
     mem_chunk_id: str | None = None
-    offset_byte: Any = 0
 
 
 class InferredValue(Struct, gc=False):

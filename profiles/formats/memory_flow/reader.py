@@ -122,8 +122,6 @@ def _texts(longest: int) -> InternedTexts:
 
 
 class _FlowBuilder:
-    """Builds the columns of a Flow."""
-
     def __init__(self) -> None:
         self._names, self._layouts = _texts(LONGEST_NAME), _texts(LONGEST_LAYOUT)
         self._columns = {name: array("q") for name in _COLUMNS}

@@ -135,15 +135,14 @@ class MemoryFlowSummary(Struct, frozen=True):
     near_peak_s: Annotated[
         float | None,
         Meta(description="How long nine tenths of the peak or more were held, in all, s."),
-    ] = None
+    ]
     peak_kept_bytes: Annotated[
         int,
         Meta(description="Of the peak, what views then keep of larger tensors that are gone."),
-    ] = 0
+    ]
 
 
 def summarize(flow: Flow) -> MemoryFlowSummary:
-    """Return the summary of a file."""
     by_low = np.argsort(flow.low, kind="stable")
     space = space_of(flow.low[by_low], flow.high[by_low])
     usage = usage_of(flow)

@@ -113,7 +113,6 @@ def blocks_of(flow: Flow) -> MemoryBlocks:
 
 
 def usage_of(flow: Flow) -> MemoryUsage:
-    """Return the memory usage over time."""
     blocks = blocks_of(flow)
     low, high, number = blocks.low, blocks.high, len(blocks.low)
     at_ns = np.concatenate([blocks.begin_ns, blocks.end_ns])

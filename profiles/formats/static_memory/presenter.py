@@ -113,7 +113,7 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
 
 def static_memory_data(data: ProfileData) -> StaticMemoryChart:
     """Return the data of the chart: the counted chunks as columns, and the bytes in use."""
-    plan = msgspec.json.decode(data.beside[KIND], type=StaticMemory)
+    plan = msgspec.json.decode(data.summaries[KIND], type=StaticMemory)
     plan_names = _PlanNames(plan, data)
     chunks = [
         chunk for chunk in plan.chunks if chunk.counted_from <= chunk.last and not chunk.is_weight
