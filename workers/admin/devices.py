@@ -224,11 +224,6 @@ class WorkerAdmin(ActionsAdmin):
         """Show the command that enrols the new device."""
         return self._enrol(request, [obj]) or redirect(self.page_of(obj))
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        return super().changelist_view(request, {"title": _("Devices"), **(extra_context or {})})
-
     def page_context(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
         return {
             "worker": row,
