@@ -199,10 +199,7 @@ class WorkerAdmin(ActionsAdmin):
         return {"is_public": False} | super().get_changeform_initial_data(request)
 
     def audit_values(self, row: Worker) -> dict[str, Any]:
-        stored = Worker.objects.filter(pk=row.pk).first()
-        if stored is None:
-            return {}
-        names = list(stored.pools.order_by("name").values_list("name", flat=True))
+        names = list(row.pools.order_by("name").values_list("name", flat=True))
         return super().audit_values(row) | {"pools": names}
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:
