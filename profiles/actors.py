@@ -56,7 +56,7 @@ def build_opened(upload_id: int | None = None) -> None:
     upload_id: the import that caused the message; another one may be read
     Idempotent; retried while storage is unreachable.
     """
-    if not long_work.begin():
+    if not long_work.acquire(blocking=False):
         return  # the thread that has finished its reading goes on with the next one
     try:
         with claimed_reading() as row:
@@ -65,7 +65,7 @@ def build_opened(upload_id: int | None = None) -> None:
             elif row is not None:
                 _rebuild(row)
     finally:
-        long_work.end()
+        long_work.release()
     if waiting_owners():
         build_opened.send()
 

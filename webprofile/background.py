@@ -21,34 +21,9 @@ REST_S = 5.0
 TRY_S = 15.0
 
 
-class LongWork:
-    """Limits the threads of an actor process that long work may hold at the same time.
-
-    One thread of each process is left for the results of runs, so imports never hold all of them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running, self._most = 0, 1
-
-    def leave_one_of(self, threads: int) -> None:
-        """Set the limit for a process with this many threads; a single thread does everything."""
-        self._most = max(1, threads - 1)
-
-    def begin(self) -> bool:
-        """Take a thread; False if none is left for long work."""
-        with self._lock:
-            if self._running >= self._most:
-                return False
-            self._running += 1
-            return True
-
-    def end(self) -> None:
-        with self._lock:
-            self._running -= 1
-
-
-long_work = LongWork()
+#: Threads of an actor process that long work may hold. One thread of each process is left for the
+#: results of runs, so that imports never hold all of them; a single thread does everything.
+long_work = threading.Semaphore(1)
 
 
 class Sender:

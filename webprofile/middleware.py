@@ -31,14 +31,16 @@ from webprofile.turns import request_turn
 log = structlog.get_logger()
 
 
-class DomainErrorMiddleware:
+class _Middleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+
+class DomainErrorMiddleware(_Middleware):
     """Convert DomainError to problem details for programs and to an error page for browsers.
 
     A browser that opens the address of an action also gets a page.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
@@ -65,14 +67,11 @@ class DomainErrorMiddleware:
         return _error_response(request, error)
 
 
-class TurnMiddleware:
+class TurnMiddleware(_Middleware):
     """Let each user's requests wait for a turn (`webprofile.turns`).
 
     The API begins the turn of a request with a token, whose user is not known here.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with request_turn() as turn:
@@ -85,16 +84,13 @@ class TurnMiddleware:
             return self.get_response(request)
 
 
-class ReaderMiddleware:
+class ReaderMiddleware(_Middleware):
     """Activate the user's language and time zone, set the IP address of audit log entries, and
     record when the session was last used.
     """
 
     #: resolution of the last use of a session, which also extends the session
     SEEN_EVERY_S = 300
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         user = _user_of_session(request)
@@ -126,11 +122,8 @@ class ReaderMiddleware:
         )
 
 
-class ViewerHostMiddleware:
+class ViewerHostMiddleware(_Middleware):
     """Serve the viewers only on the host of `NETRON_ORIGIN`, and nothing else on that host."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_viewer = request.path.startswith(("/netron/", "/perfetto/"))
@@ -139,7 +132,7 @@ class ViewerHostMiddleware:
         return self.get_response(request)
 
 
-class PageMethodsMiddleware:
+class PageMethodsMiddleware(_Middleware):
     """Reject methods other than GET, HEAD and POST outside the API.
 
     Views of Django and allauth would treat PUT, DELETE or unknown methods like GET or POST. The API
@@ -148,24 +141,18 @@ class PageMethodsMiddleware:
 
     METHODS = ("GET", "HEAD", "POST")
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.method not in self.METHODS and not is_api(request):
             return HttpResponseNotAllowed(self.METHODS)
         return self.get_response(request)
 
 
-class CacheControlMiddleware:
+class CacheControlMiddleware(_Middleware):
     """Forbid caches to store responses, unless the view sets `Cache-Control`.
 
     Without the header a browser or proxy may store private pages, and show them after a logout. A
     response with a validator is stored by the browser only and compared before each use.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)

@@ -14,10 +14,7 @@ def answer_of(
     """Return a streaming response of `pieces`, or a plain response if they are a list."""
     if isinstance(pieces, list):
         return HttpResponse(b"".join(pieces), content_type=content_type)
-    # Django consumes a synchronous iterator completely before an ASGI server gets the first piece
-    is_async = isinstance(request, ASGIRequest)
-    content = _in_thread(iter(pieces)) if is_async else pieces
-    return StreamingHttpResponse(content, content_type=content_type)
+    return streamed(request, pieces, content_type, close=lambda: None)
 
 
 class _ClosingResponse(StreamingHttpResponse):
@@ -36,6 +33,7 @@ def streamed(
     request: HttpRequest, pieces: Iterable[bytes], content_type: str, *, close: Callable[[], None]
 ) -> StreamingHttpResponse:
     """Return a streaming response of `pieces`; `close` is called at its end."""
+    # Django consumes a synchronous iterator completely before an ASGI server gets the first piece
     is_async = isinstance(request, ASGIRequest)
     content = _in_thread(iter(pieces)) if is_async else pieces
     return _ClosingResponse(content, content_type, close)

@@ -51,7 +51,6 @@ class AuditEntryAdmin(AuditedAdmin):
     list_display = ("when", "who", "what", "target", "changes", "address")
     list_display_links = ("when",)
     list_filter = (ActionFilter, TargetFilter)
-    list_select_related = ("actor",)
     list_per_page = 50
     #: counting all rows of a long log takes longer than loading one page
     show_full_result_count = False

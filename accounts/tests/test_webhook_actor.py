@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts import actors
 from accounts.models import Webhook, WebhookDelivery
-from accounts.tests.webhook_receiver import make_certificate, receiving
+from accounts.tests.webhook_receiver import make_certificate, receiving, try_delivery
 from accounts.webhooks import addresses, deliveries
 from accounts.webhooks.courier import Courier
 from accounts.webhooks.events import add_delivery
@@ -160,7 +160,7 @@ class TestRest:
 
     def call(self, delivery):
         WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=timezone.now())
-        deliveries.try_delivery(delivery.pk)
+        try_delivery(delivery.pk)
 
     def test_deliveries_to_this_host_wait_and_those_of_others_do_not(self, receiver):
         alice, bob = make_user("alice"), make_user("bob")

@@ -11,9 +11,9 @@ from django.utils import timezone
 from prometheus_client import REGISTRY
 
 from accounts.models import AuditEntry, Webhook, WebhookDelivery
-from accounts.tests.webhook_receiver import make_certificate, receiving
+from accounts.tests.webhook_receiver import make_certificate, receiving, try_delivery
 from accounts.webhooks import addresses, client, deliveries
-from accounts.webhooks.deliveries import MOST_CALLS, sweep_deliveries, try_delivery
+from accounts.webhooks.deliveries import MOST_CALLS, sweep_deliveries
 from accounts.webhooks.events import add_device_deliveries
 from accounts.webhooks.registration import (
     add_webhook,

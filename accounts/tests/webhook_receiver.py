@@ -1,4 +1,4 @@
-"""A webhook receiver on a local socket, with TLS and its own certificate."""
+"""A webhook receiver on a local socket, with TLS and its own certificate, and a call of one."""
 
 import datetime
 import ipaddress
@@ -13,7 +13,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from accounts.webhooks.deliveries import call_webhook, claim_delivery
 from agent.tests.http_sites import serving
+
+
+def try_delivery(delivery_id: int) -> None:
+    """Call a webhook if the delivery is due and not claimed."""
+    if delivery := claim_delivery(delivery_id):
+        call_webhook(delivery)
 
 
 def make_certificate(folder: Path, name: str = "hooks.test") -> Path:

@@ -129,7 +129,7 @@ def renew_token_pair(text: str) -> TokenPair:
         if refresh.get(api_settings.REVOKE_TOKEN_CLAIM) != get_md5_hash_password(user.password):
             raise _invalid()
         refresh.blacklist()
-        return issue_token_pair(user, family=_family_of(refresh))
+        return issue_token_pair(user, family=refresh[FAMILY_CLAIM])
 
 
 def revoke_refresh_token(text: str) -> None:
@@ -174,7 +174,7 @@ def _valid_refresh_token(text: str) -> Iterator[RefreshJWT]:
         refresh = RefreshJWT(text)  # type: ignore[arg-type]
     except TokenError as error:
         raise _invalid() from error
-    user_id, family = refresh[api_settings.USER_ID_CLAIM], _family_of(refresh)
+    user_id, family = refresh[api_settings.USER_ID_CLAIM], refresh[FAMILY_CLAIM]
     with transaction.atomic():
         _lock_user(user_id)
         live = _live_tokens(user_id)
@@ -197,12 +197,6 @@ def _revoke(tokens: Iterable[OutstandingToken]) -> int:
     revoked = [BlacklistedToken(token=token) for token in tokens]
     BlacklistedToken.objects.bulk_create(revoked, ignore_conflicts=True)
     return len(revoked)
-
-
-def _family_of(refresh: RefreshJWT) -> str:
-    """Return the id of the login that a refresh token descends from."""
-    # a token from before this claim starts a family
-    return str(refresh.get(FAMILY_CLAIM, refresh["jti"]))
 
 
 def _invalid() -> DomainError:

@@ -43,13 +43,6 @@ PATIENCE = datetime.timedelta(minutes=2)
 DUE_LIMIT = 200
 
 
-def try_delivery(delivery_id: int) -> None:
-    """Call a webhook if the delivery is due and not claimed by another actor. Idempotent."""
-    delivery = claim_delivery(delivery_id)
-    if delivery is not None:
-        call_webhook(delivery)
-
-
 def call_webhook(delivery: WebhookDelivery) -> None:
     """Call the webhook of a claimed delivery and record the result."""
     began = time.monotonic()

@@ -48,9 +48,6 @@ class ActionsAdmin(AuditedAdmin):
         response = self.perform(request, action, [row])
         return response or redirect(self.page_of(row))
 
-    def page_of(self, row: Any) -> str:
-        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
-
     def buttons_of(self, row: Any) -> list[dict[str, Any]]:
         """Return the actions that apply to a row, with their URLs."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_act"

@@ -69,6 +69,9 @@ class AuditedAdmin(admin.ModelAdmin):
         context = {**(extra_context or {}), **(self.page_context(request, row) if row else {})}
         return super().change_view(request, object_id, form_url, context)
 
+    def page_of(self, row: Any) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return additional template context of a row's page, from the stored row."""
         return {}
@@ -123,8 +126,7 @@ class AuditedAdmin(admin.ModelAdmin):
             super().message_user(request, message, level, *args, **kw)
 
     def response_add(self, request: HttpRequest, obj: Any, *args: Any) -> HttpResponse:
-        page = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[obj.pk])
-        named = format_html('<a href="{}">{}</a>', page, obj)
+        named = format_html('<a href="{}">{}</a>', self.page_of(obj), obj)
         messages.success(request, format_html(_("“{name}” is added."), name=named))
         return super().response_add(request, obj, *args)
 

@@ -2,6 +2,7 @@
 
 from typing import Any, NoReturn
 
+from django.http import HttpRequest
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 from rest_framework_simplejwt.authentication import JWTAuthentication
@@ -80,7 +81,7 @@ class SessionAuthentication(authentication.SessionAuthentication):
         return CHALLENGE
 
 
-def bearer_of(request: Request) -> str:
+def bearer_of(request: HttpRequest | Request) -> str:
     """Return the bearer token of the `Authorization` header, empty if there is none."""
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

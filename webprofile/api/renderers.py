@@ -8,11 +8,7 @@ from rest_framework import renderers
 
 
 class FiniteJSONRenderer(renderers.JSONRenderer):
-    """JSON with null for NaN and infinity, which JSON lacks.
-
-    Numbers of devices and files are checked where they are read; rows of earlier versions may still
-    have others, and one such row must not break a whole list.
-    """
+    """JSON with null for NaN and infinity, which JSON lacks."""
 
     def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
         try:

@@ -187,11 +187,6 @@ class SessionScheme(OpenApiAuthenticationExtension):
         }
 
 
-def only_v1(endpoints: list[Any], **kwargs: Any) -> list[Any]:
-    """Exclude endpoints that are not below `/api/v1/`."""
-    return [endpoint for endpoint in endpoints if endpoint[0].startswith("/api/v1/")]
-
-
 def describe_null(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add a description to drf-spectacular's `NullEnum` component of nullable choices."""
     if null := result["components"]["schemas"].get("NullEnum"):

@@ -61,12 +61,8 @@ def login_write(login: Login, environment: Mapping[str, str]) -> Path:
     return path
 
 
-def login_forget(environment: Mapping[str, str]) -> bool:
-    """Delete the login file; return whether it existed."""
-    path = login_path(environment)
-    existed = path.exists()
-    path.unlink(missing_ok=True)
-    return existed
+def login_forget(environment: Mapping[str, str]) -> None:
+    login_path(environment).unlink(missing_ok=True)
 
 
 def site_checked(site: str) -> str:

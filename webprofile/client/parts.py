@@ -167,8 +167,7 @@ def _wait_until(running: set[Future[None]], *, at_most: int) -> set[Future[None]
 
 def _missing(upload: _Upload, pool: ThreadPoolExecutor) -> Iterator[Mapping[str, Any]]:
     """Yield the parts that storage does not have, with their presigned URLs."""
-    # older sites do not send addresses with the upload
-    known = {int(part["number"]): part for part in upload.parts.get("addresses", ())}
+    known = {int(part["number"]): part for part in upload.parts["addresses"]}
     missing = _not_stored(upload, pool)
     numbers = iter([number for number in missing if number not in known])
     groups = iter(lambda: list(itertools.islice(numbers, _URLS_PER_REQUEST)), [])

@@ -4,9 +4,9 @@ import io
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TextIO, cast
 from urllib.parse import quote
 
 from webprofile.client.access_tokens import USUAL_DAYS, new_token, revoke
@@ -24,27 +24,21 @@ from webprofile.client.answers import (
 )
 from webprofile.client.api import Api, Query
 from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
-from webprofile.client.errors import ClientError
+from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
-from webprofile.client.results import (
-    MOST_ROWS,
-    cancelled,
-    comparison_of,
-    deleted,
-    devices_of,
-    exported,
-    latency_of,
-    listed,
-    operators_of,
-    repeated,
-    result_of,
-    statistics_of,
-    tables_of,
-)
-from webprofile.client.submission import check_cells, planned, prepared, submit_cells
-from webprofile.client.waiting import deadline_of, task_of, wait_until_ended
+from webprofile.client.submission import check_cells, devices_of, planned, prepared, submit_cells
+from webprofile.client.waiting import deadline_of, task_of, unknown, wait_until_ended
 from webprofile.terminal.output import whole_file
+
+#: tasks of one comparison
+FEWEST, MOST = 2, 8
+#: tasks in one request
+PIECE = 500
+#: most rows of a table or a comparison that the site returns
+MOST_ROWS = 500
+#: tasks in one request of a table
+TABLE_PIECE = 200
 
 #: a row of a table of tasks, whose columns `/api/v1/docs/` of a site describes
 Row = dict[str, Any]
@@ -63,19 +57,20 @@ class Site:
 
     address, token: by default those of `WEBPROFILE_SITE` and `WEBPROFILE_TOKEN`, or of
         `webprofile login`
+    log: stream to which long operations write their progress; by default none
 
     Methods raise ClientError: ProblemError if the site refuses a request (`code` is stable),
     UnreachableError if it does not answer, UsageError for wrong arguments.
     """
 
-    def __init__(self, address: str = "", token: str = "") -> None:
+    def __init__(self, address: str = "", token: str = "", *, log: TextIO | None = None) -> None:
         given = {"WEBPROFILE_SITE": address, "WEBPROFILE_TOKEN": token}
         if address and token:
             login = Login(site_checked(address), token)
         else:
             chosen = {name: value for name, value in given.items() if value}
             login = login_read({**os.environ, **chosen})
-        self._connection = Api(login, _Silent())
+        self.api = Api(login, log or _Silent())
 
     @classmethod
     def log_in(
@@ -93,7 +88,7 @@ class Site:
 
     def log_out(self) -> None:
         """Revoke the token."""
-        revoke(self._connection)
+        revoke(self.api)
 
     def __enter__(self) -> Self:
         return self
@@ -102,11 +97,11 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        self._connection.close()
+        self.api.close()
 
     def workers(self) -> list[Device]:
         """Return the devices that the user may use."""
-        return devices_of(self._connection)
+        return devices_of(self.api)
 
     def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Task]:
         """Return tasks, newest first.
@@ -118,10 +113,15 @@ class Site:
         for name, value in filters.items():
             values = [value] if isinstance(value, str) else value
             query += [(name, item) for item in values]
-        return listed(self._connection, query, limit)
+        tasks: list[Task] = []
+        for task in self.api.pages("tasks/", query):
+            tasks.append(cast(Task, task))
+            if len(tasks) == limit:
+                break
+        return tasks
 
     def task(self, number: int) -> Task:
-        return task_of(self._connection, number)
+        return task_of(self.api, number)
 
     def check(self, **keys: Any) -> list[Planned]:
         """Check what `submit` would create, but create nothing; return a row for each task.
@@ -135,7 +135,7 @@ class Site:
         return self._check(read_batch(Path(path)))
 
     def _check(self, blocks: Sequence[Block]) -> list[Planned]:
-        run, cells = prepared(self._connection, blocks, "", deadline_of(None))
+        run, cells = prepared(self.api, blocks, "", deadline_of(None))
         check_cells(run, cells)
         return planned(cells)
 
@@ -158,7 +158,7 @@ class Site:
         return self._submit(read_batch(Path(path)), key, wait_for_room)
 
     def _submit(self, blocks: Sequence[Block], key: str, wait_for_room: bool) -> list[int]:
-        run, cells = prepared(self._connection, blocks, key or uuid.uuid4().hex, deadline_of(None))
+        run, cells = prepared(self.api, blocks, key or uuid.uuid4().hex, deadline_of(None))
         quota = check_cells(run, cells)
         rows = submit_cells(run, cells, may_wait=wait_for_room and quota.get("limit") != 0)
         if refused := [row["problem"] for row in rows if row["task"] is None]:
@@ -168,15 +168,41 @@ class Site:
 
     def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Task]:
         """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
-        return wait_until_ended(self._connection, tasks, deadline_of(timeout_s))
+        return wait_until_ended(self.api, tasks, deadline_of(timeout_s))
 
     def latency(self, task: int) -> Latency | None:
-        """Return the time of an iteration without the profiler, ms; None if there is none."""
-        return latency_of(self._connection, task)
+        """Return the time of an iteration without the profiler, ms; None if there is none (yet)."""
+        try:
+            latency: Latency = self.api.get(f"profiles/of-task/{task}/measurement/")
+        except ProblemError as error:
+            if error.status in {404, 409}:
+                return None
+            raise
+        return latency
+
+    def profile(self, task: int) -> dict[str, Any] | None:
+        """Return the profile of a task, None if it has none (yet)."""
+        try:
+            profile: dict[str, Any] = self.api.get(f"profiles/of-task/{task}/")
+        except ProblemError as error:
+            if error.code in {"profile_not_yet", "profile_never"}:
+                return None
+            if error.status == 404:
+                raise unknown(task) from error
+            raise
+        return profile
+
+    def _result(self, task: int) -> int:
+        """Return the number of a task's profile. Raises ClientError if it has none (yet)."""
+        profile = self.profile(task)
+        if profile is None:
+            raise ClientError(f"Task {task} has no result.")
+        return int(profile["id"])
 
     def statistics(self, task: int) -> Statistics:
         """Return the totals of a result, s. Raises ClientError without one."""
-        return statistics_of(self._connection, result_of(self._connection, task))
+        statistics: Statistics = self.api.get(f"profiles/{self._result(task)}/statistics/")
+        return statistics
 
     def operators(
         self, task: int, *, rows: int = MOST_ROWS, side: SideName = "device", by_type: bool = False
@@ -185,14 +211,24 @@ class Site:
 
         Raises ClientError without a result.
         """
-        profile = result_of(self._connection, task)
-        return operators_of(self._connection, profile, rows=rows, side=side, by_type=by_type)
+        query: Query = [("limit", _limit(rows)), ("side", side)]
+        query += [("agg", "sum")] if by_type else []
+        table: OperatorTable = self.api.get(f"profiles/{self._result(task)}/operators/", query)
+        return table
 
     def compare(
         self, tasks: Sequence[int], *, rows: int = 15, side: SideName = "device"
     ) -> Comparison:
-        """Compare 2 to 8 results; the first is the baseline."""
-        return comparison_of(self._connection, tasks, rows=rows, side=side)
+        """Compare 2 to 8 results; the first is the baseline.
+
+        rows: operators that changed most, at most 500
+        """
+        if not FEWEST <= len(tasks) <= MOST:
+            raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
+        query: Query = [("p", self._result(task)) for task in tasks]
+        query += [("limit", _limit(rows)), ("side", side)]
+        comparison: Comparison = self.api.get("profiles/compare/", query)
+        return comparison
 
     def judge(self, tasks: Sequence[int], limit_percent: float) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
@@ -204,37 +240,60 @@ class Site:
 
     def export(self, task: int, format: Format = "csv") -> bytes:
         """Return all operators of a result as a file."""
-        return exported(self._connection, task, format)
+        return self.api.fetch(f"profiles/{self._result(task)}/export/{format}/")
 
     def table(self, tasks: Sequence[int]) -> list[Row]:
         """Return a row for each task, as `export --table` does; unknown tasks have none."""
-        pieces = tables_of(self._connection, sorted(set(tasks)), "json")
-        return [row for piece in pieces for row in json.loads(piece)]
+        return [row for piece in self.table_files(tasks, "json") for row in json.loads(piece)]
+
+    def table_files(self, tasks: Sequence[int], format: Literal["csv", "json"]) -> Iterator[bytes]:
+        """Yield files with a row for each task, several if there are many tasks."""
+        numbers = sorted(set(tasks))
+        for at in range(0, len(numbers), TABLE_PIECE):
+            query: Query = [("task", number) for number in numbers[at : at + TABLE_PIECE]]
+            yield self.api.fetch("profiles/of-tasks/", [("format", format), *query])
 
     def artifacts(self, task: int) -> list[Artifact]:
         """Return the files that the runs of a task left."""
-        return list(self._connection.get(f"tasks/{task}/artifacts/"))
+        return list(self.api.get(f"tasks/{task}/artifacts/"))
 
     def download(self, task: int, name: str, path: str | Path) -> None:
         """Write an artifact of the last attempt to a file, which is replaced when complete."""
         with whole_file(Path(path)) as stream:
-            for piece in self._connection.download(
-                f"tasks/{task}/artifacts/{quote(name, safe='')}/"
-            ):
+            for piece in self.api.download(f"tasks/{task}/artifacts/{quote(name, safe='')}/"):
                 stream.write(piece)
 
     def cancel(self, tasks: Sequence[int]) -> Mapping[str, list[int]]:
         """End tasks; return the numbers of those `cancelled` and of those that had `ended`."""
-        return cancelled(self._connection, tasks)
+        answer: dict[str, list[int]] = {"cancelled": [], "ended": []}
+        for at in range(0, len(tasks), PIECE):
+            piece = self._cancel({"tasks": list(tasks[at : at + PIECE])})
+            for kind, numbers in answer.items():
+                numbers += piece[kind]
+        return answer
 
     def cancel_all(self) -> Mapping[str, list[int]]:
         """End all tasks of the user that have not ended; returns the same as `cancel`."""
-        return cancelled(self._connection, None)
+        return self._cancel({"all_mine": True})
+
+    def _cancel(self, body: Mapping[str, Any]) -> dict[str, list[int]]:
+        answer: dict[str, list[int]] = self.api.post("tasks/cancel/", body, repeatable=True)
+        return answer
 
     def retry(self, task: int) -> int:
         """Ask once more for a task that has ended; return the number of the new one."""
-        return repeated(self._connection, task)
+        return int(self.api.post(f"tasks/{task}/retry/", key=str(uuid.uuid4()))["id"])
 
     def delete(self, task: int) -> None:
         """Delete a task that has ended, with its files and results."""
-        deleted(self._connection, task)
+        self.api.get(f"tasks/{task}/")
+        try:
+            self.api.delete(f"tasks/{task}/")
+        except ProblemError as error:
+            # an earlier attempt deleted it, but its response was lost
+            if error.status != 404:
+                raise
+
+
+def _limit(rows: int) -> int:
+    return max(1, min(rows, MOST_ROWS))

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from webprofile.client.answers import Planned
+from webprofile.client.answers import Device, Planned
 from webprofile.client.api import Api
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
 from webprofile.client.batchfile.matrix import Block, Cell, CellFile, cells_of, newest_first
 from webprofile.client.errors import ClientError, ProblemError
 from webprofile.client.parts import has_sum, send_in_parts
-from webprofile.client.results import devices_of, usable
 from webprofile.terminal.progress import Progress
 
 #: pause between attempts while the user's limit of live tasks is reached
@@ -28,6 +27,15 @@ PARTS_FROM_BYTES = 64 << 20
 
 #: kind, name, MD5, size
 Content = tuple[str, str, str, int]
+
+
+def devices_of(api: Api) -> list[Device]:
+    return [cast(Device, row) for row in api.pages("workers/")]
+
+
+def usable(worker: Device) -> list[str]:
+    """Return the MegEngine versions of a device that have no problem."""
+    return [runtime["version"] for runtime in worker["runtimes"] if not runtime["problem"]]
 
 
 @dataclass
@@ -89,13 +97,7 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
-    try:
-        judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
-    except ProblemError as error:  # how a site of the last release reports fields of the wrong form
-        if error.status != 422:
-            raise
-        problems = error.errors or [{"field": error.field, "detail": error.detail}]
-        return [(cell.place_of(problem["field"]), problem["detail"]) for problem in problems]
+    judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
     quota |= judged["quota"]
     refusal = judged["refusal"]
     if refusal is None:

@@ -32,7 +32,8 @@ class ActorMiddleware(Middleware):
         loaded_spare()
 
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
-        long_work.leave_one_of(worker.worker_threads)
+        if worker.worker_threads > 2:  # it has one from the start
+            long_work.release(worker.worker_threads - 2)
 
     def before_enqueue(self, broker: Broker, message: Message[Any], delay: int | None) -> None:
         request_id = structlog.contextvars.get_contextvars().get(_REQUEST)

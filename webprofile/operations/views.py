@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from webprofile.api.authentication import bearer_of
 from webprofile.observability import exposition
 from webprofile.observability.ready import readiness
 from webprofile.observability.requests import is_draining
@@ -40,10 +41,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _has_token(request: HttpRequest) -> bool:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        return False
-    secret = token.strip().encode()
+    secret = bearer_of(request).encode()
     # compares with all tokens, so that the duration does not disclose which one matches
     return any([hmac.compare_digest(secret, known.encode()) for known in settings.METRICS_TOKENS])
 

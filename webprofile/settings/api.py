@@ -70,7 +70,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "ComparedStatus": "profiles.comparison.rows.STATUSES",
         "Verdict": "profiles.comparison.confidence.VERDICTS",
     },
-    "PREPROCESSING_HOOKS": ["webprofile.api.schema.only_v1"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "webprofile.api.schema.describe_null",

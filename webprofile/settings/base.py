@@ -326,7 +326,6 @@ ACCOUNT_EMAIL_VERIFICATION = env.str(
     "ACCOUNT_EMAIL_VERIFICATION", default="mandatory" if HAS_MAIL_SERVER else "none"
 )
 ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
-ACCOUNT_LOGOUT_ON_GET = False
 #: notify users by mail of a changed password or second factor
 ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
 ACCOUNT_SESSION_REMEMBER = None  # the login form has a checkbox
@@ -387,8 +386,6 @@ LANGUAGES = [("en", _("English")), ("zh-hans", _("Chinese"))]
 LOCALE_PATHS = [BASE_DIR / "webprofile" / "locale"]
 LANGUAGE_COOKIE_SAMESITE = "Lax"
 TIME_ZONE = "UTC"
-USE_I18N = True
-USE_TZ = True
 
 # -- static files, security headers -------------------------------------------------------------
 
@@ -414,14 +411,8 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     }
 }
-X_FRAME_OPTIONS = "DENY"
 #: messages can list many users and devices, which is too long for a cookie
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
-CSRF_COOKIE_SAMESITE = "Lax"
 #: bodies of requests are small, since files are uploaded to storage directly
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
 CSRF_FAILURE_VIEW = "webprofile.views.csrf_failure"

@@ -104,7 +104,8 @@ class ObjectStorage(S3Storage):
     """The bucket of the site.
 
     Django's storage interface (`open`, `save` and so on) is that of the backend. The additional
-    methods raise DomainError.
+    methods raise DomainError storage_unreachable if storage does not respond or refuses a request;
+    their docstrings name only further errors.
     """
 
     #: clients of all threads and instances, by their connection parameters
@@ -237,8 +238,7 @@ class ObjectStorage(S3Storage):
         """Create the bucket if it is missing, and set CORS rules for pages of `origins`.
 
         Returns whether the bucket was created, and whether storage accepted the rules: MinIO has
-        one setting for all its buckets instead (MINIO_API_CORS_ALLOW_ORIGIN). Raises DomainError
-        storage_unreachable.
+        one setting for all its buckets instead (MINIO_API_CORS_ALLOW_ORIGIN).
         """
         s3, bucket = self.client, self.bucket_name
         is_new = False
@@ -276,7 +276,6 @@ class ObjectStorage(S3Storage):
         """Return (size in bytes, hexadecimal MD5) of an object, None if there is none.
 
         The MD5 of an object that was stored by a single PUT is its ETag, or metadata (`_keeping`).
-        Raises DomainError storage_unreachable.
         """
         with missing_allowed():
             response = self.client.head_object(Bucket=self.bucket_name, Key=key)
@@ -295,7 +294,7 @@ class ObjectStorage(S3Storage):
     def read(self, key: str, *, limit_bytes: int) -> bytes:
         """Return an object's bytes.
 
-        Raises DomainError: object_missing, object_too_large, storage_unreachable.
+        Raises DomainError: object_missing, object_too_large.
         """
         with answering():
             return self._body(key, limit_bytes).read()
@@ -303,7 +302,7 @@ class ObjectStorage(S3Storage):
     def read_start(self, key: str, *, size_bytes: int, begin: int = 0) -> bytes:
         """Return up to `size_bytes` bytes of an object from the offset `begin`.
 
-        Raises DomainError: object_missing, storage_unreachable.
+        Raises DomainError object_missing.
         """
         span = f"bytes={begin}-{begin + size_bytes - 1}"
         with answering():
@@ -313,7 +312,7 @@ class ObjectStorage(S3Storage):
     def read_into(self, key: str, file: IO[bytes], *, limit_bytes: int) -> None:
         """Write an object's bytes into `file` in chunks of 1 MiB.
 
-        Raises DomainError: object_missing, object_too_large, storage_unreachable.
+        Raises DomainError: object_missing, object_too_large.
         """
         with answering():
             for piece in self._body(key, limit_bytes).iter_chunks(1 << 20):
@@ -330,7 +329,7 @@ class ObjectStorage(S3Storage):
     def checksum_of(self, key: str, part_bytes: int) -> str:
         """Read an object and return its checksum over parts of `part_bytes` bytes.
 
-        Raises DomainError object_missing, storage_unreachable.
+        Raises DomainError object_missing.
         """
         checksum = Checksum(part_bytes)
         with answering():
@@ -340,17 +339,14 @@ class ObjectStorage(S3Storage):
         return checksum.hexdigest()
 
     def write(self, key: str, data: bytes) -> None:
-        """Store an object, replacing one of the same key.
-
-        Raises DomainError storage_unreachable.
-        """
+        """Store an object, replacing one of the same key."""
         with answering():
             self._put(key, data, hashlib.md5(data, usedforsecurity=False).hexdigest())
 
     def copy(self, source_key: str, target_key: str) -> tuple[int, str]:
         """Copy an object inside storage; return (size in bytes, hexadecimal MD5) as `head` does.
 
-        Raises DomainError: object_missing, storage_unreachable.
+        Raises DomainError object_missing.
         """
         source: CopySourceTypeDef = {"Bucket": self.bucket_name, "Key": source_key}
         with answering():
@@ -367,19 +363,14 @@ class ObjectStorage(S3Storage):
         return size_and_md5
 
     def delete(self, key: str) -> None:
-        """Delete an object; a missing one is no error.
-
-        Raises DomainError storage_unreachable.
-        """
-        try:
+        """Delete an object; a missing one is no error."""
+        with missing_allowed():
             self.client.delete_object(Bucket=self.bucket_name, Key=key)
-        except (ClientError, BotoCoreError) as error:
-            raise DomainError("storage_unreachable", status=503) from error
 
     def delete_all(self, keys: Iterable[str]) -> set[str]:
         """Delete objects, up to 1,000 with each request; missing ones are no error.
 
-        Returns the keys that storage refused to delete. Raises DomainError storage_unreachable.
+        Returns the keys that storage refused to delete.
         """
         objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in keys]
         refused = set()
@@ -393,21 +384,13 @@ class ObjectStorage(S3Storage):
         return refused
 
     def delete_copies(self, key: str, *, keep: str = "") -> None:
-        """Delete the object `key` and all objects "<key>-...", except `keep`.
-
-        Raises DomainError storage_unreachable.
-        """
-        with answering():
-            pages = self.client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self.bucket_name, Prefix=key):
-                found = {row["Key"] for row in page.get("Contents", [])} - {keep}
-                self._delete_listed(k for k in found if k == key or k.startswith(f"{key}-"))
+        """Delete the object `key` and all objects "<key>-...", except `keep`."""
+        for page in self.pages(key):
+            found = {row.key for row in page} - {keep}
+            self._delete_listed(k for k in found if k == key or k.startswith(f"{key}-"))
 
     def write_from(self, key: str, file: IO[bytes]) -> None:
-        """Store a whole file in one PUT, so that `head` returns its MD5.
-
-        Raises DomainError storage_unreachable.
-        """
+        """Store a whole file in one PUT, so that `head` returns its MD5."""
         with answering():
             file.seek(0)
             digest = hashlib.md5(usedforsecurity=False)
@@ -429,17 +412,10 @@ class ObjectStorage(S3Storage):
         """Delete all objects whose key starts with `prefix`; return their number.
 
         `prefix` ends in a slash.
-
-        Raises DomainError storage_unreachable.
         """
         if len(prefix) < 2 or not prefix.endswith("/"):
             raise ValueError(prefix)
-        count = 0
-        with answering():
-            pages = self.client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self.bucket_name, Prefix=prefix):
-                count += self._delete_listed(row["Key"] for row in page.get("Contents", []))
-        return count
+        return sum(self._delete_listed(row.key for row in page) for page in self.pages(prefix))
 
     def _delete_listed(self, keys: Iterable[str]) -> int:
         """Delete the objects of a page of a listing; return their number."""
@@ -451,8 +427,7 @@ class ObjectStorage(S3Storage):
     def begin_parts(self, key: str) -> str:
         """Begin a multipart upload; return its id in storage.
 
-        The object does not exist before `join_upload_parts`. Raises DomainError
-        storage_unreachable.
+        The object does not exist before `join_upload_parts`.
         """
         with answering():
             upload = self.client.create_multipart_upload(
@@ -472,7 +447,7 @@ class ObjectStorage(S3Storage):
     def stored_parts(self, key: str, upload_id: str) -> dict[int, tuple[int, str]] | None:
         """Return (size in bytes, hexadecimal MD5) of the stored parts by number.
 
-        Returns None if the upload is unknown. Raises DomainError storage_unreachable.
+        Returns None if the upload is unknown.
         """
         pages = self.client.get_paginator("list_parts")
         with missing_allowed():
@@ -507,18 +482,12 @@ class ObjectStorage(S3Storage):
         return response["ETag"].strip('"')
 
     def abort_parts(self, key: str, upload_id: str) -> None:
-        """Abort a multipart upload and delete its parts; a missing upload is no error.
-
-        Raises DomainError storage_unreachable.
-        """
+        """Abort a multipart upload and delete its parts; a missing upload is no error."""
         with missing_allowed():
             self.client.abort_multipart_upload(Bucket=self.bucket_name, Key=key, UploadId=upload_id)
 
     def unfinished(self) -> Iterator[Unfinished]:
-        """Yield all multipart uploads that were neither completed nor aborted.
-
-        Raises DomainError storage_unreachable.
-        """
+        """Yield all multipart uploads that were neither completed nor aborted."""
         listing = self.client.get_paginator("list_multipart_uploads")
         # some servers report a bucket without any multipart upload as missing
         with missing_allowed():
@@ -526,14 +495,11 @@ class ObjectStorage(S3Storage):
                 for row in page.get("Uploads", []):
                     yield Unfinished(row["Key"], row["UploadId"], row["Initiated"])
 
-    def pages(self) -> Iterator[list[Listed]]:
-        """Yield all objects of the bucket in the order of their keys, in pages of up to 1,000.
-
-        Raises DomainError storage_unreachable.
-        """
+    def pages(self, prefix: str = "") -> Iterator[list[Listed]]:
+        """Yield the objects below a prefix in the order of their keys, in pages of up to 1,000."""
         with answering():
             listing = self.client.get_paginator("list_objects_v2")
-            for page in listing.paginate(Bucket=self.bucket_name):
+            for page in listing.paginate(Bucket=self.bucket_name, Prefix=prefix):
                 yield [
                     Listed(
                         row["Key"], row["Size"], self._listed_md5(row["ETag"]), row["LastModified"]

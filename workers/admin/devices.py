@@ -197,10 +197,7 @@ class WorkerAdmin(ActionsAdmin):
         return {"is_public": False} | super().get_changeform_initial_data(request)
 
     def audit_values(self, row: Worker) -> dict[str, Any]:
-        stored = Worker.objects.filter(pk=row.pk).first()
-        if stored is None:
-            return {}
-        names = list(stored.pools.order_by("name").values_list("name", flat=True))
+        names = list(row.pools.order_by("name").values_list("name", flat=True))
         return super().audit_values(row) | {"pools": names}
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:
@@ -221,11 +218,6 @@ class WorkerAdmin(ActionsAdmin):
     def response_add(self, request: HttpRequest, obj: Worker, *args: Any) -> HttpResponse:
         """Show the command that enrols the new device."""
         return self._enrol(request, [obj]) or redirect(self.page_of(obj))
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        return super().changelist_view(request, {"title": _("Devices"), **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, row: Worker) -> dict[str, Any]:
         return {

@@ -32,6 +32,7 @@ class PoolForm(forms.ModelForm):
 @admin.register(Pool)
 class PoolAdmin(AuditedAdmin):
     audit_noun = "pool"
+    audit_fields = ("name", "description")
     may_delete = True
     list_display = ("name", "description", "size")
     search_fields = ("name", "description", "workers__name")
@@ -43,11 +44,8 @@ class PoolAdmin(AuditedAdmin):
         return pools.annotate(worker_count=Count("workers"))
 
     def audit_values(self, row: Pool) -> dict[str, Any]:
-        stored = Pool.objects.filter(pk=row.pk).first()
-        if stored is None:
-            return {}
-        names = list(stored.workers.order_by("name").values_list("name", flat=True))
-        return {"name": stored.name, "description": stored.description, "workers": names}
+        names = list(row.workers.order_by("name").values_list("name", flat=True))
+        return super().audit_values(row) | {"workers": names}
 
     @admin.display(description=_("devices"), ordering="worker_count")
     def size(self, pool: Pool) -> int:

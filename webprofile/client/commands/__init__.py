@@ -1,12 +1,11 @@
 """Commands of the client, one module per group; `add_parsers` of each declares its commands."""
 
 import argparse
-import os
+import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from webprofile.client.api import Api
-from webprofile.client.login_file import login_read
+from webprofile.client.site import Site
 from webprofile.terminal.arguments import explain
 
 
@@ -33,6 +32,6 @@ def added(
     return parser
 
 
-def open_api() -> Api:
-    """Return the API client of the site with the stored login. Raises UsageError without one."""
-    return Api(login_read(os.environ))
+def open_site() -> Site:
+    """Return the site of the stored login. Raises UsageError without one."""
+    return Site(log=sys.stderr)

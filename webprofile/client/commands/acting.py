@@ -2,14 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
-from webprofile.client.api import Api
-from webprofile.client.commands import Parsers, added, open_api
+from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import FILTERS, add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
-from webprofile.client.results import cancellations, deleted, listed, repeated
+from webprofile.client.site import PIECE, Site
 from webprofile.client.waiting import LIVE, line_of
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
@@ -78,32 +77,37 @@ def _added(
 def cancel_tasks(args: argparse.Namespace) -> int:
     if args.all_mine and (args.tasks or query_of(args)):
         raise UsageError("Name tasks or filters, or say --all-mine.")
-    with open_api() as api:
-        numbers = None if args.all_mine else _chosen(api, args, LIVE, "Cancel")
+    with open_site() as site:
+        numbers = [] if args.all_mine else _chosen(site, args, LIVE, "Cancel")
         with _Report(args.json) as report:
-            for body in cancellations(numbers):
-                answer = api.post("tasks/cancel/", body, repeatable=True)
-                for number in body.get("tasks", answer["cancelled"] + answer["ended"]):
+            if args.all_mine:
+                answer = site.cancel_all()
+                for number in answer["cancelled"] + answer["ended"]:
+                    report.add(_cancelled(number, answer))
+            # in pieces, each of which is reported at once
+            for at in range(0, len(numbers), PIECE):
+                answer = site.cancel(numbers[at : at + PIECE])
+                for number in numbers[at : at + PIECE]:
                     report.add(_cancelled(number, answer))
     return report.code
 
 
 def retry_tasks(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        numbers = _chosen(api, args, _ENDED, "Repeat")
+    with open_site() as site:
+        numbers = _chosen(site, args, _ENDED, "Repeat")
 
         def repeat(number: int) -> Done:
-            return Done(number, "repeated", again_as=repeated(api, number))
+            return Done(number, "repeated", again_as=site.retry(number))
 
         return _each(numbers, repeat, args)
 
 
 def delete_tasks(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        numbers = _chosen(api, args, _ENDED, "Delete")
+    with open_site() as site:
+        numbers = _chosen(site, args, _ENDED, "Delete")
 
         def delete(number: int) -> Done:
-            deleted(api, number)
+            site.delete(number)
             return Done(number, "deleted")
 
         return _each(numbers, delete, args)
@@ -148,7 +152,7 @@ class _Report:
             print("No matching tasks; nothing was changed.")
 
 
-def _cancelled(number: int, answer: dict[str, list[int]]) -> Done:
+def _cancelled(number: int, answer: Mapping[str, list[int]]) -> Done:
     if number in answer["cancelled"]:
         return Done(number, "cancelled")
     if number in answer["ended"]:
@@ -156,7 +160,7 @@ def _cancelled(number: int, answer: dict[str, list[int]]) -> Done:
     return Done(number, "left", "not_found", _UNKNOWN)
 
 
-def _chosen(api: Api, args: argparse.Namespace, statuses: list[str], verb: str) -> list[int]:
+def _chosen(site: Site, args: argparse.Namespace, statuses: list[str], verb: str) -> list[int]:
     """Return the numbers of the arguments, or of the tasks that match the filters.
 
     The user confirms tasks that were selected by filters. Raises UsageError without numbers and
@@ -172,7 +176,7 @@ def _chosen(api: Api, args: argparse.Namespace, statuses: list[str], verb: str) 
             _confirm(f"{verb} {named} with files and results?", args)
         return numbers
     args.status = args.status or statuses
-    tasks = listed(api, query_of(args), 0)
+    tasks = site.tasks(limit=0, **query_of(args))
     if tasks and not args.yes:
         for task in tasks:
             print(line_of(task), file=sys.stderr)

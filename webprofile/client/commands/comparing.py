@@ -5,9 +5,8 @@ import math
 from typing import Any
 
 from webprofile.client.answers import Comparison, Gate, GateResult, Judged, SideName
-from webprofile.client.commands import Parsers, added, open_api
+from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.gate import judged
-from webprofile.client.results import comparison_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
@@ -78,9 +77,9 @@ def _share(text: str) -> float:
 
 def compare_tasks(args: argparse.Namespace) -> int:
     side: SideName = "host" if args.host else "device"
-    with open_api() as api:
-        comparison = comparison_of(api, args.tasks, rows=args.rows, side=side)
-        address = f"{api.site}/profiles/compare/?" + "&".join(
+    with open_site() as site:
+        comparison = site.compare(args.tasks, rows=args.rows, side=side)
+        address = f"{site.api.site}/profiles/compare/?" + "&".join(
             f"p={profile['profile']}" for profile in comparison["profiles"]
         )
     gate = None if args.fail_above is None else judged(comparison, args.tasks, args.fail_above)

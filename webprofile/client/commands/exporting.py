@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from webprofile.client.api import Api
-from webprofile.client.commands import Parsers, added, open_api
+from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
-from webprofile.client.results import exported, listed, tables_of
+from webprofile.client.site import Format, Site
 from webprofile.client.waiting import unknown
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.output import whole_file
@@ -64,18 +63,18 @@ def add_parsers(commands: Parsers) -> None:
 
 def export_tasks(args: argparse.Namespace) -> int:
     args.format = args.format or _format_of(args.output)
-    with open_api() as api:
-        tasks = args.tasks or _chosen(api, args)
+    with open_site() as site:
+        tasks = args.tasks or _chosen(site, args)
         if args.table:
-            return _table(api, tasks, args)
+            return _table(site, tasks, args)
         if len(tasks) == 1 and not _is_folder(args.output):
-            _write(args.output, exported(api, tasks[0], args.format))
+            _write(args.output, site.export(tasks[0], args.format))
             return SUCCEEDED
         if _is_folder(args.output):
-            return _each(api, tasks, args)
+            return _each(site, tasks, args)
         if args.format != "csv":
             raise UsageError("Several tasks go into a folder: -o FOLDER/")
-        return _together(api, tasks, args.output)
+        return _together(site, tasks, args.output)
 
 
 def _format_of(path: Path | None) -> str:
@@ -91,11 +90,11 @@ def _format_of(path: Path | None) -> str:
     return match
 
 
-def _chosen(api: Api, args: argparse.Namespace) -> list[int]:
+def _chosen(site: Site, args: argparse.Namespace) -> list[int]:
     query = query_of(args)
     if not query:
         raise UsageError("Name tasks or filters.")
-    numbers = [task["id"] for task in listed(api, query, 0)]
+    numbers = [task["id"] for task in site.tasks(limit=0, **query)]
     if not numbers:
         raise ClientError("No matching tasks.")
     return numbers
@@ -106,54 +105,57 @@ def _is_folder(path: Path | None) -> bool:
     return path is not None and (path.is_dir() or not path.suffix)
 
 
-def _each(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
-    """Write one file for each task and report tasks without a result."""
-    _make_folder(args.output)
-    left_out = 0
+def _exports(site: Site, tasks: Sequence[int], format_: Format) -> Iterator[tuple[int, bytes]]:
+    """Yield each task with its file, and report tasks without a result."""
     with Progress(len(tasks), "Exporting", unit="tasks") as progress:
         for task in tasks:
             try:
-                content = exported(api, task, args.format)
-            except (ClientError, ProblemError) as error:
-                left_out += 1
-                _report(progress, error)
+                content = site.export(task, format_)
+            except ClientError as error:
+                # it concerns all tasks
+                if isinstance(error, ProblemError) and error.status in {401, 403}:
+                    raise
+                progress.line(str(error))
             else:
-                # file names of models are untrusted, so they are not used
-                _write(args.output / f"task-{task}{FORMATS[args.format]}", content)
+                yield task, content
             progress.advance()
-    return FAILED if left_out else SUCCEEDED
 
 
-def _together(api: Api, tasks: Sequence[int], output: Path | None) -> int:
+def _each(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
+    """Write one file for each task."""
+    _make_folder(args.output)
+    written = 0
+    for task, content in _exports(site, tasks, args.format):
+        # file names of models are untrusted, so they are not used
+        _write(args.output / f"task-{task}{FORMATS[args.format]}", content)
+        written += 1
+    return SUCCEEDED if written == len(tasks) else FAILED
+
+
+def _together(site: Site, tasks: Sequence[int], output: Path | None) -> int:
     """Write one table, in which each row begins with the task's number."""
-    left_out = 0
+    written = 0
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    with Progress(len(tasks), "Exporting", unit="tasks") as progress:
-        for task in tasks:
-            try:
-                rows = _rows(exported(api, task, "csv"))
-            except (ClientError, ProblemError) as error:
-                left_out += 1
-                _report(progress, error)
-            else:
-                headings = next(rows)
-                if not text.tell():
-                    writer.writerow(["task", *headings])
-                writer.writerows([task, *row] for row in rows)
-            progress.advance()
+    for task, content in _exports(site, tasks, "csv"):
+        rows = _rows(content)
+        headings = next(rows)
+        if not written:
+            writer.writerow(["task", *headings])
+        writer.writerows([task, *row] for row in rows)
+        written += 1
     _write(output, _for_spreadsheets(text.getvalue()))
-    return FAILED if left_out else SUCCEEDED
+    return SUCCEEDED if written == len(tasks) else FAILED
 
 
-def _table(api: Api, tasks: Sequence[int], args: argparse.Namespace) -> int:
+def _table(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
     """Write one row for each task, in several requests, and report unknown tasks."""
     if args.format not in TABLE_FORMATS or _is_folder(args.output):
         raise UsageError("--table is one file of CSV or JSON.")
     rows: list[Any] = []
     headings: list[str] = []
     numbers = sorted(set(tasks))
-    for content in tables_of(api, numbers, args.format):
+    for content in site.table_files(tasks, args.format):
         if args.format == "json":
             rows += json.loads(content)
         else:
@@ -182,13 +184,6 @@ def _for_spreadsheets(text: str) -> bytes:
 
 def _rows(content: bytes) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-
-
-def _report(progress: Progress, error: ClientError) -> None:
-    """Print the error of one task; re-raise an error that concerns all tasks (401, 403)."""
-    if isinstance(error, ProblemError) and error.status in {401, 403}:
-        raise error
-    progress.line(str(error))
 
 
 def _make_folder(folder: Path) -> None:

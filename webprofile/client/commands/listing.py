@@ -2,9 +2,8 @@
 
 import argparse
 
-from webprofile.client.api import Query
-from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.results import devices_of, listed, usable
+from webprofile.client.commands import Parsers, added, open_site
+from webprofile.client.submission import usable
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
@@ -59,18 +58,14 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add("--created-before", metavar="TIME", help="ISO 8601")
 
 
-def query_of(args: argparse.Namespace) -> Query:
-    query: Query = []
-    for argument, name in FILTERS.items():
-        value = getattr(args, argument)
-        values = value if isinstance(value, list) else [value]
-        query += [(name, item) for item in values if item]
-    return query
+def query_of(args: argparse.Namespace) -> dict[str, str | list[str]]:
+    """Return the filters of `Site.tasks`."""
+    return {name: value for argument, name in FILTERS.items() if (value := getattr(args, argument))}
 
 
 def list_workers(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        workers = devices_of(api)
+    with open_site() as site:
+        workers = site.workers()
     if args.json:
         print_json(workers)
         return SUCCEEDED
@@ -88,8 +83,8 @@ def list_workers(args: argparse.Namespace) -> int:
 
 
 def list_tasks(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        tasks = listed(api, query_of(args), args.limit)
+    with open_site() as site:
+        tasks = site.tasks(limit=args.limit, **query_of(args))
     if args.json:
         print_json(tasks)
         return SUCCEEDED

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webprofile.client.answers import Latency, OperatorTable, SideName, Statistics, Task
-from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.results import latency_of, operators_of, profile_of, statistics_of
-from webprofile.client.waiting import code_of, task_of
+from webprofile.client.commands import Parsers, added, open_site
+from webprofile.client.waiting import code_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import HELP
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table
@@ -34,19 +33,17 @@ def add_parsers(commands: Parsers) -> None:
 
 
 def show_task(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        task = task_of(api, args.task)
-        profile = profile_of(api, args.task)
+    with open_site() as site:
+        task = site.task(args.task)
+        profile = site.profile(args.task)
         statistics: Statistics | None = None
         table: OperatorTable | None = None
         if profile is not None:
             side: SideName = "host" if args.host else "device"
-            statistics = statistics_of(api, profile["id"])
-            table = operators_of(
-                api, profile["id"], rows=args.rows, side=side, by_type=args.by_type
-            )
-        latency = (statistics and statistics.get("latency")) or latency_of(api, args.task)
-        site = api.site
+            statistics = site.statistics(args.task)
+            table = site.operators(args.task, rows=args.rows, side=side, by_type=args.by_type)
+        latency = (statistics and statistics.get("latency")) or site.latency(args.task)
+        address = site.api.site
     if args.json:
         result: dict[str, Any] = {
             "statistics": statistics or {},
@@ -55,7 +52,7 @@ def show_task(args: argparse.Namespace) -> int:
         }
         print_json({"task": task, "profile": profile} | result)
     else:
-        _print_task(task, f"{site}/tasks/{args.task}/{'result/' if profile else ''}")
+        _print_task(task, f"{address}/tasks/{args.task}/{'result/' if profile else ''}")
         _print_latency(latency, profile)
         _print_totals(statistics, profile)
         _print_table(table)
@@ -65,8 +62,7 @@ def show_task(args: argparse.Namespace) -> int:
 def _print_task(task: Task, address: str) -> None:
     print(plain(f"#{task['id']} {task['status']}  {task['title']}".rstrip()))
     text = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
-    # older sites, without script tasks, do not send it
-    script = task.get("script")
+    script = task["script"]
     print(plain(f"{text}, {'a script' if script else task['plan']['preset']}"))
     if script:
         program = script["entry"] or task["model_name"]

@@ -12,7 +12,7 @@ from webprofile.client.batchfile.arguments import (
     blocks_from_arguments,
 )
 from webprofile.client.batchfile.matrix import MATRIX_HEADERS, Cell, room_words
-from webprofile.client.commands import Parsers, added, open_api
+from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.errors import UsageError
 from webprofile.client.submission import check_cells, planned, prepared, submit_cells
 from webprofile.client.waiting import (
@@ -56,8 +56,8 @@ def submit_batch(args: argparse.Namespace) -> int:
     if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(f"--key takes 1 to {LONGEST_KEY} printable ASCII characters.")
     blocks = blocks_from_arguments(args)
-    with open_api() as api:
-        run, cells = prepared(api, blocks, key, deadline_of(args.timeout))
+    with open_site() as site:
+        run, cells = prepared(site.api, blocks, key, deadline_of(args.timeout))
         quota = check_cells(run, cells)
         if args.dry_run:
             _print_matrix(cells, as_json=args.json)
@@ -67,7 +67,9 @@ def submit_batch(args: argparse.Namespace) -> int:
         names = {
             row["task"]: cell.name for row, cell in zip(rows, cells, strict=True) if row["task"]
         }
-        ended_tasks = wait_until_ended(api, list(names), run.deadline, names) if args.wait else {}
+        ended_tasks = (
+            wait_until_ended(site.api, list(names), run.deadline, names) if args.wait else {}
+        )
     for row in rows:
         if task := ended_tasks.get(row["task"]):
             row.update(status=task["status"], reason=task.get("reason"))

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from webprofile.client.commands import Parsers, added, open_api
-from webprofile.client.waiting import code_of, deadline_of, summary_of, wait_until_ended
+from webprofile.client.commands import Parsers, added, open_site
+from webprofile.client.waiting import code_of, summary_of
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import HELP
 from webprofile.terminal.output import print_json
@@ -26,8 +26,8 @@ def add_parsers(commands: Parsers) -> None:
 
 
 def wait_for(args: argparse.Namespace) -> int:
-    with open_api() as api:
-        tasks = wait_until_ended(api, args.tasks, deadline_of(args.timeout))
+    with open_site() as site:
+        tasks = site.wait(args.tasks, timeout_s=args.timeout)
     if args.json:
         print_json(list(tasks.values()))
     print(summary_of(tasks.values()), file=sys.stderr)

@@ -146,8 +146,7 @@ def address(number):
 def send(path, storage, known=()):
     count = -(-SIZE // PART_BYTES)
     parts = {"upload": 1, "part_bytes": PART_BYTES, "count": count, "done": {}}
-    if known:
-        parts["addresses"] = [address(number) for number in known]
+    parts["addresses"] = [address(number) for number in known]
     file = LocalFile(path, SIZE, "")
     return send_in_parts(storage, 1, {"file": 1, "parts": parts}, file)
 

@@ -30,31 +30,11 @@ class MegEngineRuntime:
         return {**entry, "problem": self.problem} if self.problem else entry
 
 
-def ensure_command() -> list[str]:
-    """Return the command that finds or installs MegEngine; its last line is the interpreter."""
-    return [sys.executable, "-m", "agent.runtimes", "ensure"]
-
-
 def enrol_command(layout: Layout, address: str, code: str) -> list[str]:
     config = layout.agent_config
     command = [sys.executable, "-m", "agent", "enrol", "--server", address, "--code", code]
     # --force: an existing configuration belongs to a database that was deleted
     return [*command, "--config", str(config), "--spool", str(config.parent / "spool"), "--force"]
-
-
-def bundle_command(layout: Layout) -> list[str]:
-    """Return the command that builds the agent for this machine's platform only.
-
-    Devices on other machines cannot reach the loopback address of the site.
-    """
-    command = [sys.executable, "-m", "agent.install", "--machine", "this"]
-    return [*command, "--out", str(layout.agent_files)]
-
-
-def measure_command(config: Path) -> list[str]:
-    """Return the command that measures peak performance once; it uses all cores for about 10 s."""
-    command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]
-    return [*command, "--config", str(config)]
 
 
 def update_config(file: Path, address: str, runtime: MegEngineRuntime) -> None:

@@ -131,7 +131,7 @@ class _Start:
         finding = asyncio.create_task(
             self._supervisor.run(
                 "runtime",
-                device.ensure_command(),
+                [sys.executable, "-m", "agent.runtimes", "ensure"],
                 # pip unpacks a gigabyte there, which remains if pip is killed
                 {"TMPDIR": str(self._layout.temporary)},
                 timeout_s=RUNTIME_TIMEOUT_S,
@@ -155,10 +155,11 @@ class _Start:
 
     async def _build_agent(self) -> None:
         """Build the agent for other devices; a failure is printed and does not end the site."""
+        # for this platform alone: devices on other machines cannot reach the loopback address
+        command = [sys.executable, "-m", "agent.install", "--machine", "this"]
+        command += ["--out", str(self._layout.agent_files)]
         try:
-            await self._supervisor.run(
-                "bundle", device.bundle_command(self._layout), timeout_s=BUNDLE_TIMEOUT_S
-            )
+            await self._supervisor.run("bundle", command, timeout_s=BUNDLE_TIMEOUT_S)
         except PartError as error:
             complain(f"Devices cannot fetch the agent from here: {error}")
 
@@ -175,9 +176,10 @@ class _Start:
         say("docs/devices.md explains how to allow scripts on it.")
 
     async def _measure(self, config: Path) -> None:
-        """Measure the machine's peak performance before the first task starts."""
+        """Measure the machine's peak performance, which uses all cores for about 10 s."""
+        command = [sys.executable, "-m", "agent", "runtime", "check", "--missing"]
         try:
-            await self._supervisor.run("limits", device.measure_command(config))
+            await self._supervisor.run("limits", [*command, "--config", str(config)])
         except PartError as error:
             # roofline and advice work without it, and `agent runtime check` can repeat it
             complain(str(error))
