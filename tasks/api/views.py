@@ -58,7 +58,6 @@ class SubmitQuery(fields.QueryParameters):
     """Whether a task that cannot be submitted is removed."""
 
     discard = serializers.BooleanField(
-        required=False,
         default=False,
         help_text="Remove a task whose files or device cannot be used (422), for a caller that "
         "corrects the request and asks for another task.",
@@ -103,14 +102,11 @@ class CancelBody(fields.Body):
 
     tasks = fields.List(
         child=fields.Key(),
-        required=False,
         default=list,
         max_length=MOST_AT_ONCE,
         help_text="Numbers of tasks; what is not yours or has ended is passed over.",
     )
-    all_mine = fields.Flag(
-        required=False, default=False, help_text="All of your own that have not ended."
-    )
+    all_mine = fields.Flag(default=False, help_text="All of your own that have not ended.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if bool(attrs["tasks"]) is attrs["all_mine"]:
