@@ -23,7 +23,7 @@ from tasks.selectors import visible_tasks
 from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
-from tasks.submission.request import InputRequest, TaskRequest
+from tasks.submission.request import TaskRequest, input_request_of
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
     LONGEST_ARGUMENT,
@@ -389,7 +389,7 @@ def task_request_of(
         runtime_version=body["runtime_version"],
         options=body["options"],
         files=tuple(files),
-        inputs=tuple(_input(data) for data in body["inputs"]),
+        inputs=tuple(map(input_request_of, body["inputs"])),
         plan=part(read_plan, body["plan"], default=DEFAULT),
         seed=body["seed"],
         target=part(_target, body),
@@ -399,11 +399,6 @@ def task_request_of(
         time_limit_s=body["time_limit_s"],
         copied_from=part(_origin, body["copied_from"], user),
     )
-
-
-def _input(data: dict[str, Any]) -> InputRequest:
-    shape = data["shape"]
-    return InputRequest(**data | {"shape": None if shape is None else tuple(shape)})
 
 
 def _target(body: dict[str, Any]) -> Target | None:
