@@ -32,7 +32,7 @@ EXPORT_PROBLEMS = NOT_READY | {
 }
 #: codes of `AnalysisError` that mean an invalid query; all others are about the profile
 _QUERY_CODES = (
-    "aggregate_missing", "bad_pattern", "text_large", "unknown_column", "unknown_word",
+    "aggregate_missing", "bad_pattern", "text_large", "unknown_column",
 )  # fmt: skip
 
 
