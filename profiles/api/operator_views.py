@@ -30,7 +30,6 @@ from profiles.api.queries import (
     PassesQuery,
     TextQuery,
 )
-from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows
 from profiles.exports.formats import (
     FORMATS,
@@ -46,6 +45,7 @@ from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
 from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
+from webprofile.answers import number, numbers, whole
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
 
