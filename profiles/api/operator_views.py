@@ -53,14 +53,14 @@ QUESTION = {422: ["export_question"]}
 
 
 def _field(field: Field) -> serializers.Field:
-    help_text = f"{field.help} Null: unknown."
     if field.kind == "text":
         return serializers.CharField(help_text=field.help, allow_null=True)
+    help_text = f"{field.help} Null: unknown."
     if field.kind == "json":
         return serializers.JSONField(allow_null=True, help_text=help_text)
     if field.kind == "count":
         return serializers.IntegerField(allow_null=True, help_text=help_text)
-    return serializers.FloatField(allow_null=True, help_text=help_text)
+    return number(field.help)
 
 
 class _SideAnswer(serializers.Serializer):
