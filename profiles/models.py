@@ -129,7 +129,7 @@ class Profile(models.Model):
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
     warnings = models.JSONField(default=list)
-    #: `analysis.archive.VERSION` of the derived file; 0 for files older than this field
+    #: `analysis.archive.VERSION` of the derived file
     derived_version = models.PositiveSmallIntegerField(default=0)
     #: error code of the last failed rebuild of the derived data
     problem = models.CharField(max_length=40, blank=True, default="")
@@ -229,7 +229,7 @@ class AttemptMeasurement(models.Model):
     overhead = models.FloatField(_("cost of profiling"), null=True)
     #: total device time of each profiled pass, s; null for an unreadable profile
     device_totals_s = models.JSONField(default=list)
-    #: the same for the host; empty for measurements older than this field
+    #: the same for the host
     host_totals_s = models.JSONField(default=list, db_default=[])
     device_cv = models.FloatField(null=True)
     start_s = models.FloatField(_("start-up (s)"), null=True)

@@ -12,18 +12,11 @@ from tasks.models import Task, TaskKind
 from tasks.states import Status
 from webprofile.terminal.exit_codes import USAGE
 
-#: argument of the command -> filter of the API
-FILTERS = {
-    "status": "status",
-    "kind": "kind",
-    "owner": "owner",
-    "worker": "worker_name",
-    "megengine": "version",
-    "model": "model_name",
-    "title": "title",
-    "created_after": "created_after",
-    "created_before": "created_before",
-}
+#: filters of the API, to which the arguments of a command are parsed
+FILTERS = (
+    "status", "kind", "owner", "worker_name", "version", "model_name", "title", "created_after",
+    "created_before",
+)  # fmt: skip
 
 
 def is_narrowed(options: dict[str, Any]) -> bool:
@@ -38,9 +31,10 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
     add("--kind", choices=TaskKind.values, help="what they profile")
     add("--owner", metavar="E-MAIL", help="those of this user")
-    add("--worker", metavar="NAME", help="those on this device")
-    add("--megengine", metavar="VERSION", help="those with this version")
-    add("--model", metavar="TEXT", help="a part of the model's or script's file name")
+    add("--worker", dest="worker_name", metavar="NAME", help="those on this device")
+    add("--megengine", dest="version", metavar="VERSION", help="those with this version")
+    text = "a part of the model's or script's file name"
+    add("--model", dest="model_name", metavar="TEXT", help=text)
     add("--title", metavar="TEXT", help="a part of the title")
     add("--created-after", metavar="TIME", help="ISO 8601: 2026-11-21 or 2026-11-21T10:00+08:00")
     add("--created-before", metavar="TIME", help="ISO 8601")
@@ -49,9 +43,9 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 def filtered_tasks(options: dict[str, Any]) -> QuerySet[Task]:
     """Return the tasks that match all filters, newest first. Raises CommandError for bad values."""
     params = QueryDict(mutable=True)
-    for name, key in FILTERS.items():
+    for name in FILTERS:
         if value := options[name]:
-            params.setlist(key, value if isinstance(value, list) else [value])
+            params.setlist(name, value if isinstance(value, list) else [value])
     rows = Task.objects.select_related("worker", "owner").prefetch_related("files")
     filters = TaskFilters(params, queryset=rows.order_by("-pk"))
     if not filters.is_valid():

@@ -14,7 +14,7 @@ from operator import or_
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from tasks.models import Task, TaskFile
-from tasks.states import Outcome, Status, TaskState
+from tasks.states import Outcome, Status, TaskState, status_of
 
 PAGE_SIZE = 50
 LOOKED_AT = 1_000
@@ -30,24 +30,14 @@ _FILES = Prefetch(
 #: upper bound on the difference between the clocks of two servers
 _CLOCKS_DIFFER = datetime.timedelta(hours=1)
 
+_PAIRS = [
+    *((state, "") for state in TaskState if state != TaskState.FINISHED),
+    *((TaskState.FINISHED, outcome) for outcome in Outcome),
+]
 #: the conditions of each status; each condition selects one ordered range of an index
 STRANDS: dict[Status, tuple[Q, ...]] = {
-    Status.INITIATED: (Q(state=TaskState.INITIATED, outcome=""),),
-    Status.WAITING: (
-        Q(state=TaskState.WAITING, outcome=""),
-        Q(state=TaskState.ASSIGNED, outcome=""),
-    ),
-    Status.RUNNING: (
-        Q(state=TaskState.RUNNING, outcome=""),
-        Q(state=TaskState.CANCELLING, outcome=""),
-        Q(state=TaskState.PROCESSING, outcome=""),
-    ),
-    Status.SUCCEEDED: (Q(state=TaskState.FINISHED, outcome=Outcome.SUCCEEDED),),
-    Status.FAILED: (
-        Q(state=TaskState.FINISHED, outcome=Outcome.FAILED),
-        Q(state=TaskState.FINISHED, outcome=Outcome.LOST),
-    ),
-    Status.CANCELLED: (Q(state=TaskState.FINISHED, outcome=Outcome.CANCELLED),),
+    status: tuple(Q(state=s, outcome=o) for s, o in _PAIRS if status_of(s, o) == status)
+    for status in Status
 }
 
 

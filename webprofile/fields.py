@@ -145,6 +145,13 @@ class Text(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
+class OptionalText(Text):
+    """A string that is empty by default."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(default="", allow_blank=True, **kwargs)
+
+
 class Flag(serializers.BooleanField):
     """A boolean; rejects other values such as 1 and "true"."""
 

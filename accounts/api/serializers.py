@@ -15,10 +15,7 @@ class Credentials(fields.Body):
     password = fields.Text(
         max_length=4096, trim_whitespace=False, help_text="The account's password."
     )
-    code = fields.Text(
-        required=False,
-        default="",
-        allow_blank=True,
+    code = fields.OptionalText(
         max_length=100,
         help_text="Of the authenticator app, or a recovery code, if there is a second factor.",
     )

@@ -10,53 +10,41 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TypeGuard
+from typing import Annotated, TypeGuard
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import totals_of_passes
+from profiles.presenters.described import means, unknown
 
 
 @dataclass(frozen=True)
 class PassCoverage:
-    """The coverage of one profiled pass.
+    """One profiled pass compared with the iteration that it recorded."""
 
-    number: of the merged pass, from 1
-    name: of its file
-    operators_s: sum of the self times of its operators on the device
-    iteration_s: its last iteration, which is the profiled one
-    """
-
-    number: int
-    name: str
-    operators_s: float
-    iteration_s: float
-
-    @property
-    def share(self) -> float:
-        """Operator time / iteration time; above 1 if operators overlap."""
-        return self.operators_s / self.iteration_s
-
-    @property
-    def outside_s(self) -> float:
-        """Iteration time that is not attributed to operators; negative if operators overlap."""
-        return self.iteration_s - self.operators_s
+    number: Annotated[int, means("Of the merged pass, from 1.")]
+    name: Annotated[str, means("Its file.")]
+    operators_s: Annotated[float, unknown("Sum of its operators' self times on the device, s.")]
+    iteration_s: Annotated[float, unknown("Its last iteration, the one that was profiled, s.")]
+    share: Annotated[
+        float, unknown("`operators_s` / `iteration_s`; above 1 where operators overlap.")
+    ]
+    outside_s: Annotated[float, unknown("`iteration_s` - `operators_s`, s.")]
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of all passes whose iteration time is known, at least one.
+    """Which share of an iteration the operators account for, by pass; of at least one pass."""
 
-    share, outside_s: medians over the passes; the lowest and highest values are those of single
-        passes
-    """
-
-    passes: tuple[PassCoverage, ...]
-    share: float
-    lowest_share: float
-    highest_share: float
-    outside_s: float
-    lowest_outside_s: float
-    highest_outside_s: float
+    share: Annotated[float, unknown("Median over the passes; above 1 where operators overlap.")]
+    lowest_share: Annotated[float, unknown("The least share of a pass.")]
+    highest_share: Annotated[float, unknown("The greatest share of a pass.")]
+    outside_s: Annotated[
+        float,
+        unknown("Time not attributed to operators, median over the passes, s; see `withheld`."),
+    ]
+    lowest_outside_s: Annotated[float, unknown("The least of a pass, s.")]
+    highest_outside_s: Annotated[float, unknown("The greatest of a pass, s.")]
+    passes: Annotated[tuple[PassCoverage, ...], means("Those whose iteration is known.")]
 
 
 def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage | None:
@@ -69,18 +57,19 @@ def coverage(data: ProfileData, iterations_s: Mapping[str, float]) -> Coverage |
     for number, (name, total_s) in enumerate(zip(data.passes, totals_s, strict=True), start=1):
         iteration_s = iterations_s.get(name)
         if _is_time(total_s) and _is_time(iteration_s):
-            passes.append(PassCoverage(number, name, total_s, iteration_s))
+            share, outside_s = total_s / iteration_s, iteration_s - total_s
+            passes.append(PassCoverage(number, name, total_s, iteration_s, share, outside_s))
     if not passes:
         return None
-    shares, outside_s = [row.share for row in passes], [row.outside_s for row in passes]
+    shares, outsides_s = [row.share for row in passes], [row.outside_s for row in passes]
     return Coverage(
-        passes=tuple(passes),
         share=median(shares),
         lowest_share=min(shares),
         highest_share=max(shares),
-        outside_s=median(outside_s),
-        lowest_outside_s=min(outside_s),
-        highest_outside_s=max(outside_s),
+        outside_s=median(outsides_s),
+        lowest_outside_s=min(outsides_s),
+        highest_outside_s=max(outsides_s),
+        passes=tuple(passes),
     )
 
 

@@ -13,7 +13,6 @@ AnalysisCode = Literal[
     "text_large",  # the text output is too large to be readable
     "bad_pattern",  # name pattern is invalid or exceeds the limits of the regex engine
     "unknown_column",  # unknown sort key
-    "unknown_word",  # unknown side, aggregate or end of times
 ]
 
 

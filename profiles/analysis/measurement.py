@@ -6,12 +6,13 @@ Times of iterations are those that load_and_run reports, in ms (`agent.protocol.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agent.protocol.measurement import Disturbance, Measurement, PassRecord
+from profiles.presenters.described import means, unknown
 
 Times = NDArray[np.float64]
 #: longest plausible time (11 days); longer and negative times are left out
@@ -44,16 +45,13 @@ class Latency:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of iterations in b bins.
+    """Histogram of the iterations; the last bin includes its upper limit."""
 
-    edges_ms: b + 1 limits of the bins, ms, ascending
-    counts: b numbers of iterations; the last bin includes its upper edge
-    above: iterations beyond the last edge
-    """
-
-    edges_ms: tuple[float, ...]
-    counts: tuple[int, ...]
-    above: int
+    edges_ms: Annotated[
+        tuple[float, ...], unknown("Limits of the bins, one more than there are bins, ms.")
+    ]
+    counts: Annotated[tuple[int, ...], means("Iterations in each bin.")]
+    above: Annotated[int, means("Iterations beyond the last limit.")]
 
 
 @dataclass(frozen=True)

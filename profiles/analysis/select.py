@@ -148,7 +148,10 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
 
     Raises AnalysisError if the device total is 0 or the query is invalid.
     """
-    _check(query)
+    if query.by_type and not query.aggregate:
+        raise AnalysisError(
+            "aggregate_missing", "To aggregate by type, say how: sum, mean, max or min."
+        )
     check_device_total(columns)
     total_s = columns.times(query.side).total_s()
     measured = _filter_operators(columns, query, matches)
@@ -163,20 +166,6 @@ def select(columns: ProfileColumns, query: Query, *, matches: Compile = linear_t
         bandwidth=_per_second(measured.memory, measured.self_s),
     )
     return take_rows(selection, _order(columns, query, selection))
-
-
-def _check(query: Query) -> None:
-    for word, known in (
-        (query.side, get_args(Side)),
-        (query.top_end, ("end", "kern")),
-        (query.aggregate, get_args(Aggregate)),
-    ):
-        if word not in known:
-            raise AnalysisError("unknown_word", f"There is no {word!r}, only {', '.join(known)}.")
-    if query.by_type and not query.aggregate:
-        raise AnalysisError(
-            "aggregate_missing", "To aggregate by type, say how: sum, mean, max or min."
-        )
 
 
 def _filter_operators(columns: ProfileColumns, query: Query, matches: Compile) -> MeasuredRows:

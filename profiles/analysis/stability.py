@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profiles.analysis.data import ProfileData
 from profiles.analysis.measurement import variation
 from profiles.formats.columns import Side
+from profiles.presenters.described import means, unknown
 
 #: coefficients of variation above which a time counts as unstable
 CPU_LIMIT = 0.05
@@ -24,19 +25,13 @@ TotalPosition = Literal["among", "below", "above"]
 
 @dataclass(frozen=True)
 class Stability:
-    """How much the times of one side vary between passes.
+    """How many operators have times that differ too much between passes to be ranked."""
 
-    unstable: operators above their limit
-    known: operators that have a coefficient of variation
-    share: part of the side's time that unstable operators take; None if there is no time
-    total_cv: coefficient of variation of the passes' totals; None for fewer than two passes
-    """
-
-    unstable: int
-    known: int
-    share: float | None
-    total_cv: float | None
-    total_is_unstable: bool
+    unstable: Annotated[int, means("Operators over their limit.")]
+    known: Annotated[int, means("Operators with several samples.")]
+    share: Annotated[float | None, unknown("Part of the side's time that the unstable ones have.")]
+    total_cv: Annotated[float | None, unknown("Standard deviation / mean of the passes' totals.")]
+    total_is_unstable: Annotated[bool, means("Whether that is over the limit.")]
 
 
 def limits(data: ProfileData, side: Side) -> NDArray[np.float64]:

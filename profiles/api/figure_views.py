@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.coverage import Coverage
-from profiles.api import serializer_fields as fields
+from profiles.analysis.measurement import Histogram
+from profiles.analysis.stability import Stability
 from profiles.api.base import NOT_READY, DataView, no_result_error
 from profiles.api.serializer_fields import answer_of
 from profiles.formats.chrome_trace.summary import TraceSummary
@@ -22,17 +23,10 @@ from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.run_sources import mismatches
 from profiles.presenters.statistics import fault_notes, statistics_view
 from profiles.selectors import measurement_of, measurement_view
+from webprofile import answers as fields
 from webprofile.api.schema import problems
 
 MOST_ROWS = 200
-
-
-class HistogramAnswer(serializers.Serializer):
-    """Histogram of the iterations; see the comment of `AttemptMeasurement.histogram`."""
-
-    edges_ms = fields.numbers("Limits of the bins, one more than there are bins, ms.")
-    counts = fields.whole("Iterations in each bin.")
-    above = serializers.IntegerField(help_text="Iterations beyond the last limit.")
 
 
 class PassAnswer(serializers.Serializer):
@@ -77,7 +71,7 @@ class DeviceStateAnswer(serializers.Serializer):
 class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     """Iteration times with the profiler off, and the conditions of the run."""
 
-    histogram = HistogramAnswer(
+    histogram = answer_of(Histogram)(
         allow_null=True, help_text="Of the iterations without profiling; null without them."
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
@@ -119,16 +113,6 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
         }
 
 
-class StabilityAnswer(serializers.Serializer):
-    """How many operators have times that differ too much between passes to be ranked."""
-
-    unstable = serializers.IntegerField(help_text="Operators over their limit.")
-    known = serializers.IntegerField(help_text="Operators with several samples.")
-    share = fields.number("Part of the side's time that the unstable ones have.")
-    total_cv = fields.number("Standard deviation / mean of the passes' totals.")
-    total_is_unstable = serializers.BooleanField(help_text="Whether that is over the limit.")
-
-
 class SideAnswer(serializers.Serializer):
     """One side: the device or the host."""
 
@@ -148,7 +132,7 @@ class SideAnswer(serializers.Serializer):
         help_text="Whether `total_s` lies among the totals of the passes, or beyond all of them: "
         "the median of an operator leaves out its slow or fast passes.",
     )
-    stability = StabilityAnswer(help_text="How steady the times are.")
+    stability = answer_of(Stability)(help_text="How steady the times are.")
     not_finite = serializers.IntegerField(
         source="faults.not_finite",
         help_text="Operators whose time is NaN, infinite or no possible time: then there is no "
@@ -161,35 +145,15 @@ class SideAnswer(serializers.Serializer):
     notes = fields.texts("The same in the reader's words; mostly empty.")
 
 
-class PassCoverageAnswer(serializers.Serializer):
-    """One profiled pass compared with the iteration that it recorded."""
-
-    number = serializers.IntegerField(help_text="Of the merged pass, from 1.")
-    name = serializers.CharField(help_text="Its file.")
-    operators_s = fields.number("Sum of its operators' self times on the device, s.")
-    iteration_s = fields.number("Its last iteration, the one that was profiled, s.")
-    share = fields.number("`operators_s` / `iteration_s`; above 1 where operators overlap.")
-    outside_s = fields.number("`iteration_s` - `operators_s`, s.")
-
-
-class CoverageAnswer(serializers.Serializer):
+class CoverageAnswer(answer_of(Coverage)):  # type: ignore[misc]
     """Which share of an iteration the operators account for, by pass."""
 
-    share = fields.number("Median over the passes; above 1 where operators overlap.")
-    lowest_share = fields.number("The least share of a pass.")
-    highest_share = fields.number("The greatest share of a pass.")
-    outside_s = fields.number(
-        "Time not attributed to operators, median over the passes, s; see `withheld`."
-    )
-    lowest_outside_s = fields.number("The least of a pass, s.")
-    highest_outside_s = fields.number("The greatest of a pass, s.")
     withheld = serializers.ChoiceField(
         ["disturbed", "overlap", "busy"],
         allow_null=True,
         help_text="Why pages do not show `outside_s`: the run was disturbed, operators overlap, or "
         "the device runs operators nearly all the time.",
     )
-    passes = PassCoverageAnswer(many=True, help_text="Those whose iteration is known.")
 
 
 class LeftOutAnswer(serializers.Serializer):
@@ -294,6 +258,7 @@ class FiguresView(ViewSetMixin, DataView):
         profile, data = self.data(profile_id)
         measurement = profile.measurement
         statistics = statistics_view(data, profile, measurement)
+        covered: Coverage | None = statistics["coverage"]
         answer = {
             "passes": statistics["merged"],
             "left_out": statistics["left_out"],
@@ -302,7 +267,7 @@ class FiguresView(ViewSetMixin, DataView):
             "sides": [
                 asdict(side) | {"notes": fault_notes(side.faults)} for side in statistics["sides"]
             ],
-            "coverage": _coverage(statistics["coverage"], statistics["withheld"]),
+            "coverage": covered and asdict(covered) | {"withheld": statistics["withheld"]},
             "latency": measurement and _latency(measurement),
         }
         return Response(StatisticsAnswer(answer).data)
@@ -369,13 +334,6 @@ class FiguresView(ViewSetMixin, DataView):
                 "rows": finding.rows[:MOST_ROWS],
             }
         return Response(AdviceAnswer(answer).data)
-
-
-def _coverage(covered: Coverage | None, withheld: str | None) -> dict[str, Any] | None:
-    if covered is None:
-        return None
-    own = {name: getattr(covered, name, None) for name in CoverageAnswer().get_fields()}
-    return own | {"withheld": withheld}
 
 
 def _latency(measurement: AttemptMeasurement) -> Any:

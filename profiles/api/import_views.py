@@ -33,7 +33,7 @@ from webprofile.storage import storage
 REFUSALS = ["invalid", "opened_*", "file_*", "checksum_bad", "parts_not_here"]
 
 
-class Base64(fields.Text):
+class Base64(fields.OptionalText):
     """Bytes in base64."""
 
     default_error_messages = {"base64": "no base64"}
@@ -53,18 +53,12 @@ class FileToOpenBody(fields.Body):
         max_length=1000, trim_whitespace=False, help_text="Its name, without a path."
     )
     size_bytes = fields.Integer(help_text="Its exact size in bytes: the upload must have it.")
-    md5 = fields.Text(
-        required=False,
-        default="",
-        allow_blank=True,
+    md5 = fields.OptionalText(
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
         f"than {PART_BYTES // MIB} MiB in parts.",
     )
     head = Base64(
-        required=False,
-        default="",
-        allow_blank=True,
         max_length=2 * HEAD_BYTES,
         help_text=f"Its first bytes in base64, at most {HEAD_BYTES}: a file of another kind is "
         "then refused before it is sent.",
@@ -74,12 +68,8 @@ class FileToOpenBody(fields.Body):
 class OpenBody(fields.Body):
     """A profile to be opened."""
 
-    name = fields.Text(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=1000,
-        help_text="Your own words; the first file's name if not given.",
+    name = fields.OptionalText(
+        max_length=1000, help_text="Your own words; the first file's name if not given."
     )
     files = FileToOpenBody(  # type: ignore[call-arg]
         many=True,
@@ -119,14 +109,9 @@ class OpenedList(ApiListView):
 
         Several files must belong to one run: profiled passes of one model, its trace, its memory.
         """
-        body = OpenBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        files = [
-            FileToOpen(**file | {"head": file["head"] or b""})
-            for file in body.validated_data["files"]
-        ]
-        name = body.validated_data["name"]
-        upload = uploads.create_import(owner=self.request.user, files=files, name=name)
+        body = OpenBody.read(request.data)
+        files = [FileToOpen(**file | {"head": file["head"] or b""}) for file in body["files"]]
+        upload = uploads.create_import(owner=self.request.user, files=files, name=body["name"])
         answer = OpenedAnswer(upload).data | {"uploads": upload_targets(upload)}
         headers = {"Location": reverse("api:opened", args=[upload.pk])}
         return Response(answer, status=201, headers=headers)
@@ -153,9 +138,7 @@ class OpenedView(ViewSetMixin, ResultView):
     def partial_update(self, request: Request, upload_id: int) -> Response:
         """Rename an opened profile."""
         upload = self.upload(upload_id)
-        body = RenameBody(data=request.data)
-        body.is_valid(raise_exception=True)
-        uploads.rename_import(upload, body.validated_data["name"])
+        uploads.rename_import(upload, RenameBody.read(request.data)["name"])
         return Response(OpenedAnswer(upload).data)
 
     @extend_schema(

@@ -30,7 +30,6 @@ from profiles.api.queries import (
     PassesQuery,
     TextQuery,
 )
-from profiles.api.serializer_fields import number, numbers, whole
 from profiles.exports.fields import FIELDS, Field, group_rows
 from profiles.exports.formats import (
     FORMATS,
@@ -46,6 +45,7 @@ from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
 from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
+from webprofile.answers import number, numbers, whole
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
 
@@ -53,14 +53,14 @@ QUESTION = {422: ["export_question"]}
 
 
 def _field(field: Field) -> serializers.Field:
-    help_text = f"{field.help} Null: unknown."
     if field.kind == "text":
         return serializers.CharField(help_text=field.help, allow_null=True)
+    help_text = f"{field.help} Null: unknown."
     if field.kind == "json":
         return serializers.JSONField(allow_null=True, help_text=help_text)
     if field.kind == "count":
         return serializers.IntegerField(allow_null=True, help_text=help_text)
-    return serializers.FloatField(allow_null=True, help_text=help_text)
+    return number(field.help)
 
 
 class _SideAnswer(serializers.Serializer):

@@ -24,7 +24,6 @@ class PartAsked(fields.Body):
 
     number = fields.Integer(min_value=1, help_text="From 1.")
     md5 = fields.Text(
-        required=False,
         allow_null=True,
         default=None,
         max_length=32,
@@ -57,17 +56,14 @@ class JoinBody(fields.Body):
 
 def address_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
     """Return the URLs to send parts to. data: of a `PartsBody`"""
-    body = PartsBody(data=data)
-    body.is_valid(raise_exception=True)
-    parts = [(part["number"], part["md5"]) for part in body.validated_data["parts"]]
-    return Response({"parts": part_targets(file, body.validated_data["upload"], parts)})
+    body = PartsBody.read(data)
+    parts = [(part["number"], part["md5"]) for part in body["parts"]]
+    return Response({"parts": part_targets(file, body["upload"], parts)})
 
 
 def join_parts(file: TaskFile | OpenedFile, data: Any) -> Response:
     """Join the parts of a file and return it. data: of a `JoinBody`"""
-    body = JoinBody(data=data)
-    body.is_valid(raise_exception=True)
-    join_upload_parts(file, body.validated_data["md5s"])
+    join_upload_parts(file, JoinBody.read(data)["md5s"])
     return Response(JoinedAnswer(file).data)
 
 

@@ -25,7 +25,6 @@ _TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|n
 
 def _text(help_text: str, *, limit: int = LONGEST_TEXT) -> serializers.CharField:
     return serializers.CharField(
-        required=False,
         default="",
         allow_blank=True,
         trim_whitespace=False,
@@ -35,21 +34,15 @@ def _text(help_text: str, *, limit: int = LONGEST_TEXT) -> serializers.CharField
 
 
 def _choice(choices: tuple[str, ...], usual: str, help_text: str) -> fields.Choice:
-    return fields.Choice(
-        choices, required=False, default=usual, help_text=f"{help_text} Usually `{usual}`."
-    )
+    return fields.Choice(choices, default=usual, help_text=f"{help_text} Usually `{usual}`.")
 
 
 def _whole(help_text: str, *, low: int = 0, high: int = ROW_LIMIT) -> fields.Whole:
-    return fields.Whole(
-        required=False, default=low, min_value=low, max_value=high, help_text=help_text
-    )
+    return fields.Whole(default=low, min_value=low, max_value=high, help_text=help_text)
 
 
 def _row(help_text: str, *, high: int = ROW_LIMIT, **more: Any) -> fields.Whole:
-    return fields.Whole(
-        required=False, default=None, min_value=0, max_value=high, help_text=help_text, **more
-    )
+    return fields.Whole(default=None, max_value=high, help_text=help_text, **more)
 
 
 def _with(help_text: str) -> fields.Whole:
@@ -59,11 +52,7 @@ def _with(help_text: str) -> fields.Whole:
 
 def _limit(usual: int) -> fields.Whole:
     return fields.Whole(
-        required=False,
-        default=usual,
-        min_value=1,
-        max_value=ROWS_LIMIT,
-        help_text="At most so many rows.",
+        default=usual, min_value=1, max_value=ROWS_LIMIT, help_text="At most so many rows."
     )
 
 
@@ -78,7 +67,6 @@ class TableQuery(fields.QueryParameters):
 
     type = fields.List(
         child=serializers.CharField(max_length=LONGEST_TEXT),
-        required=False,
         default=list,
         max_length=MOST_TYPES,
         help_text="Operators of this type; may be repeated.",
@@ -191,14 +179,12 @@ class CutQuery(fields.QueryParameters):
     """A range of a trace; without parameters the whole trace."""
 
     begin_s = fields.Real(
-        required=False,
         default=None,
         help_text="What touches the time from here on, s, by the clock of the trace.",
     )
-    end_s = fields.Real(required=False, default=None, help_text="Up to here, s.")
+    end_s = fields.Real(default=None, help_text="Up to here, s.")
     lane = serializers.ListField(
-        child=fields.Whole(min_value=0, max_value=10_000),
-        required=False,
+        child=fields.Whole(max_value=10_000),
         default=None,
         max_length=1_000,
         help_text="Numbers of threads and devices, as `overview.lanes` has them. Usually all.",
@@ -230,7 +216,6 @@ class NetronQuery(GraphViewQuery):
     colour = _choice(METRICS, "time", "What operators are coloured by.")
     side = fields.Choice(
         ["device", "host"],
-        required=False,
         default=None,
         help_text="Whose times; usually the device's, the host's where those are not known.",
     )
@@ -241,7 +226,6 @@ class GraphQuery(fields.QueryParameters):
 
     offset = _whole("Nodes to pass over, in order of execution.")
     limit = fields.Whole(
-        required=False,
         default=200,
         min_value=1,
         max_value=2000,
@@ -253,7 +237,7 @@ class TasksQuery(fields.QueryParameters):
     """The tasks of a table, and its format."""
 
     task = fields.List(
-        child=fields.Whole(min_value=1, max_value=fields.KEY_LIMIT),
+        child=fields.Whole(min_value=1),
         min_length=1,
         max_length=MOST_TASKS,
         help_text="Numbers of tasks, repeated.",
@@ -277,7 +261,6 @@ class RowsQuery(ChosenQuery):
 
     status = fields.List(
         child=fields.Choice(STATUSES),
-        required=False,
         default=list,
         max_length=len(STATUSES),
         help_text="Rows with any of these in any profile; may be repeated.",

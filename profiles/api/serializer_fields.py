@@ -1,6 +1,7 @@
-"""Serializer fields for responses, and serializers generated from msgspec structs."""
+"""Serializers generated from msgspec structs, typed dictionaries and dataclasses."""
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cache, partial
 from typing import Any, get_type_hints
 
@@ -15,38 +16,17 @@ _PLAIN: dict[type, Callable[..., serializers.Field]] = {
     inspect.IntType: serializers.IntegerField,
     inspect.StrType: partial(serializers.CharField, allow_blank=True),
 }
-
-
-def number(help_text: str) -> serializers.FloatField:
-    """Return a field for a number that a profile may lack; nan and infinity are null too."""
-    return serializers.FloatField(allow_null=True, help_text=f"{help_text} Null: unknown.")
-
-
-def numbers(help_text: str) -> serializers.ListField:
-    """Return a field for a list of numbers, each of which may be null."""
-    return serializers.ListField(
-        child=serializers.FloatField(allow_null=True), help_text=f"{help_text} Null: unknown."
-    )
-
-
-def whole(help_text: str) -> serializers.ListField:
-    """Return a field for a list of integers."""
-    return serializers.ListField(child=serializers.IntegerField(), help_text=help_text)
-
-
-def texts(help_text: str) -> serializers.ListField:
-    """Return a field for a list of texts."""
-    return serializers.ListField(child=serializers.CharField(), help_text=help_text)
+_OBJECTS = inspect.StructType | inspect.TypedDictType | inspect.DataclassType
 
 
 @cache
 def answer_of(cls: type) -> type[serializers.Serializer]:
-    """Return a serializer that describes a struct or typed dictionary in the schema.
+    """Return a serializer that describes a struct, dictionary or dataclass in the schema.
 
     Each field is `Annotated` with a description.
     """
     info = inspect.type_info(cls)
-    assert isinstance(info, inspect.StructType | inspect.TypedDictType)
+    assert isinstance(info, _OBJECTS)
     by_name = {field.name: field for field in info.fields}  # msgspec sorts typed dictionaries
     fields = {
         by_name[name].encode_name: _field(by_name[name].type, required=by_name[name].required)
@@ -57,7 +37,11 @@ def answer_of(cls: type) -> type[serializers.Serializer]:
 
 
 def _name(cls: type) -> str:
-    """Return the schema name: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`."""
+    """Return the schema name: `OperatorRow` of a memory plan is `StaticMemoryOperatorRow`, and the
+    dataclass `Coverage` is `CoverageAnswer`.
+    """
+    if is_dataclass(cls):
+        return f"{cls.__name__}Answer"
     if ".formats." not in cls.__module__:
         return cls.__name__
     folder = cls.__module__.split(".")[-2].removeprefix("chrome_")
@@ -73,11 +57,11 @@ def _field(kind: inspect.Type, **more: Any) -> serializers.Field:
         case inspect.UnionType():
             (known,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
             return _field(known, **more | {"allow_null": True})
-        case inspect.StructType() | inspect.TypedDictType():
+        case inspect.StructType() | inspect.TypedDictType() | inspect.DataclassType():
             return answer_of(kind.cls)(**more)
         case inspect.VarTupleType() | inspect.ListType():
             item = kind.item_type
-            if isinstance(item, inspect.StructType | inspect.TypedDictType):
+            if isinstance(item, _OBJECTS):
                 return answer_of(item.cls)(many=True, **more)
             return serializers.ListField(child=_field(item), **more)
         case inspect.DictType():

@@ -6,13 +6,13 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from profiles.api.serializer_fields import texts
 from profiles.exports.formats import FORMATS
 from profiles.exports.originals import originals_of
 from profiles.exports.provenance import title_of
 from profiles.imports.progress import reading_of
 from profiles.imports.uploads import RETRIED
 from profiles.models import OpenedFile, Profile, ProfileUpload
+from webprofile.answers import texts
 from webprofile.api.uploads import UploadAnswer
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word

@@ -282,7 +282,11 @@ class _Shifts:
         for n, k in np.unique(self.counts, axis=1).T.tolist():
             rows = np.flatnonzero((self.counts[0] == n) & (self.counts[1] == k))
             if n and k:
-                a, b = _known(self.base[:, rows], n), _known(self.other[:, rows], k)
+                # nan is sorted last, and the order of the samples means nothing
+                a, b = (
+                    np.sort(side[:, rows], axis=0)[:count]
+                    for side, count in ((self.base, n), (self.other, k))
+                )
                 shift = shift_interval(a, b, _PASS_LEVEL if basis.is_known else LEVEL)
                 self.estimate[rows] = shift[0]
                 if least_p(n, k) <= LEVEL:
@@ -357,14 +361,6 @@ def _squares(logs: Floats) -> Floats:
     values = np.where(known, logs, 0.0)
     means = values.sum(axis=0) / known.sum(axis=0).clip(1)
     return np.asarray((np.where(known, values - means, 0.0) ** 2).sum(axis=0))
-
-
-def _known(samples: Floats, count: int) -> Floats:
-    """Return the (count, m) samples without nan, where each of the m rows has equally many."""
-    if count == len(samples):
-        return samples
-    order = np.argsort(np.isnan(samples), axis=0, kind="stable")[:count]
-    return np.take_along_axis(samples, order, axis=0)
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ import msgspec
 from django.http import QueryDict
 
 from profiles.comparison.confidence import Verdict
-from profiles.comparison.facts import compared_facts, warnings_of
+from profiles.comparison.facts import Fact, compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of, verdict_word
 from profiles.comparison.question import RowSelection, select_rows
@@ -38,14 +38,6 @@ class ComparedProfile(TypedDict):
     total_s: Annotated[
         float | None, unknown("Sum of self times on the side that was asked for, s.")
     ]
-
-
-class FactAnswer(TypedDict):
-    """One fact about the runs."""
-
-    name: Annotated[str, means("What, in the reader's words.")]
-    values: Annotated[Sequence[str], means("One for each profile.")]
-    differs: Annotated[bool, means("Whether they differ.")]
 
 
 class TestAnswer(TypedDict):
@@ -111,7 +103,7 @@ class ComparedFile(TypedDict):
     format: Annotated[str, means("Name and version of this shape.")]
     side: Annotated[str, means("Whose times rows have: `device` or `host`.")]
     profiles: Annotated[Sequence[ComparedProfile], means("The profiles, the baseline first.")]
-    facts: Annotated[Sequence[FactAnswer], means("What is known of the runs.")]
+    facts: Annotated[Sequence[Fact], means("What is known of the runs.")]
     warnings: Annotated[Sequence[str], means("What one must know before trusting a difference.")]
     rows: Annotated[Sequence[ComparedRow], means("The rows.")]
 
@@ -149,10 +141,7 @@ def as_json(
             }
             for n, profile in enumerate(compared.profiles)
         ],
-        "facts": [
-            {"name": fact.name, "values": fact.values, "differs": fact.differs}
-            for fact in compared_facts(compared)
-        ],
+        "facts": compared_facts(compared),
         "warnings": warnings_of(compared),
         "rows": [_row(compared, number, request) for number in answer.rows.tolist()],
     }

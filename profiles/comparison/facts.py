@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Annotated, Any
 
 import msgspec
 from django.utils.translation import gettext as _
@@ -23,6 +24,7 @@ from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import MISSING, SIDES
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import DISTURBED_RUN, disturbance_word
+from profiles.presenters.described import means
 from profiles.presenters.formatting import listed, shortened
 from profiles.presenters.statistics import damage_of_trace, fault_notes
 from tasks.models import TaskFile
@@ -35,14 +37,11 @@ _INPUT_TYPES = ("InputCallback", "Host2DeviceCopy")
 
 @dataclass(frozen=True)
 class Fact:
-    """One property of the runs; `values` has one text per run."""
+    """One fact about the runs."""
 
-    name: str
-    values: tuple[str, ...]
-
-    @property
-    def differs(self) -> bool:
-        return len(set(self.values)) > 1
+    name: Annotated[str, means("What, in the reader's words.")]
+    values: Annotated[tuple[str, ...], means("One for each profile.")]
+    differs: Annotated[bool, means("Whether they differ.")]
 
 
 def compared_facts(compared: ComparisonResult) -> list[Fact]:
@@ -53,8 +52,11 @@ def compared_facts(compared: ComparisonResult) -> list[Fact]:
             compared.profiles, compared.data, compared.comparison.nodes, strict=True
         )
     ]
-    names = list(dict.fromkeys(name for column in columns for name in column))
-    return [Fact(name, tuple(column.get(name) or ABSENT for column in columns)) for name in names]
+    rows = {
+        name: tuple(column.get(name) or ABSENT for column in columns)
+        for name in chain.from_iterable(columns)
+    }
+    return [Fact(name, values, len(set(values)) > 1) for name, values in rows.items()]
 
 
 def warnings_of(compared: ComparisonResult) -> list[str]:

@@ -289,7 +289,7 @@ def _first(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether this is a valid number; stored rows may be older than its validation."""
+    """Whether this is a number that can be shown: an agent wrote it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and abs(value) <= _LARGEST
 

@@ -121,13 +121,8 @@ def trace_of(profile: Profile) -> TraceSummary:
 
 
 def trace_original(profile: Profile) -> Original | None:
-    """Return the uploaded file of the trace; None if it was deleted.
-
-    A file that was imported before kinds were recorded cannot be recognised.
-    """
-    originals = originals_of(profile)
-    alone = originals[0] if len(originals) == 1 else None
-    return next((original for original in originals if original.kind == "trace"), alone)
+    """Return the uploaded file of the trace; None if it was deleted."""
+    return next((file for file in originals_of(profile) if file.kind == "trace"), None)
 
 
 def trace_file_view(profile: Profile) -> dict[str, Any]:

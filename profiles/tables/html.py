@@ -128,17 +128,12 @@ def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
     return make
 
 
-def _shapes(key: str, lines: Callable[[TableRow], Sequence[str]]) -> _Maker:
-    start = f'<td role="cell" class="operators__{key}">'
-
-    def make(row: TableRow, around: TableContext) -> str:
-        head, *others = lines(row)
-        text = " ".join(others[:_MOST_TENSORS])
-        if len(others) > _MOST_TENSORS:
-            text += f" … +{len(others) - _MOST_TENSORS}"
-        return f"{start}{escape(head)}<br>{escape(text)}</td>"
-
-    return make
+def _shapes(lines: Sequence[str]) -> str:
+    head, *others = lines
+    text = " ".join(others[:_MOST_TENSORS])
+    if len(others) > _MOST_TENSORS:
+        text += f" … +{len(others) - _MOST_TENSORS}"
+    return f"{escape(head)}<br>{escape(text)}"
 
 
 def _sample(key: str, name: str) -> _Maker:
@@ -186,6 +181,6 @@ _MAKERS: Mapping[str, _Maker] = {
     "flops": _quantity("flops", lambda row: page_rate(row.flops)),
     "mem": _quantity("mem", lambda row: " ".join(memory(row.memory_bytes))),
     "bw": _quantity("bw", lambda row: " ".join(bandwidth(row.bandwidth_bytes_per_s))),
-    "in": _shapes("in", lambda row: row.in_shapes),
-    "out": _shapes("out", lambda row: row.out_shapes),
+    "in": _quantity("in", lambda row: _shapes(row.in_shapes)),
+    "out": _quantity("out", lambda row: _shapes(row.out_shapes)),
 }

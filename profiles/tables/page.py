@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,6 @@ class SideTable:
         is_cut = self.total == MOST_ROWS < len(self.selection)
         #: total number of rows if the table is cut off, otherwise 0
         self.cut = len(self.selection) if is_cut else 0
-        self.piece = PAGE_ROWS
         self.is_selectable = not request.query.aggregate
 
     @property
@@ -188,13 +186,13 @@ class SideTable:
             "lines": self.total + 1,
             "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
             "cut": self.cut,
-            "piece": self.piece,
+            "piece": PAGE_ROWS,
             "is_selectable": self.is_selectable,
             "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,
             "last": min(start + PAGE_ROWS, self.total),
-            "body": partial(self.body),
+            "body": self.body,
             "rows_url": f"{self.links.operators}{side.address()}",
             "order_url": self.links.order + replace(side, columns=()).address()
             if self._has_order_url
@@ -218,7 +216,7 @@ def _page(request: TableRequest, number: int) -> str:
 def _select_ordered(
     data: ProfileData, columns: ProfileColumns, request: TableRequest, side: Side
 ) -> Selection:
-    selection = select(columns, request.query_of(side))
+    selection = select(columns, replace(request.query, side=side))
     ascending = request.query.ascending
     if selection.is_grouped:
         return selection

@@ -68,10 +68,6 @@ class TableRequest:
     typed: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
-    def query_of(self, side: Side) -> Query:
-        """Return the query of one side."""
-        return replace(self.query, side=side)
-
     def ordered(self, order: str, *, ascending: bool) -> "TableRequest":
         """Return the same request with another order."""
         query = replace(self.query, order=_query_order(order), ascending=ascending)

@@ -43,16 +43,8 @@ class PlainText(BaseRenderer):
 class EventsQuery(fields.QueryParameters):
     """The number of the last event that the caller has."""
 
-    after = fields.Whole(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=fields.KEY_LIMIT,
-        help_text="Events after this number.",
-    )
-    limit = fields.Whole(
-        required=False, default=200, min_value=1, max_value=1000, help_text="At most so many."
-    )
+    after = fields.Whole(default=0, help_text="Events after this number.")
+    limit = fields.Whole(default=200, min_value=1, max_value=1000, help_text="At most so many.")
 
 
 class AttemptQuery(fields.QueryParameters):
@@ -70,11 +62,7 @@ class LogQuery(AttemptQuery):
     """Selects an attempt and a part of its log."""
 
     offset = fields.Whole(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=fields.KEY_LIMIT,
-        help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told.",
+        default=0, help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told."
     )
 
 

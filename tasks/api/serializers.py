@@ -11,6 +11,7 @@ from rest_framework import serializers
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile, TaskKind
 from tasks.states import Outcome, Status, TaskState
+from webprofile.answers import texts, whole
 from webprofile.api.uploads import UploadAnswer
 
 
@@ -19,9 +20,7 @@ class ArrayAnswer(serializers.Serializer):
 
     name = serializers.CharField(help_text="The input variable that it feeds.", allow_blank=True)
     dtype = serializers.CharField(help_text="Type of its numbers, such as `float32`.")
-    shape = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Its lengths along each axis."
-    )
+    shape = whole("Its lengths along each axis.")
 
 
 class FileAnswer(serializers.ModelSerializer[TaskFile]):
@@ -113,9 +112,7 @@ class ScriptAnswer(serializers.Serializer):
     arguments = serializers.ListField(
         child=serializers.CharField(allow_blank=True), help_text="What it is called with."
     )
-    formats = serializers.ListField(
-        child=serializers.CharField(), help_text="What is recorded, each in a run of its own."
-    )
+    formats = texts("What is recorded, each in a run of its own.")
     sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
     profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
     time_limit_s = serializers.IntegerField(

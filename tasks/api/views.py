@@ -32,6 +32,7 @@ from tasks.submission.schema import DraftBody, TaskBody, find_worker, task_reque
 from tasks.submission.uploads import check_sources, confirm_task
 from tasks.submission.validation import allowed_priority, quota_of
 from webprofile import fields
+from webprofile.answers import whole
 from webprofile.api import idempotency
 from webprofile.api.problems import flattened
 from webprofile.api.schema import problems
@@ -58,7 +59,6 @@ class SubmitQuery(fields.QueryParameters):
     """Whether a task that cannot be submitted is removed."""
 
     discard = serializers.BooleanField(
-        required=False,
         default=False,
         help_text="Remove a task whose files or device cannot be used (422), for a caller that "
         "corrects the request and asks for another task.",
@@ -103,14 +103,11 @@ class CancelBody(fields.Body):
 
     tasks = fields.List(
         child=fields.Key(),
-        required=False,
         default=list,
         max_length=MOST_AT_ONCE,
         help_text="Numbers of tasks; what is not yours or has ended is passed over.",
     )
-    all_mine = fields.Flag(
-        required=False, default=False, help_text="All of your own that have not ended."
-    )
+    all_mine = fields.Flag(default=False, help_text="All of your own that have not ended.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if bool(attrs["tasks"]) is attrs["all_mine"]:
@@ -133,23 +130,15 @@ class SubmittedAnswer(serializers.Serializer):
     """The result for each task, in the order of the request."""
 
     tasks = SubmittedTask(many=True, help_text="Those that are yours.")
-    unknown = serializers.ListField(
-        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
-    )
+    unknown = whole("There is no such task, or it is not yours.")
 
 
 class CancelledAnswer(serializers.Serializer):
     """The result for each task, in the order of the request."""
 
-    cancelled = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Ended, or told to end."
-    )
-    ended = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Had ended otherwise before."
-    )
-    unknown = serializers.ListField(
-        child=serializers.IntegerField(), help_text="There is no such task, or it is not yours."
-    )
+    cancelled = whole("Ended, or told to end.")
+    ended = whole("Had ended otherwise before.")
+    unknown = whole("There is no such task, or it is not yours.")
 
 
 @extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))

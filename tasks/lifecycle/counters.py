@@ -10,7 +10,7 @@ from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from agent.protocol.messages import EndReason
-from tasks.lifecycle.outcomes import ENDS, End
+from tasks.lifecycle.outcomes import ENDS
 from tasks.models import Attempt, EndTally, Mark
 from tasks.states import Outcome
 
@@ -38,8 +38,7 @@ def count_outcomes() -> int:
     for reason, total, succeeded in counts:
         counted += total
         _add(Outcome.SUCCEEDED, reason, succeeded)
-        # older versions wrote reasons that are not in `ENDS`
-        _add(ENDS.get(reason, End()).outcome, reason, total - succeeded)
+        _add(ENDS[reason].outcome, reason, total - succeeded)
     return counted
 
 

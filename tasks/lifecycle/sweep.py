@@ -169,8 +169,7 @@ def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) ->
     limit = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
     retired = waiting.filter(~RETIRED.rows("worker__"), target__isnull=True)
     waiting = waiting.filter(submitted_at__lt=limit)
-    # None: the device was drained by a version that did not store the time
-    drained = Q(worker__disabled_at__lt=limit) | Q(worker__disabled_at=None)
+    drained = Q(worker__disabled_at__lt=limit)
     absent = Q(worker__last_heartbeat__last_seen_at__lt=limit) | Q(
         worker__last_heartbeat__last_seen_at=None
     )

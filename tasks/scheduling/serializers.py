@@ -6,6 +6,7 @@ from rest_framework import serializers
 from tasks.scheduling.messages import cause_words, hint_words
 from tasks.scheduling.queue_status import Cause, Hint
 from tasks.submission.drafts import Command
+from webprofile.answers import texts
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
@@ -129,8 +130,6 @@ class JudgedAnswer(serializers.Serializer):
         child=serializers.CharField(),
         help_text="Options that the chosen version on its device cannot do, and why.",
     )
-    libraries = serializers.ListField(
-        child=serializers.CharField(), help_text="Libraries of operators that it has."
-    )
+    libraries = texts("Libraries of operators that it has.")
     queue = QueueAnswer(allow_null=True, help_text="The queue that it would enter.")
     quota = QuotaAnswer(help_text="Of the reader.")

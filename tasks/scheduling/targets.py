@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -38,23 +38,12 @@ class Target:
 
     def as_json(self) -> dict[str, Any]:
         """Return the value for `Task.target`, without empty requirements."""
-        row = {
-            "labels": dict(self.labels),
-            "pool": self.pool,
-            "versions": self.versions,
-            "scripts": self.scripts,
-        }
-        return {name: value for name, value in row.items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 def target_of(row: Mapping[str, Any]) -> Target:
     """Return the target that is stored in `Task.target`."""
-    return Target(
-        row.get("labels", {}),
-        row.get("pool", ""),
-        row.get("versions", ""),
-        bool(row.get("scripts")),
-    )
+    return Target(**row)
 
 
 def read_target(body: Mapping[str, Any], *, scripts: bool = False) -> Target:
@@ -64,10 +53,8 @@ def read_target(body: Mapping[str, Any], *, scripts: bool = False) -> Target:
 
     scripts: whether the task is a script
     """
-    if not set(body) <= {"labels", "pool", "versions"}:
-        raise DomainError("target_bad", field="target")
     labels, pool = body.get("labels") or {}, body.get("pool") or ""
-    if not isinstance(labels, Mapping) or not _is_text(pool):
+    if not _is_text(pool):
         raise DomainError("target_bad", field="target")
     valid_labels = dict[str, str]()
     for name, value in labels.items():
@@ -79,17 +66,17 @@ def read_target(body: Mapping[str, Any], *, scripts: bool = False) -> Target:
     return Target(valid_labels, pool.strip(), _versions(body.get("versions") or ""), scripts)
 
 
-def _versions(text: Any) -> str:
+def _versions(text: str) -> str:
     if not _is_text(text):
-        raise DomainError("target_versions_bad", field="versions", versions=str(text)[:40])
+        raise DomainError("target_versions_bad", field="versions", versions=text[:40])
     try:
         return str(SpecifierSet(text.strip()))
     except InvalidSpecifier as error:
         raise DomainError("target_versions_bad", field="versions", versions=text[:40]) from error
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_LABEL and not unusable_character(value)
+def _is_text(value: str) -> bool:
+    return len(value) <= LONGEST_LABEL and not unusable_character(value)
 
 
 def newest_first(version: str) -> tuple[bool, Version]:

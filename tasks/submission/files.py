@@ -24,8 +24,6 @@ def check_files(request: TaskRequest) -> None:
     of_kind: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
     one = "one_model_wanted" if request.script is None else "one_program_wanted"
     for file in request.files:
-        if file.kind not in of_kind:
-            raise DomainError(one, field="model")
         of_kind[file.kind].append(file)
     models, data, options = (of_kind[kind] for kind in ("model", "data", "option"))
     if len(models) != 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent.protocol.messages import Script
 from agent.protocol.multipart import PART_BYTES
@@ -110,17 +111,8 @@ def request_of(task: Task) -> TaskRequest:
         runtime_version=task.runtime_version if target is None else "",
         options=task.options,
         files=tuple(file_request_of(file) for file in task.files.all()),
-        inputs=tuple(
-            InputRequest(
-                name=row["name"],
-                literal=row.get("literal", ""),
-                shape=tuple(row["shape"]) if row.get("shape") else None,
-                dtype=row.get("dtype", ""),
-            )
-            for row in task.inputs
-        ),
-        # a script has no plan; rows of earlier versions hold the default of that version
-        plan=DEFAULT if task.script is not None else Plan.model_validate(task.plan),
+        inputs=tuple(map(input_request_of, task.inputs)),
+        plan=Plan.model_validate(task.plan),
         seed=task.seed,
         copied_from=task,
         target=target,
@@ -129,6 +121,12 @@ def request_of(task: Task) -> TaskRequest:
         script=None if task.script is None else Script.model_validate(task.script),
         time_limit_s=task.time_limit_s,
     )
+
+
+def input_request_of(row: Mapping[str, Any]) -> InputRequest:
+    """Return the request of an input variable from JSON, which has lists instead of tuples."""
+    shape = row["shape"]
+    return InputRequest(**{**row, "shape": None if shape is None else tuple(shape)})
 
 
 def file_request_of(file: TaskFile) -> FileRequest:

@@ -23,7 +23,7 @@ from tasks.selectors import visible_tasks
 from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
-from tasks.submission.request import InputRequest, TaskRequest
+from tasks.submission.request import TaskRequest, input_request_of
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
     LONGEST_ARGUMENT,
@@ -60,13 +60,6 @@ def _plan_words(name: str) -> dict[str, Any]:
     return _words("plan_field", name=LABELS[name], low=f"{low:g}", high=f"{high:g}")
 
 
-class OptionalText(fields.Text):
-    """A string field that is empty by default."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(default="", allow_blank=True, **kwargs)
-
-
 class FileBody(fields.Body):
     """A file of a request: to be uploaded, or copied from an earlier task."""
 
@@ -75,7 +68,7 @@ class FileBody(fields.Body):
         help_text="`model` (one: the model, or the program of a script), `data` for inputs or to "
         "lie beside a script, or the content of an `option`.",
     )
-    name = OptionalText(
+    name = fields.OptionalText(
         max_length=1000,
         trim_whitespace=False,
         help_text="Its name, without a path. Data for inputs ends in .npy, .json, .ppm or .pgm.",
@@ -83,16 +76,16 @@ class FileBody(fields.Body):
     size_bytes = fields.Integer(
         default=0, help_text="Its exact size in bytes: the upload must have it."
     )
-    md5 = OptionalText(
+    md5 = fields.OptionalText(
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits: the upload must have it. "
         f"Leave it out to send a file of more than {PART_BYTES // MIB} MiB in parts.",
     )
-    input = OptionalText(
+    input = fields.OptionalText(
         max_length=1000,
         help_text="The input variable that it feeds; none for .json, which names its own.",
     )
-    option = OptionalText(
+    option = fields.OptionalText(
         max_length=100,
         help_text="The option whose content it is.",
     )
@@ -159,7 +152,7 @@ class InputBody(fields.Body):
     """An input variable without a file: numbers, or random values."""
 
     name = fields.Text(max_length=1000, help_text="The variable.")
-    literal = OptionalText(
+    literal = fields.OptionalText(
         max_length=100_000,
         help_text="Its numbers, such as `[[1,2.5],[3,4]]`.",
     )
@@ -171,7 +164,7 @@ class InputBody(fields.Body):
         error_messages=_words("shape_bad", limit=MOST_AXES),
         help_text="Of random values, as a list or as `1,3,224,224`; null: the model's own.",
     )
-    dtype = OptionalText(
+    dtype = fields.OptionalText(
         max_length=40,
         help_text="Of random values, such as `float32`; empty: the model's own.",
     )
@@ -292,7 +285,7 @@ class TaskBody(fields.Body):
     """A new task: for a `worker` with a `runtime_version`, or for any that matches a `target`."""
 
     worker = fields.Named(allow_null=True, default=None, help_text="The device, by number or name.")
-    runtime_version = OptionalText(
+    runtime_version = fields.OptionalText(
         max_length=40,
         help_text="One of the device's versions of MegEngine.",
     )
@@ -301,7 +294,7 @@ class TaskBody(fields.Body):
         default=None,
         help_text="Instead of `worker` and `runtime_version`: what any device must have.",
     )
-    title = OptionalText(
+    title = fields.OptionalText(
         max_length=TITLE_LIMIT,
         error_messages=_words("title_bad", limit=TITLE_LIMIT),
         help_text="Your own words, to find it again.",
@@ -396,7 +389,7 @@ def task_request_of(
         runtime_version=body["runtime_version"],
         options=body["options"],
         files=tuple(files),
-        inputs=tuple(_input(data) for data in body["inputs"]),
+        inputs=tuple(map(input_request_of, body["inputs"])),
         plan=part(read_plan, body["plan"], default=DEFAULT),
         seed=body["seed"],
         target=part(_target, body),
@@ -406,11 +399,6 @@ def task_request_of(
         time_limit_s=body["time_limit_s"],
         copied_from=part(_origin, body["copied_from"], user),
     )
-
-
-def _input(data: dict[str, Any]) -> InputRequest:
-    shape = data["shape"]
-    return InputRequest(**data | {"shape": None if shape is None else tuple(shape)})
 
 
 def _target(body: dict[str, Any]) -> Target | None:

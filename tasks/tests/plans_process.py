@@ -206,6 +206,7 @@ def _attempt(task: Any, now: datetime.datetime) -> Any:
         started_at=task.submitted_at,
         accepted_at=task.submitted_at if is_finished else None,
         ended_at=task.submitted_at if is_finished else None,
+        end_reason="exited" if is_finished else "",
     )
 
 

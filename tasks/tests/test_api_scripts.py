@@ -3,7 +3,6 @@
 import httpx2
 import pytest
 
-from agent.protocol.plan import PRESETS
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
 from tasks.tests.make import TASKS, make_waiting_task, make_worker
@@ -41,8 +40,6 @@ def test_script_task_is_created_uploaded_submitted_and_retried(client, storage):
     submitted = client.post(f"{TASKS}{task['id']}/submit/").json()
     assert (submitted["status"], submitted["model_name"]) == ("waiting", "train.py")
     cancel_task(Task.objects.get())
-    # the default plan of an earlier version
-    Task.objects.update(plan=PRESETS["quick"].model_dump(mode="json"))
     copy = client.post(f"{TASKS}{task['id']}/retry/").json()
     assert (copy["script"], copy["copied_from"]) == (submitted["script"], task["id"])
 

@@ -33,7 +33,6 @@ def rejection(**changes) -> DomainError:
         ([], "one_model_wanted"),
         ([model_file(), model_file()], "one_model_wanted"),
         ([data_file()], "one_model_wanted"),
-        ([model_file(kind="other")], "one_model_wanted"),
         ([model_file(size_bytes=0)], "file_empty"),
         ([model_file(size_bytes=-1)], "file_empty"),
         ([model_file(size_bytes=2 * 1024**3 + 1)], "file_too_large"),

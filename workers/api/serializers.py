@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from tasks.lifecycle.reasons import held_words
 from tasks.scheduling.queue_depth import usage_of
+from webprofile.answers import texts
 from workers import releases
 from workers.models import Pool, Runtime, Worker
 from workers.selectors import labels_of
@@ -38,15 +39,11 @@ class RoofsAnswer(serializers.Serializer):
 class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
     """One MegEngine version on a device."""
 
-    builds = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="Parts that it was built with, such as `jit`; `cuda` and `tensorrt` only if the "
-        "device has a GPU.",
+    builds = texts(
+        "Parts that it was built with, such as `jit`; `cuda` and `tensorrt` only if the "
+        "device has a GPU."
     )
-    libraries = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="Names of operator libraries that the device's owner lists.",
-    )
+    libraries = texts("Names of operator libraries that the device's owner lists.")
     roofs = RoofsAnswer(many=True, help_text="What the device reached at best with it.")
 
     class Meta:
@@ -222,15 +219,9 @@ class OptionAnswer(serializers.Serializer):
     pattern = serializers.CharField(
         allow_blank=True, help_text="A regular expression that a text matches, or empty."
     )
-    needs = serializers.ListField(
-        child=serializers.CharField(), help_text="At least one of these must be set too."
-    )
-    excludes = serializers.ListField(
-        child=serializers.CharField(), help_text="None of these may be set too."
-    )
-    keeps_only = serializers.ListField(
-        child=serializers.CharField(), help_text="All others are reset beside it, if not empty."
-    )
+    needs = texts("At least one of these must be set too.")
+    excludes = texts("None of these may be set too.")
+    keeps_only = texts("All others are reset beside it, if not empty.")
     alone = serializers.BooleanField(help_text="Whether the plan must have no profiled pass.")
     platform = serializers.CharField(
         allow_blank=True, help_text="What a device must have: `cuda`, `tensorrt`, `opencl`."
@@ -241,9 +232,7 @@ class OptionAnswer(serializers.Serializer):
     wheel_graph = serializers.BooleanField(
         help_text="Whether it puts a run of the Python package into the graph interface."
     )
-    wheel_needs = serializers.ListField(
-        child=serializers.CharField(), help_text="As `needs`, for the Python package."
-    )
+    wheel_needs = texts("As `needs`, for the Python package.")
     by_agent = serializers.BooleanField(help_text="Whether the agent does it itself.")
     since = serializers.CharField(allow_blank=True, help_text="First MegEngine that can, or empty.")
     file_taken = serializers.BooleanField(help_text="Whether a file may be its content.")

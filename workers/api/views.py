@@ -43,7 +43,6 @@ class QueueQuery(fields.QueryParameters):
 
     version = serializers.CharField(max_length=40, help_text="One of its MegEngines.")
     priority = fields.Whole(
-        required=False,
         default=0,
         min_value=-ANY_PRIORITY,
         max_value=ANY_PRIORITY,

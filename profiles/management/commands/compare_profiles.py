@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from django.core.management.base import BaseCommand, CommandError
-from tabulate import tabulate
 
 from profiles.analysis.durations import duration
 from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
@@ -16,6 +15,7 @@ from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
+from webprofile.terminal.output import table
 
 #: maximum length of an operator's name in the table
 LONGEST_NAME = 60
@@ -79,9 +79,7 @@ def _steps_text(steps: tuple[WaterfallStep, ...]) -> str:
         )
         for step in steps
     ]
-    return str(
-        tabulate(lines, headers=("step", "difference", "total so far"), disable_numparse=True)
-    )
+    return table(lines, ("step", "difference", "total so far"))
 
 
 def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) -> str:
@@ -108,7 +106,7 @@ def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) 
             )
         )
     headers = ("operator", "type", "status", "A", letter(other), "difference", "", "confidence")
-    return str(tabulate(lines, headers=headers, disable_numparse=True))
+    return table(lines, headers)
 
 
 def _cut(name: str) -> str:
