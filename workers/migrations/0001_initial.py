@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 ('is_public', models.BooleanField(default=True, help_text='Every user may choose it; otherwise only those granted.', verbose_name='public')),
                 ('is_enabled', models.BooleanField(default=True, help_text='A disabled device gets no new tasks.', verbose_name='enabled')),
                 ('disabled_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('slots', models.PositiveSmallIntegerField(default=1, help_text='Tasks it may run at once. More than one makes them disturb each other.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(16)], verbose_name='slots')),
+                ('slots', models.PositiveSmallIntegerField(default=1, help_text='Number of tasks that may run at the same time. More than one makes timings unreliable.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(16)], verbose_name='slots')),
                 ('allows_scripts', models.BooleanField(db_default=False, default=False, editable=False, verbose_name='runs scripts')),
                 ('offers_scripts', models.BooleanField(db_default=False, default=False, editable=False)),
                 ('labels', models.JSONField(blank=True, default=dict, verbose_name='labels')),
@@ -137,7 +137,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('runtime_version', models.CharField(max_length=40, verbose_name='MegEngine version')),
-                ('cause', models.CharField(choices=[('schedule', 'on schedule'), ('failure', 'after failures'), ('asked', 'asked for'), ('scatter', 'to measure scatter')], max_length=8, verbose_name='cause')),
+                ('cause', models.CharField(choices=[('schedule', 'on schedule'), ('failure', 'after failures'), ('asked', 'requested'), ('scatter', 'to measure scatter')], max_length=8, verbose_name='cause')),
                 ('result', models.CharField(blank=True, choices=[('', 'under way'), ('passed', 'passed'), ('failed', 'failed'), ('abandoned', 'abandoned')], default='', max_length=9, verbose_name='result')),
                 ('task_id', models.PositiveBigIntegerField(blank=True, editable=False, null=True)),
                 ('reason', models.CharField(blank=True, max_length=40, verbose_name='reason')),
