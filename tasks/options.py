@@ -308,12 +308,15 @@ def default_words(option: Option) -> str:
 def changed_options(options: Mapping[str, Any]) -> list[str]:
     """Return the options that differ from their defaults, as command line arguments.
 
-    A switch becomes `--fast_run` or `--name=false`, other options become `--name=value`.
+    A switch becomes `--fast_run` or `--name=false`, other options become `--name=value`. Options
+    that the table does not contain are included: a release may remove an option of stored tasks.
     """
     return [_argument(name, value) for name, value in options.items() if _differs(name, value)]
 
 
 def _differs(name: str, value: Any) -> bool:
+    if name not in OPTIONS:
+        return True
     default = OPTIONS[name].default
     # the default of an artifact is an empty path, which means the same as a switch that is off
     return bool(value != default and (value is not False or default is True))

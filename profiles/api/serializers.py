@@ -97,7 +97,7 @@ class ProfileAnswer(ProfileRow):
 
     warnings = texts("What its reader noticed, in English.")
     is_ready = serializers.SerializerMethodField(
-        help_text="false: its data could not be made anew; the raw files are there."
+        help_text="false: its data could not be recomputed; the raw files are kept."
     )
     raw = serializers.SerializerMethodField(help_text="The raw files, by pass.")
     exports = serializers.SerializerMethodField(help_text="Names of the formats of its exports.")

@@ -85,7 +85,7 @@ def test_an_artifact_exists_after_the_agent_has_reported_it(client):
     client.force_login(attempt.task.owner)
     address = f"/tasks/{attempt.task_id}/artifacts/log.txt"
     assert client.get(address).status_code == 404
-    assert "No attempt of this task left" not in client.get(f"/tasks/{attempt.task_id}/").text
+    assert "No attempt of this task has files" not in client.get(f"/tasks/{attempt.task_id}/").text
     finish(attempt, offer("log.txt", 7))
     assert artifact_key(str(attempt.pk), "log.txt") in client.get(address)["Location"]
     assert list(Artifact.objects.values_list("name", "size_bytes")) == [("log.txt", 7)]
@@ -115,7 +115,7 @@ def test_the_page_of_a_finished_task_without_files_says_so(client):
     attempt = make_attempt()
     fail_run(attempt)
     client.force_login(attempt.task.owner)
-    assert "left any files" in client.get(f"/tasks/{attempt.task_id}/").text
+    assert "No attempt of this task has files" in client.get(f"/tasks/{attempt.task_id}/").text
 
 
 def test_every_artifact_has_a_title():

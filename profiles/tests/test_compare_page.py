@@ -481,7 +481,7 @@ def test_invalid_times_give_a_warning_and_valid_exports(client, alice):
     for pair in (profiles, profiles[::-1]):
         page = client.get(address(*pair, rows="all"))
         assert page.status_code == 200
-        assert "One of the totals is not known" in page.text
+        assert "One of the totals is unknown" in page.text
         export = client.get(f"{EXPORT}json/?{address(*pair).split('?')[1]}")
         assert json.loads(export.content)["profiles"]
 

@@ -135,7 +135,7 @@ def test_the_page_of_an_outdated_result_queues_one_rebuild(
     broker = dramatiq.get_broker()
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(3):
-            assert "being made anew" in client.get(address).text
+            assert "being recomputed" in client.get(address).text
     assert broker.queues["profiles"].qsize() == 1
     message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
     assert (message.actor_name, message.args) == ("rebuild_profile", (profile.pk,))
@@ -144,7 +144,7 @@ def test_the_page_of_an_outdated_result_queues_one_rebuild(
     profile.refresh_from_db()
     assert (profile.derived_version, profile.operators) == (VERSION, len(data.columns))
     assert same(profile_data(profile), data)
-    assert "being made anew" not in client.get(address).text
+    assert "being recomputed" not in client.get(address).text
 
 
 def test_a_missing_archive_is_rebuilt():
@@ -188,13 +188,13 @@ def test_reprofile_rebuilds_only_outdated_profiles():
     task = old.attempt.task_id
     assert reprofile("--outdated") == (
         0,
-        f"profile {old.pk} (task {task}): done\n1 made anew, 0 failed\n",
+        f"profile {old.pk} (task {task}): done\n1 recomputed, 0 failed\n",
     )
     old.refresh_from_db()
     assert same(profile_data(old), expected)
     assert (old.iterations, old.device_total_s) == (10, expected.columns.device.total_s())
     assert Profile.objects.get(pk=new.pk).built_at == new.built_at
-    assert reprofile("--outdated") == (0, "0 made anew, 0 failed\n")
+    assert reprofile("--outdated") == (0, "0 recomputed, 0 failed\n")
 
 
 def test_reprofile_rebuilds_measurements_with_and_without_a_profile():
@@ -216,7 +216,7 @@ def test_reprofile_rebuilds_measurements_with_and_without_a_profile():
     before = list(AttemptMeasurement.objects.order_by("pk").values())
     AttemptMeasurement.objects.update(histogram={}, median_ms=0.0, derived_version=0)
     code, out = reprofile("--all")
-    assert (code, out.splitlines()[-1]) == (0, "2 made anew, 0 failed")
+    assert (code, out.splitlines()[-1]) == (0, "2 recomputed, 0 failed")
     after = list(AttemptMeasurement.objects.order_by("pk").values())
     assert len(after) == 2
     assert [{**row, "built_at": None} for row in after] == [
@@ -237,7 +237,7 @@ def test_reprofile_keeps_old_data_after_a_failed_rebuild():
     assert lines[0].startswith(f"profile {broken.pk} (task ")
     assert "failed: profile_unreadable" in lines[0]
     assert lines[1].endswith(": done")
-    assert lines[-1] == "1 made anew, 1 failed"
+    assert lines[-1] == "1 recomputed, 1 failed"
     broken.refresh_from_db()
     assert same(profile_data(broken), data)
     assert Profile.objects.get(pk=good.pk).problem == ""
@@ -254,7 +254,7 @@ def test_reprofile_continues_after_an_unexpected_exception(monkeypatch):
 
     monkeypatch.setattr("profiles.ingest.results.derive", derive_or_break)
     code, out = reprofile("--all")
-    assert (code, out.splitlines()[-1]) == (1, "1 made anew, 1 failed")
+    assert (code, out.splitlines()[-1]) == (1, "1 recomputed, 1 failed")
     assert f"profile {broken.pk} (task {broken.attempt.task_id}): failed: the reader broke" in out
     assert Profile.objects.get(pk=good.pk).built_at > good.built_at
 
@@ -274,8 +274,8 @@ def test_the_page_of_an_outdated_result_does_not_say_that_its_log_is_empty(clien
     profile = build_profile()
     make_outdated(profile)
     text = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
-    assert "made anew" in text
-    assert "no times of iterations" not in text
+    assert "being recomputed" in text
+    assert "no iteration times" not in text
 
 
 def test_reprofile_accepts_tasks_and_profiles():

@@ -60,7 +60,7 @@ def test_the_page_shows_how_long_memory_was_near_the_peak(client, alice):
     pulses = [tensor("pulse", at=0, size=99, begin=n * 4, end=n * 4 + 3) for n in range(1_500)]
     late = tensor("late", at=0, size=8, begin=4_000_000_000, end=4_000_000_009)
     profile = make_import(alice, to_flow(*pulses, late)).profile
-    sentence = "At least 90 %% of it was in use for 4.500 µs in total, 0.0 % of the time."
+    sentence = "At least 90 % of it was in use for 4.500 µs in total, 0.0 % of the time."
     assert sentence in get_page(client, profile)
     body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/memory-flow/").json()
     assert body["near_peak_s"] == pytest.approx(4.5e-6)
@@ -77,7 +77,7 @@ def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice)
     page = get_page(client, profile)
     assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
     assert "Some share memory" in page
-    sentence = "Views keep 2.0 MiB more: MegEngine frees memory as a whole"
+    sentence = "Views keep another 2.0 MiB: MegEngine frees a block of memory"
     assert sentence in page
     assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").text
     assert "视图另外保留了 2.0 MiB" in get_page(client, profile, language="zh-hans")

@@ -50,7 +50,7 @@ class TestPage:
     def test_the_page_is_translated_to_chinese(self, client, trace):
         address = f"/profiles/{trace.pk}/trace/"
         page = client.get(address, headers={"Accept-Language": "zh-hans"}).text
-        for word in ("正在加载跟踪文件", "下载跟踪文件", "时间线需要 JavaScript", "重试"):
+        for word in ("正在加载 Trace 文件", "下载 Trace 文件", "时间线需要 JavaScript", "重试"):
             assert word in page
         for word in ("Loading", "Download", "needs JavaScript", "Try again"):
             assert word not in page

@@ -120,7 +120,7 @@ def test_the_kind_is_stored_when_the_file_is_read(client, alice):
     assert file_kinds(upload) == ["trace"]
     place = f"/profiles/{upload.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
-    assert "Each row is one execution of an operator" in client.get(place).text
+    assert "One row per operator execution" in client.get(place).text
 
 
 def test_reading_a_result_renews_its_message_time(storage, monkeypatch):

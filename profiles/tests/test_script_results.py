@@ -33,7 +33,12 @@ def test_a_trace_becomes_the_result_without_a_measurement(client, alice, script_
     assert "“standard”" not in page
     for present in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
         assert present in page
-    for absent in ("load_and_run", "part-measurement", "The log has no times", "Uploaded model"):
+    for absent in (
+        "load_and_run",
+        "part-measurement",
+        "The log has no iteration times",
+        "Uploaded model",
+    ):
         assert absent not in page
     page = client.get(f"/profiles/{profile.pk}/trace/").text
     file = f"/api/v1/profiles/{profile.pk}/raw/1/"
@@ -70,9 +75,9 @@ def test_a_memory_flow_is_shown_beside_a_trace_or_alone(client, alice, script_fi
     profile = make_script_profile({MEMORY: script_files[MEMORY]}, alice)
     assert (profile.operators, list(broken_rows())) == (0, [])
     page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
-    assert "The script was recorded as its memory alone" in page
+    assert "Only the memory of the script was recorded" in page
     assert 'id="memory-flow"' in page
-    assert "The log has no times" not in page
+    assert "The log has no iteration times" not in page
 
 
 def test_the_model_page_of_a_script_says_there_is_no_model(client, alice, script_files):
@@ -190,7 +195,7 @@ def test_the_page_of_a_failed_script_escapes_its_output(client):
 @pytest.mark.parametrize(
     ("reason", "code", "title"),
     [
-        (EndReason.TIMED_OUT, "timed_out", "The script took longer than its time limit"),
+        (EndReason.TIMED_OUT, "timed_out", "The script exceeded its time limit"),
         (EndReason.NO_PROFILE, "no_profile", "The script ended without anything recorded."),
         (EndReason.NO_SANDBOX, "no_sandbox", "The device has no sandbox that works"),
         (EndReason.REFUSED, "refused_by_agent", "The device refused the script."),

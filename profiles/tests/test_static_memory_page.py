@@ -132,7 +132,7 @@ def test_defects_of_a_plan_are_shown_above_its_figures(client, alice):
     plan = make_plan(3, make_chunk(0, (0, 2), (0, 64)), make_chunk(1, (1, 3), (32, 96)))
     page = get_page(client, make_import(alice, to_bytes(plan)).profile)
     notes = section(page, 'id="static-memory-notes">', "</div>")
-    assert "At least 1 pair of pieces is taken at the same time" in notes
+    assert "At least 1 pair of chunks uses the same bytes at the same time" in notes
     assert "graph.json" in notes
     dynamic = make_import(alice, plan_of("dynamic_shape"), graph_of("dynamic_shape")).profile
     assert "sizes of 4 tensors are not known" in get_page(client, dynamic)

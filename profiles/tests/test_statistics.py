@@ -151,7 +151,7 @@ def test_files_left_out_are_listed_with_escaped_reasons():
     html = render_page(make_data({"0": 0.01}, {"0": 0.01}, left_out=left_out), part="_left_out")
     assert "2 files could not be used" in html
     assert "It cannot be read." in html
-    assert "more memory or time than this site allows" in html
+    assert "exceeds the memory or time limit of this site" in html
     assert "&lt;b&gt;file&lt;/b&gt;" in html
     assert "come from \u2068profile-1.json\u2069, the first readable file" in html
 

@@ -34,7 +34,7 @@ def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice):
     assert "cpu0:0_alloc_mem" in page
     assert "26.54 ms" in page  # the backward pass, of 30.10 ms on the device
     assert "88.2 %" in page
-    assert "One sample: each time is that" not in page
+    assert "One sample: times are of" not in page
 
 
 def test_waits_at_the_same_place_are_summed_in_one_row(client, alice):
@@ -135,8 +135,8 @@ def test_page_and_report_explain_the_time_of_python(client, alice):
     for address in ("", "export/report/"):
         text = client.get(f"/profiles/{profile.pk}/{address}").text
         for table, sentence in (
-            ("phases", "Python’s thread within modules and functions of the phase"),
-            ("lanes", "it seems idle while it works outside of them"),
+            ("phases", "Python’s thread in modules and functions of the phase"),
+            ("lanes", "outside of them it appears idle"),
         ):
             assert sentence in text.partition(f'id="trace-{table}"')[0]
 

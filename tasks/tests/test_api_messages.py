@@ -45,7 +45,7 @@ def test_hidden_device_has_the_error_of_an_unknown_device(client, alice):
         assert [answer.status_code for answer in answers] == [422, 422]
         assert answers[0].json() == answers[1].json()
         assert answers[0].json()["code"] == "worker_unknown"
-        assert "no such device" in answers[0].json()["detail"]
+        assert "Unknown device" in answers[0].json()["detail"]
     Grant.objects.create(worker=hidden, user=alice)
     assert post(client, TASKS, task_body(worker="hidden")).status_code == 201
 

@@ -286,7 +286,7 @@ def test_submit_fails_a_task_with_an_invalid_file(client, storage):
     repeated = client.post(address, content_type="application/json")
     assert (repeated.status_code, repeated.json()["status"]) == (200, "failed")
     page = client.get(f"/tasks/{task.pk}/").text
-    assert "is cut short" in page
+    assert "is truncated" in page
 
 
 @pytest.mark.django_db

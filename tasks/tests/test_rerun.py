@@ -176,7 +176,7 @@ def test_retry_that_fails_in_storage_has_reason_copy_failed(
     copy = Task.objects.latest("pk")
     assert copy.pk != ended_task.pk
     assert (copy.state, copy.outcome, copy.reason) == ("finished", "failed", "copy_failed")
-    assert "could not be taken over" in client.get(f"/tasks/{copy.pk}/").text
+    assert "could not be reused" in client.get(f"/tasks/{copy.pk}/").text
 
 
 def test_double_click_on_rerun_creates_one_task(client, ended_task):

@@ -68,8 +68,8 @@ def test_command_line_submits_a_script(alice, folder):
     ("arguments", "message"),
     [
         (["-s", "train.py", "-w", "box"], "workers: An administrator does not let users run"),
-        (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script takes no options"),
-        (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script takes no measuring"),
+        (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script has no options"),
+        (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script has no measuring"),
         (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script has no seed"),
         (["-s", "all.zip", "-w", "lab"], "entry: Name the program within"),
         (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),
@@ -108,7 +108,7 @@ def test_invalid_batch_file_names_the_key(folder, text, place, message):
     [
         ('arguments = "\'"', "arguments: The arguments cannot be split"),
         ("arguments = [1]", "arguments: "),
-        ('formats = "flame"', "formats: “flame” is none of"),
+        ('formats = "flame"', "formats: “flame” is not one of"),
         ("sample_rate = true", "sample_rate: "),
         ("profile_device = 1", "profile_device: Give true or false"),
         ("entry = 1", "entry: Give a text"),

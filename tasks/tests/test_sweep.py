@@ -85,7 +85,10 @@ def test_device_offline_for_long_fails_its_waiting_tasks():
     ("change", "reason"),
     [
         (lambda worker: worker.runtimes.update(problem="broken"), "runtime_went_away"),
-        (lambda worker: change_worker(worker.pk, is_enabled=False), "worker_disabled"),
+        (
+            lambda worker: change_worker(worker.pk, is_enabled=False, disabled_at=LONG_AGO),
+            "worker_disabled",
+        ),
     ],
 )
 def test_unusable_device_fails_its_waiting_tasks(change, reason):

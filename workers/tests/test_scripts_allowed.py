@@ -33,7 +33,7 @@ def test_scripts_are_not_allowed_by_default(root):
 def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
     worker = make_worker("box")
     page = run_admin_action(client, worker, "allow_scripts").text
-    assert "Any Python code of those who may use this device will run on it" in page
+    assert "Allows users of this device to run any Python code on it" in page
     assert "The sandbox is not a virtual machine" in page
     assert not Worker.objects.get().allows_scripts
     page = run_admin_action(client, worker, "allow_scripts", confirm="yes").text
@@ -50,7 +50,7 @@ def test_the_admin_page_shows_what_is_missing(client, root):
     address = "/admin/workers/worker/{}/change/"
     for columns, text in (
         ({}, "<dt>Scripts</dt><dd>no</dd>"),
-        ({"allows_scripts": True}, "allow = true below [scripts]"),
+        ({"allows_scripts": True}, "allow = true under [scripts]"),
         ({"offers_scripts": True}, "not allowed here; the agent’s configuration allows them"),
         ({"allows_scripts": True, "offers_scripts": True}, "users may run scripts, in a sandbox"),
     ):
@@ -66,7 +66,7 @@ def test_the_admin_page_shows_what_is_missing(client, root):
     ("columns", "words", "link"),
     [
         ({}, "neither an administrator nor the device’s owner", "/admin/workers/worker/"),
-        ({"allows_scripts": True}, "writes allow = true below [scripts]", "/agent/#agent-scripts"),
+        ({"allows_scripts": True}, "Set allow = true under [scripts]", "/agent/#agent-scripts"),
         ({"offers_scripts": True}, "but no administrator of this site has", "/admin/workers/"),
     ],
 )

@@ -53,7 +53,7 @@ class Command(BaseCommand):
             else:
                 done += 1
                 self.stdout.write(f"{name}: done")
-        self.stdout.write(f"{done} made anew, {failed} failed")
+        self.stdout.write(f"{done} recomputed, {failed} failed")
         if failed:
             sys.exit(1)
 

@@ -97,7 +97,9 @@ def test_unresponsive_security_key_is_reported(account, browser):
     button = account.see("#mfa_webauthn_add")
     account.js("navigator.credentials.create = () => Promise.reject(new Error('no'))")
     button.click()
-    account.until(lambda: "did not answer" in account.find("#webauthn-problem").text, "the problem")
+    account.until(
+        lambda: "did not respond" in account.find("#webauthn-problem").text, "the problem"
+    )
     assert not Authenticator.objects.exists()
 
 

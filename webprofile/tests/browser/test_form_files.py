@@ -251,6 +251,6 @@ def test_script_form_is_hidden_without_a_device_for_scripts(form):
 def test_form_says_that_no_device_is_available(form):
     Worker.objects.update(is_enabled=False)
     form.open_without_command("")
-    form.until(lambda: "No device can take" in form.text("#submit-state"), "why not")
+    form.until(lambda: "No device accepts" in form.text("#submit-state"), "why not")
     assert form.find("#no-device").is_displayed()
     assert not form.find("#submit").is_enabled()

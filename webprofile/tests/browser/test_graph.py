@@ -182,7 +182,7 @@ def test_uploaded_model_opens_without_external_requests(make_graph_page, megengi
     graph = make_graph_page(good_profile("resnet18"), model="resnet18")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
-    graph.until(lambda: "as it was uploaded" in graph.status, "the model was not drawn")
+    graph.until(lambda: "The uploaded file" in graph.status, "the model was not drawn")
     graph.inside()
     # each operator once, even a BatchNorm with its four outputs
     titles = graph.all(".graph-node .node-item-type")

@@ -60,12 +60,13 @@ def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, stora
     assert not form.find("#worker").is_displayed()
     form.find("#versions").clear()
     form.find("#versions").send_keys("soon")
-    form.until(lambda: "no range of versions" in form.error("versions"), "what is wrong")
+    form.until(lambda: "not a version range" in form.error("versions"), "what is wrong")
     outlook_panel = form.find("#outlook")
     form.until(
-        lambda: "no range" in outlook_panel.get_attribute("textContent"), "the queue's answer"
+        lambda: "not a version range" in outlook_panel.get_attribute("textContent"),
+        "the queue's answer",
     )
-    assert "no range" not in outlook(form)  # it is shown at the field
+    assert "not a version range" not in outlook(form)  # it is shown at the field
     form.find("#versions").clear()
     form.find("#versions").send_keys("==1.13.*")
     form.until(lambda: form.error("versions") == "", "that it is right again")
