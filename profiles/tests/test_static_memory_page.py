@@ -135,7 +135,7 @@ def test_defects_of_a_plan_are_shown_above_its_figures(client, alice):
     assert "At least 1 pair of chunks uses the same bytes at the same time" in notes
     assert "graph.json" in notes
     dynamic = make_import(alice, plan_of("dynamic_shape"), graph_of("dynamic_shape")).profile
-    assert "sizes of 4 tensors are not known" in get_page(client, dynamic)
+    assert "sizes of 4 tensors are unknown" in get_page(client, dynamic)
 
 
 def test_a_graph_alone_or_a_damaged_plan_shows_a_reason(client, alice):
