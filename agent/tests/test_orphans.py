@@ -13,7 +13,7 @@ from agent.runtimes.command import command_for
 from agent.tests.fakes import require_sandbox, start_agent
 from agent.tests.script_device import ScriptDevice
 
-RUNS = 20
+RUNS = 8
 TIMEOUT_S = 60.0
 
 #: prints the children that are left after trials of bubblewrap
