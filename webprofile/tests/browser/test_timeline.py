@@ -5,7 +5,6 @@ import gzip
 import pytest
 from selenium.webdriver import ActionChains, Keys
 
-from profiles.presenters import viewers
 from profiles.tests.imports import make_import
 from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
@@ -193,15 +192,6 @@ class TestFailures:
         block_urls(timeline.browser)
         timeline.find("[data-timeline=again]").click()
         timeline.wait_for("drawn")
-
-    def test_profile_without_an_overview_is_drawn_from_its_file(self, timeline, monkeypatch):
-        monkeypatch.setattr("profiles.views.viewers.timeline_view", lambda _: None)
-        timeline.open("drawn")
-        timeline.inside("interpreter")
-        timeline.browser.switch_to.default_content()
-        monkeypatch.setattr(viewers, "TRACE_LIMIT_BYTES", 1024**2 // 64)
-        timeline.open("failed")
-        assert "the most that a browser can draw" in timeline.status
 
     def test_truncated_trace_is_shown(self, timeline):
         truncated = MLP.read_bytes()[:400_000]

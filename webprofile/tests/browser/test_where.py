@@ -36,7 +36,7 @@ def test_form_shows_the_queue(form, alice):
     assert "your task" in outlook(form)
     assert "b-free with the same chip (Xeon) is free." in outlook(form)
     form.choose("#worker", "b-free")
-    form.until(lambda: "b-free is free" in outlook(form), "the other queue")
+    form.until(lambda: "b-free is idle" in outlook(form), "the other queue")
 
 
 def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, storage):

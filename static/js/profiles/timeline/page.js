@@ -113,11 +113,6 @@ function openCut(range) {
 }
 
 retryButton.addEventListener("click", () => retry());
-const form = part.querySelector("#overview");
-if (form === null) {
-  openFile();
-} else {
-  const overview = makeOverview(form, { show: openCut, openFile });
-  const range = overview.begin(queryToRange(location.search));
-  draw(() => fetchCut(range));
-}
+const overview = makeOverview(part.querySelector("#overview"), { show: openCut, openFile });
+const range = overview.begin(queryToRange(location.search));
+draw(() => fetchCut(range));
