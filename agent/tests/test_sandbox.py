@@ -139,14 +139,13 @@ def test_the_cpu_time_of_a_sandboxed_run_counts_as_the_agents():
     assert float(done.stdout) > 0.5
 
 
-HELP_IN_SANDBOX = """
+RUN_IN_SANDBOX = """
 import subprocess, sys
 from pathlib import Path
 from agent.runtimes.command import command_for
 from agent.execution.sandbox import find_sandbox
 sandbox, work = find_sandbox((Path(sys.argv[1]),), ()), Path(sys.argv[1])
-command = [*command_for("wheel", sys.executable), "--help"]
-subprocess.run(sandbox.wrap(command, work))
+subprocess.run(sandbox.wrap([*command_for("wheel", sys.executable)], work))
 """
 
 
@@ -156,11 +155,11 @@ def test_load_and_run_of_a_wheel_starts_if_the_agent_is_in_a_home_folder():
         source = Path(home) / "lib"
         shutil.copytree(AGENT, source / "agent", ignore=shutil.ignore_patterns("tests"))
         done = subprocess.run(
-            [sys.executable, "-c", HELP_IN_SANDBOX, work],
+            [sys.executable, "-c", RUN_IN_SANDBOX, work],
             cwd=source,
             env=os.environ | {"HOME": home, "PYTHONPATH": str(source)},
             capture_output=True,
             text=True,
             check=False,
         )
-    assert "-warmup_iter" in done.stdout, done.stderr
+    assert "no model is given" in done.stderr

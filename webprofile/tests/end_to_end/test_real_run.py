@@ -76,7 +76,7 @@ def test_invalid_model_fails_with_cause_and_log(visitor, testdata):
     ("file", "variable", "title", "detail"),
     [
         ("ok", "image", "no input of the given name", "image"),
-        ("dtype_int32", "data", "another dtype", "int32"),
+        ("dtype_int32", "data", "data type of an input", "int32"),
         ("channels_4", "data", "does not fit the model", "input channel got 4"),
     ],
 )
