@@ -103,7 +103,7 @@ def test_without_a_built_agent_there_is_no_pipx_command(tmp_path, settings):
 
 
 @pytest.mark.parametrize(
-    ("version", "outdated"),
+    ("version", "behind"),
     [
         (VERSION, False),
         ("0.1.0+ffffffff", True),  # another build
