@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from webprofile.tests.browser.conftest import PageObject, block_urls
+from webprofile.tests.browser.conftest import DESK, PageObject, block_urls, resize
 from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.megengine, pytest.mark.embedded]
@@ -206,15 +206,15 @@ def test_page_catches_up_after_losing_its_socket(person, testdata):
     person.see("#submit").click()
     person.see("#task-status")
     # a reload would lose the mark; a scrolled page does not open the result
+    resize(person.browser, (DESK[0], 400))
     person.js("window.unchanged = true; window.scrollBy(0, 300)")
+    assert person.js("return window.scrollY") > 0
     subprocess.run(
         ["pkill", "-KILL", "-f", f"uvicorn.*--port {person.site.address.rsplit(':', 1)[1]}"],
         check=True,
     )
-    person.until(
-        lambda: person.status() == "succeeded",
-        "the end",
-        within_s=120,
-    )
+    ended = ("succeeded", "failed")
+    person.until(lambda: person.status() in ended, "the end", within_s=120)
+    assert person.status() == "succeeded", person.see("main").text
     assert person.js("return window.unchanged") is True
     assert "iter 9/10:" in person.see("#log").text
