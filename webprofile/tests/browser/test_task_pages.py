@@ -11,7 +11,7 @@ from tasks.models import Task
 from tasks.tests.make import make_task, make_waiting_task, model_file
 from testdata import good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import PHONE, PageObject, resize
+from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
 from webprofile.tests.browser.pages import allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -123,6 +123,7 @@ def test_task_page_opens_the_result_unless_it_was_scrolled(pages, alice, storage
     Task.objects.filter(pk=task.pk).update(state="running", outcome="")
     pages.open(f"/tasks/{task.pk}/")
     if is_scrolled:
+        resize(pages.browser, (DESK[0], 400))
         pages.browser.execute_script("window.scrollBy(0, 300)")
     Task.objects.filter(pk=task.pk).update(state="finished", outcome="succeeded")
     pages.fetch_state()
