@@ -48,8 +48,8 @@ class ProfileUpload(models.Model):
     claimed_until = models.DateTimeField(null=True)
 
     class Meta:
-        verbose_name = _("opened profile")
-        verbose_name_plural = _("opened profiles")
+        verbose_name = _("imported profile")
+        verbose_name_plural = _("imported profiles")
         ordering = ["-pk"]
         indexes = [
             models.Index(name="upload_state_created", fields=["state", "created_at"]),

@@ -179,7 +179,7 @@ class StatisticsAnswer(serializers.Serializer):
     sides = SideAnswer(many=True, help_text="Device and host.")
     coverage = CoverageAnswer(allow_null=True, help_text="Null: no pass's iteration is known.")
     latency = LatencyAnswer(
-        allow_null=True, help_text="What the agent measured; null: nothing (an opened profile)."
+        allow_null=True, help_text="What the agent measured; null: nothing (an imported profile)."
     )
 
 

@@ -21,7 +21,7 @@ class ProfileFilters(django_filters.FilterSet):
         help_text="Of tasks, or opened from files.",
     )
     task = KeyFilter(field_name="attempt__task_id", help_text="The result of this task.")
-    opened = KeyFilter(field_name="upload_id", help_text="The result of this opened profile.")
+    opened = KeyFilter(field_name="upload_id", help_text="The result of this imported profile.")
     worker_name = TextFilter(
         field_name="attempt__task__worker__name", max_length=60, help_text="Name of the device."
     )

@@ -85,7 +85,7 @@ class RenameBody(fields.Body):
 
 
 @extend_schema_view(
-    get=extend_schema(summary="List opened profiles", operation_id="profiles_opened_list")
+    get=extend_schema(summary="List imported profiles", operation_id="profiles_opened_list")
 )
 class OpenedList(ApiListView):
     """Profiles that the caller opened; administrators see all."""
@@ -98,7 +98,7 @@ class OpenedList(ApiListView):
         return visible_imports(self.request.user)
 
     @extend_schema(
-        summary="Open a profile",
+        summary="Import a profile",
         request=OpenBody,
         responses={201: CreatedOpened} | problems({422: REFUSALS}),
         operation_id="profiles_opened_create",
@@ -118,31 +118,31 @@ class OpenedList(ApiListView):
 
 
 class OpenedView(ViewSetMixin, ResultView):
-    """One opened profile."""
+    """One imported profile."""
 
     @extend_schema(
-        summary="Show an opened profile",
+        summary="Show an imported profile",
         responses=OpenedAnswer,
         operation_id="profiles_opened_show",
     )
     def retrieve(self, request: Request, upload_id: int) -> Response:
-        """The state of an opened profile, and its result once it is ready."""
+        """The state of an imported profile, and its result once it is ready."""
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
     @extend_schema(
-        summary="Rename an opened profile",
+        summary="Rename an imported profile",
         request=RenameBody,
         responses={200: OpenedAnswer} | problems({422: ["invalid", "opened_name"]}),
         operation_id="profiles_opened_rename",
     )
     def partial_update(self, request: Request, upload_id: int) -> Response:
-        """Rename an opened profile."""
+        """Rename an imported profile."""
         upload = self.upload(upload_id)
         uploads.rename_import(upload, RenameBody.read(request.data)["name"])
         return Response(OpenedAnswer(upload).data)
 
     @extend_schema(
-        summary="Delete an opened profile",
+        summary="Delete an imported profile",
         responses={204: None},
         operation_id="profiles_opened_delete",
     )
@@ -152,7 +152,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response(status=204)
 
     @extend_schema(
-        summary="Renew an opened profile's addresses",
+        summary="Renew an imported profile's addresses",
         request=None,
         responses={200: UploadsAnswer} | problems({409: ["opened_gone"]}),
         operation_id="profiles_opened_uploads",
@@ -166,7 +166,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response({"uploads": upload_targets(upload)})
 
     @extend_schema(
-        summary="Submit an opened profile",
+        summary="Submit an imported profile",
         request=None,
         responses={200: OpenedAnswer}
         | problems({409: ["upload_missing", "upload_damaged", "opened_gone"]}),
@@ -182,7 +182,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response(OpenedAnswer(self.upload(upload_id)).data)
 
     @extend_schema(
-        summary="Read an opened profile once more",
+        summary="Read an imported profile again",
         request=None,
         responses=OpenedAnswer,
         operation_id="profiles_opened_retry",
@@ -214,8 +214,8 @@ class OpenedView(ViewSetMixin, ResultView):
         operation_id="tasks_attempt_open",
     )
     def of_attempt(self, request: Request, task_id: int, number: int) -> Response:
-        """Create an opened profile from the files of an attempt that failed, was cancelled or timed
-        out: its passes, trace and memory, together as one run. It belongs to the caller.
+        """Import the files of an attempt that failed, was cancelled or timed out as a profile: its
+        passes, trace and memory, together as one run. It belongs to the caller.
 
         The files are copied within storage and read as if they had been uploaded. 200: the same
         files were opened before, and the response is that profile.
@@ -230,7 +230,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
     @extend_schema(
-        summary="Fetch a file of an opened profile",
+        summary="Fetch a file of an imported profile",
         responses=redirect_to("the file in storage"),
         operation_id="profiles_opened_file",
     )
@@ -243,7 +243,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return redirect(storage.presign_get(file.object_key, filename=file.name))
 
     @extend_schema(
-        summary="Ask where to send parts of an opened profile",
+        summary="Request URLs for parts of an imported profile",
         request=PartsBody,
         responses={200: PartAddressesAnswer}
         | problems(
@@ -259,7 +259,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return address_parts(self.initiated_file(upload_id, number), request.data)
 
     @extend_schema(
-        summary="Join the parts of an opened profile's file",
+        summary="Join the parts of an imported profile's file",
         request=JoinBody,
         responses={200: JoinedAnswer}
         | problems(

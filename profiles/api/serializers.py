@@ -38,7 +38,7 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
         help_text="Number of the task's attempt, or null.",
     )
     opened = serializers.IntegerField(
-        source="upload_id", allow_null=True, help_text="The opened profile; null: of a task."
+        source="upload_id", allow_null=True, help_text="The imported profile; null: of a task."
     )
     owner = serializers.SerializerMethodField(help_text="E-mail of whose it is.")
     worker_name = serializers.SerializerMethodField(help_text="The device, or empty.")
@@ -129,7 +129,7 @@ class ProfileAnswer(ProfileRow):
 
 
 class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
-    """A file of an opened profile."""
+    """A file of an imported profile."""
 
     class Meta:
         model = OpenedFile
@@ -208,7 +208,7 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
 
 
 class CreatedOpened(OpenedAnswer):
-    """An opened profile, and the URLs to upload its files to."""
+    """An imported profile, and the URLs to upload its files to."""
 
     uploads = UploadAnswer(many=True, help_text="One for each file, in order.")
 

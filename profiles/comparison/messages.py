@@ -89,7 +89,7 @@ def origin_of(profile: Profile) -> str:
     if profile.attempt is not None:
         task = profile.attempt.task
         return f"{task.worker.name} · MegEngine {task.runtime_version}"
-    return gettext("opened from a file")
+    return gettext("imported from a file")
 
 
 def signed(value_s: float, unit: TimeUnit | None = None) -> str:

@@ -89,7 +89,7 @@ def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("GPU", ", ".join(meta.get("gpus", ()))),
         ("MegEngine", meta.get("megengine", "")),
         (_("Finished"), _minute(meta.get("finished_at"))),
-        (_("Opened"), _minute(meta.get("opened_at"))),
+        (_("Imported"), _minute(meta.get("opened_at"))),
         (_("Report made"), _minute(meta.get("exported_at"))),
         (_("Command on the device"), meta.get("command", "")),
     ]

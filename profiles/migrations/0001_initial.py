@@ -107,8 +107,8 @@ class Migration(migrations.Migration):
                 ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='profile_uploads', to=settings.AUTH_USER_MODEL, verbose_name='owner')),
             ],
             options={
-                'verbose_name': 'opened profile',
-                'verbose_name_plural': 'opened profiles',
+                'verbose_name': 'imported profile',
+                'verbose_name_plural': 'imported profiles',
                 'ordering': ['-pk'],
                 'indexes': [models.Index(fields=['state', 'created_at'], name='upload_state_created'), models.Index(fields=['owner', '-id'], name='upload_of_owner')],
             },

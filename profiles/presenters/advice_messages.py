@@ -388,7 +388,7 @@ RULES: Mapping[str, RuleWords] = {
             "A profile holds the last iteration of one process. Of ten such runs of the same "
             "model, 8 to 10 named other operators as the three slowest."
         ),
-        _("Measure with the plan “standard”, or open your own files of several runs together."),
+        _("Measure with the plan “standard”, or import your own files of several runs together."),
     ),
     "slow_profiling": RuleWords(
         _("High profiling overhead"),

@@ -65,7 +65,7 @@ ACTIONS: dict[str, Any] = {
     "pool.change": _("Pool changed"),
     "pool.delete": _("Pool deleted"),
     "task.delete": _("Task deleted"),
-    "profile.delete": _("Opened profile deleted"),
+    "profile.delete": _("Imported profile deleted"),
     "purge": _("Files removed by rule"),
 }
 TARGETS: dict[str, Any] = {
@@ -74,7 +74,7 @@ TARGETS: dict[str, Any] = {
     "pool": _("pool"),
     "accesstoken": _("access token"),
     "task": _("task"),
-    "profileupload": _("opened profile"),
+    "profileupload": _("imported profile"),
     "purge": _("rule of retention"),
     "webhook": _("webhook"),
 }

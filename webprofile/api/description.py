@@ -47,7 +47,7 @@ PATH_PARAMETERS = {
     "files/{file_id}": "Number of the file.",
     "files/{number}": "Number of the file, from 1.",
     "of-task/{task_id}": "Number of the task.",
-    "opened/{upload_id}": "Number of the opened profile.",
+    "opened/{upload_id}": "Number of the imported profile.",
     "problems/{code}": "The code, as in `code` of an error.",
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",

@@ -588,7 +588,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "static_memory_none": _(
         "None of the files of this profile is a memory plan. Run the task with "
-        "--get_static_mem_info, or open its StaticMemoryInfo.json."
+        "--get_static_mem_info, or import its StaticMemoryInfo.json."
     ),
     "trace_none": _(
         "This is not a trace of a dynamic graph. Request its statistics and operators instead."

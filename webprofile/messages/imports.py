@@ -18,8 +18,7 @@ OPENED: dict[str, Any] = {
         "one of them."
     ),
     "opened_too_many": _(
-        "You keep %(limit)s opened profiles, the most that is allowed. Delete one that you do not "
-        "need."
+        "You have %(limit)s imported profiles, which is the limit. Delete one that you do not need."
     ),
     "opened_too_much": _(
         "With these files your imported profiles would exceed %(limit_mib)s MiB. Delete some "

@@ -56,7 +56,7 @@ MEANINGS: dict[str, Any] = {
     "shape": _("lengths of the axes"),
     "size": _("size of the file, bytes"),
     "size_mib": _("size of the range in the file, MiB"),
-    "state": _("its state, as tasks and opened profiles name it"),
+    "state": _("its state, as for tasks and imported profiles"),
     "task": _("number of a task"),
     "type": _("the type that the file names"),
     "unpacked_mib": _("the largest dump when it is unpacked, MiB"),
