@@ -193,7 +193,8 @@ def _not_stored(upload: _Upload, pool: ThreadPoolExecutor) -> list[int]:
     for number, size_bytes, md5 in hashed:
         if md5 != done[number]:
             raise ClientError(
-                f"{upload.file.path} is not what was sent before: begin anew, with another --key"
+                f"{upload.file.path} differs from the file that was sent before: start again with "
+                "another --key"
             )
         upload.note(number, size_bytes, md5)
     numbers = range(1, int(upload.parts["count"]) + 1)

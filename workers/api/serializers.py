@@ -221,7 +221,7 @@ class OptionAnswer(serializers.Serializer):
     )
     needs = texts("At least one of these must be set too.")
     excludes = texts("None of these may be set too.")
-    keeps_only = texts("All others are reset beside it, if not empty.")
+    keeps_only = texts("If not empty: setting this option resets all options except these.")
     alone = serializers.BooleanField(help_text="Whether the plan must have no profiled pass.")
     platform = serializers.CharField(
         allow_blank=True, help_text="What a device must have: `cuda`, `tensorrt`, `opencl`."

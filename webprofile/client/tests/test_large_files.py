@@ -108,7 +108,7 @@ def test_submit_refuses_another_file_than_the_interrupted_one(client, cuts, home
     arrived, before = break_off(client, cuts), sum(cuts.sent)
     (home / "big.mge").write_bytes(content[::-1])
     process = client.start(*SUBMIT, "--key", "night")
-    assert "is not what was sent before" in "".join(process.communicate())
+    assert "differs from the file that was sent before" in "".join(process.communicate())
     assert process.returncode
     assert (_stored_sizes(), sum(cuts.sent)) == (arrived, before)
     (home / "big.mge").write_bytes(content)

@@ -144,7 +144,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Pat
     running: dict[Path, Chromium] = {}
 
     def get(program: Path) -> Chromium:
-        if program not in running or not running[program].is_alive:
+        if program in running and not running[program].is_alive:
+            running.pop(program).quit()
+        if program not in running:
             running[program] = Chromium(program, tmp_path_factory.mktemp("chromium"))
         return running[program]
 

@@ -139,7 +139,7 @@ def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
 @pytest.mark.parametrize(
     ("browser", "is_cached"),
     [(CHROMIUM, True), (HEADLESS_SHELL, False)],
-    ids=["from-cache", "loaded-anew"],
+    ids=["from-cache", "reloaded"],
     indirect=["browser"],
 )
 def test_form_can_be_sent_again_after_going_back(form, model, tmp_path, uploads, is_cached):

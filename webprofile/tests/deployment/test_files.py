@@ -273,6 +273,11 @@ def test_missing_required_variable_is_reported():
         composition(DOCKER / "compose.yaml", {})
 
 
+def test_redis_is_unhealthy_while_it_loads_its_messages():
+    """`valkey-cli` exits with 0 even if the server answers with an error, unless it has `-e`."""
+    assert SERVICES["redis"]["healthcheck"]["test"] == ["CMD", "valkey-cli", "-e", "ping"]
+
+
 def test_image_test_builds_each_image():
     compose = composition(DOCKER / "compose.yaml", HOSTS)["services"]
     images = {service["image"] for service in compose.values() if "build" in service}
