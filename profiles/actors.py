@@ -14,7 +14,7 @@ from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.tracing import trace_result
 from tasks.models import Attempt
-from webprofile.background import long_work
+from webprofile import background
 from webprofile.errors import DomainError
 
 log = structlog.get_logger()
@@ -56,7 +56,8 @@ def build_opened(upload_id: int | None = None) -> None:
     upload_id: the import that caused the message; another one may be read
     Idempotent; retried while storage is unreachable.
     """
-    if not long_work.acquire(blocking=False):
+    slots = background.long_work
+    if not slots.acquire(blocking=False):
         return  # the thread that has finished its reading goes on with the next one
     try:
         with claimed_reading() as row:
@@ -65,7 +66,7 @@ def build_opened(upload_id: int | None = None) -> None:
             elif row is not None:
                 _rebuild(row)
     finally:
-        long_work.release()
+        slots.release()
     if waiting_owners():
         build_opened.send()
 

@@ -22,7 +22,8 @@ TRY_S = 15.0
 
 
 #: Threads of an actor process that long work may hold. One thread of each process is left for the
-#: results of runs, so that imports never hold all of them; a single thread does everything.
+#: results of runs, so that imports never hold all of them; a single thread does everything. Set
+#: when the threads of the process start.
 long_work = threading.Semaphore(1)
 
 

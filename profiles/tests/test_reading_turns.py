@@ -156,7 +156,10 @@ class TestDeadlines:
 
 @pytest.fixture
 def two_threads():
-    """A Dramatiq worker with two threads, as the site starts it."""
+    """A Dramatiq worker with two threads, as the site starts it; one with eight ran before."""
+    earlier = dramatiq.Worker(dramatiq.get_broker(), worker_timeout=50)
+    earlier.start()
+    earlier.stop()
     worker = dramatiq.Worker(dramatiq.get_broker(), worker_timeout=50, worker_threads=2)
     worker.start()
     yield worker

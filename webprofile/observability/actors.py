@@ -4,6 +4,7 @@ Dramatiq's own Prometheus middleware always writes to a folder that it empties a
 the metrics from an additional process and does not include the metrics of this project.
 """
 
+import threading
 import time
 import uuid
 from typing import Any
@@ -13,7 +14,7 @@ from dramatiq import Broker, Message, Worker
 from dramatiq.broker import MessageProxy
 from dramatiq.middleware import Middleware
 
-from webprofile.background import long_work
+from webprofile import background
 from webprofile.garbage import loaded_spare
 from webprofile.observability import counters, exposition
 
@@ -32,8 +33,7 @@ class ActorMiddleware(Middleware):
         loaded_spare()
 
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
-        if worker.worker_threads > 2:  # it has one from the start
-            long_work.release(worker.worker_threads - 2)
+        background.long_work = threading.Semaphore(max(1, worker.worker_threads - 1))
 
     def before_enqueue(self, broker: Broker, message: Message[Any], delay: int | None) -> None:
         request_id = structlog.contextvars.get_contextvars().get(_REQUEST)
