@@ -31,6 +31,7 @@ from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
 from agent.protocol.messages import FEATURE_SCRIPTS, Hello
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ async def serve(config: Config) -> None:
         )
     )
     for runtime in runtimes.values():
-        log.info("runtime version=%s problem=%r", runtime.info.version, runtime.info.problem)
+        log.info("runtime version=%s problem=%r", runtime.info.version, _text(runtime.info.problem))
     await _until_signal(work(config, Policies(), runtimes))
 
 
@@ -91,7 +92,7 @@ async def work(
             log_limit_bytes=config.log_limit_bytes,
             stop_grace_s=config.grace_s,
         )
-        log.info("sandbox problem=%r", tools.sandbox.problem)
+        log.info("sandbox problem=%r", _text(tools.sandbox.problem))
         await _work(config, tools, determine)
     finally:
         await heartbeat.close()
@@ -160,8 +161,12 @@ def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozens
     """Return what this device offers beyond runs of models."""
     problem = scripts.problem(runtimes)
     if problem and scripts.allowed:
-        log.warning("scripts_impossible problem=%r", problem)
+        log.warning("scripts_impossible problem=%r", _text(problem))
     return frozenset() if problem else frozenset({FEATURE_SCRIPTS})
+
+
+def _text(problem: Note | None) -> str:
+    return str(problem or "")
 
 
 async def _serve_or_update(session: Session, updater: Updater) -> None:

@@ -97,7 +97,10 @@ def _check_server(config: Config) -> Iterator[Check]:
     yield Check("ok", "token", f"this device is {answer.worker!r}")
     yield _compare_clocks(middle - answer.server_time)
     if answer.protocol != PROTOCOL_VERSION:
-        text = f"the server speaks version {answer.protocol}, this agent {PROTOCOL_VERSION}: update"
+        text = (
+            f"the server uses protocol {answer.protocol}, this agent {PROTOCOL_VERSION}: "
+            "update the agent"
+        )
         yield Check("note", "protocol", text)
 
 
@@ -129,11 +132,11 @@ def _check_spool(config: Config) -> Iterator[Check]:
         probe.unlink()
         free = shutil.disk_usage(config.spool).free
     except OSError as exc:
-        text = f"{config.spool}: {exc.strerror}: choose another `spool`, or correct its rights"
+        text = f"{config.spool}: {exc.strerror}: choose another `spool`, or correct its permissions"
         yield Check("problem", "spool", text)
         return
     level = "ok" if free >= _FREE_BYTES else "note"
-    need = "" if level == "ok" else f": less than {_FREE_BYTES >> 30} GiB, large models may not fit"
+    need = "" if level == "ok" else f": below {_FREE_BYTES >> 30} GiB, large models may not fit"
     yield Check(level, "spool", f"{config.spool}, {free / (1 << 30):.1f} GiB free{need}")
     cached = f"at most {config.cache_bytes / (1 << 30):.1f} GiB" if config.cache_bytes else "off"
     yield Check("ok", "cache", f"downloaded files: {cached}")
@@ -143,28 +146,30 @@ def _check_sandbox(config: Config, sandbox: Sandbox) -> Check:
     if not sandbox.problem:
         return Check("ok", "sandbox", sandbox.bwrap)
     if config.require_sandbox:
-        text = f"none, so no model is run (`require_sandbox`). {sandbox.problem}"
+        text = f"none, but `require_sandbox` is set: models cannot run. {sandbox.problem}"
         return Check("problem", "sandbox", text)
-    return Check("note", "sandbox", f"models run without one. {sandbox.problem}")
+    return Check("note", "sandbox", f"none: models run without a sandbox. {sandbox.problem}")
 
 
 def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRuntime]) -> Check:
     if not config.allow_scripts:
-        text = "not allowed: tasks may run models only. To allow them write `allow = true` below "
-        text += f"[scripts] in {config.file}: a running agent takes it up between two tasks"
+        text = (
+            "not allowed: tasks can run models only. To allow scripts, set `allow = true` in the "
+        )
+        text += f"section [scripts] of {config.file}; a running agent applies it between two tasks"
         return Check("ok", "scripts", text)
     pythons = list(runtimes.values())
     # not in the spool, where files of root would be unreadable for the agent's user
     with tempfile.TemporaryDirectory() as folder:
         rules = ScriptRules.determine(sandbox, pythons, Path(folder))
     if problem := rules.problem(pythons):
-        text = f"allowed, but none is run: {problem}. Mend it, then restart the agent"
+        text = f"allowed, but none can run. {problem} Restart the agent afterwards"
         return Check("problem", "scripts", text)
-    text = "allowed: whoever may use this device runs programs here, in a closed sandbox"
+    text = "allowed: all users of this device can run programs on it, in a closed sandbox"
     text = f"{text}, {rules.sandbox.describe_user()}"
     me, owner = os.geteuid(), config.spool.stat().st_uid
     if me != owner:
-        text += f"; tried as user {me}, but the spool is of user {owner}: run doctor as that user"
+        text += f"; tested as user {me}, but the spool belongs to user {owner}: run doctor as it"
     is_root = me == 0 and rules.sandbox.owner is None
     return Check("note" if is_root or me != owner else "ok", "scripts", text)
 
@@ -176,16 +181,16 @@ def _check_measuring(config: Config) -> Iterator[Check]:
     except CoresUnavailable as exc:
         yield Check("problem", "cores", f"{exc}: correct `cores` of [measure]")
     else:
-        shared = f"measured: {as_list(cores.measured)}; the agent's: {as_list(cores.own) or 'any'}"
-        text = (
-            shared if cores.measured else "any: nothing is bound (fewer than 4, or so configured)"
-        )
+        shared = f"runs: {as_list(cores.measured)}; agent: {as_list(cores.own) or 'any'}"
+        text = shared if cores.measured else "all, not bound (fewer than 4, or configured so)"
         yield Check("ok", "cores", text)
     gate = config.gate
-    text = "off: add a [gate] table, so that a run waits for a calm device"
+    text = "disabled: add a [gate] table, so that a run waits until the device is idle"
     if gate.enabled:
-        text = f"others below {gate.max_load:g} cores, {gate.max_temperature_c:g} degrees Celsius"
-        text += f"; waits up to {gate.wait_s:g} s"
+        text = (
+            f"other load below {gate.max_load:g} cores, CPU below {gate.max_temperature_c:g} °C; "
+        )
+        text += f"waits up to {gate.wait_s:g} s"
     yield Check("ok" if gate.enabled else "note", "gate", text)
     yield _check_sensors()
 
@@ -202,5 +207,5 @@ def _check_sensors() -> Check:
     gpus = f"{len(reader)} GPU" if len(reader) else f"no GPU ({reader.problem or 'none found'})"
     reader.close()
     missing = [name for name, is_readable in sensors.items() if not is_readable]
-    text = f"load, memory; {gpus}; not told here: {', '.join(missing) or 'nothing'}"
+    text = f"load, memory; {gpus}; not available: {', '.join(missing) or 'nothing'}"
     return Check("ok", "device", text)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from agent.config import RuntimeEntry
 from agent.protocol.messages import Facts, MeasuredRoofs, RuntimeInfo
+from agent.protocol.notes import Note
 from agent.protocol.options import OPTIONS, Capabilities
 from agent.runtimes.command import Style, arguments_for, command_for
 from agent.runtimes.config_file import CheckRecord, peaks_in
@@ -72,23 +73,24 @@ def take_inventory(
     }
 
 
-def describe_entry(entry: RuntimeEntry) -> tuple[RuntimeDescription, str]:
-    """Describe a configured runtime; return also the reason if it is unusable, else ""."""
+def describe_entry(entry: RuntimeEntry) -> tuple[RuntimeDescription, Note | None]:
+    """Describe a configured runtime; return also the reason if it is unusable."""
     if entry.problem or not entry.path:
-        description = RuntimeDescription("", entry.kind, entry.path, problem=entry.problem)
+        configured = Note.of("configured", text=entry.problem) if entry.problem else None
+        description = RuntimeDescription("", entry.kind, entry.path, problem=configured)
     else:
         description = (describe_wheel if entry.kind == "wheel" else describe_binary)(entry.path)
     # a result with the wrong version would be worse than none
     if description.problem or not description.version or description.version == entry.version:
         return description, description.problem
-    says = f"the configuration says {entry.version}: correct `version` there"
-    return description, f"{entry.path} is MegEngine {description.version}, {says}"
+    versions = {"version": description.version, "configured": entry.version}
+    return description, Note.of("version_differs", path=entry.path, **versions)
 
 
 def _describe(entry: RuntimeEntry, libraries: tuple[str, ...], *, has_gpu: bool) -> LocalRuntime:
     description, problem = describe_entry(entry)
     if problem or not entry.path:
-        info = RuntimeInfo(version=entry.version, kind=entry.kind, problem=problem[:500])
+        info = RuntimeInfo(version=entry.version, kind=entry.kind, problem=problem)
         return LocalRuntime(info, ())
     info = RuntimeInfo(
         version=entry.version,

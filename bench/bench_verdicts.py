@@ -24,6 +24,7 @@ from tabulate import tabulate
 
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Measurement
+from agent.protocol.notes import Note
 from agent.protocol.plan import PRESETS
 from bench.site import send, wait_for_end
 from profiles.analysis.data import ProfileData
@@ -120,7 +121,11 @@ def measure(home: Path, kept: Path, args: argparse.Namespace) -> None:
             # written last: `read_runs` ignores a folder without it
             measured = visitor.artifact(sent[0], "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
-            causes = [cause["detail"] for cause in json.loads(measured)["disturbances"]]
+            causes = [
+                str(Note.model_validate(note))
+                for cause in json.loads(measured)["disturbances"]
+                for note in cause["details"]
+            ]
             state = f"disturbed: {'; '.join(causes)}" if causes else f"undisturbed, {calm + 1}"
             print(f"{folder.name}: {time.monotonic() - begin:.1f} s, {state}", flush=True)
 

@@ -35,6 +35,7 @@ def run_health_checks() -> None:
             check,
             result,
             reason=reason,
+            notes=task.notes if task is not None else (),
             detail=detail,
             held_reason=health_checks.held_reason_of(check, reason),
             median_s=_median_s(measurement),

@@ -16,7 +16,6 @@ from profiles.presenters.attempt_messages import (
     device_rows,
     disturbance_notes,
     disturbance_word,
-    note_words,
     pass_word,
 )
 from profiles.presenters.explanations import EXPLANATIONS
@@ -26,6 +25,7 @@ from tasks.models import Artifact, Task
 from tasks.selectors import listed_tasks
 from tasks.submission.plans import plan_rows
 from webprofile.errors import DomainError
+from webprofile.messages.notes import details_text, note_text
 
 IO_DUMP_NAME = "bin_io_dump.zip"
 #: maximum number of tasks that are offered for a comparison
@@ -78,10 +78,13 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
         "disturbed_title": str(DISTURBED_RUN["title"]) if measurement.disturbances else "",
         "disturbance_notes": disturbance_notes(measurement),
         "disturbances": [
-            {"word": disturbance_word(disturbance["code"]), "detail": disturbance["detail"]}
+            {
+                "word": disturbance_word(disturbance["code"]),
+                "detail": details_text(disturbance["details"] or ()),
+            }
             for disturbance in measurement.disturbances
         ],
-        "notes": [note_words(note) for note in measurement.notes],
+        "notes": [note_text(note) for note in measurement.notes],
         "device": device_rows(measurement.device),
         "cv_percent": share(measurement.cv, absent=""),
         "device_cv_percent": share(measurement.device_cv, absent=""),

@@ -15,6 +15,7 @@ from agent.protocol.options import OPTIONS
 from agent.protocol.plan import Plan
 from tasks.options import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
+from webprofile.messages.notes import notes_text
 
 #: load_and_run chooses its reader by these suffixes; other data files are read as .npy arrays
 DATA_SUFFIXES = (".npy", ".json", ".ppm", ".pgm")
@@ -87,6 +88,9 @@ class Task(models.Model):
     )
     outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome, blank=True, default="")
     reason = models.CharField(_("reason"), max_length=40, blank=True, default="")
+    #: explanation of the reason: notes of the agent (`agent.protocol.notes`) as JSON, and a line of
+    #: another program's output or an English text
+    notes = models.JSONField(_("notes"), default=list, blank=True)
     detail = models.CharField(_("detail"), max_length=1000, blank=True, default="")
     #: the task's files are exempt from retention rules (`profiles.retention.policy`)
     keeps_files = models.BooleanField(_("files are kept"), default=False)
@@ -177,6 +181,11 @@ class Task(models.Model):
     @property
     def status(self) -> Status:
         return status_of(self.state, self.outcome)
+
+    @property
+    def message(self) -> str:
+        """Explanation of the reason in the active language; empty if there is none."""
+        return notes_text(self.notes, self.detail)
 
     @property
     def is_live(self) -> bool:
@@ -334,6 +343,8 @@ class Attempt(models.Model):
     passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
+    #: as those of the task
+    notes = models.JSONField(default=list, blank=True)
     detail = models.CharField(max_length=1000, blank=True, default="")
     #: end of the output of a run that failed, as its agent reported it; kept until the diagnosis
     log_end = models.TextField(blank=True, default="", db_default="")
@@ -382,6 +393,13 @@ class TaskEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task} {self.seq} {self.kind}"
+
+    @property
+    def message(self) -> str:
+        """Why another attempt is needed, in the active language; empty for other events."""
+        if not self.data.get("retry_because"):
+            return ""
+        return notes_text(self.data.get("notes", ()), self.data.get("detail", ""))
 
 
 class Artifact(models.Model):

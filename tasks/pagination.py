@@ -22,7 +22,7 @@ MOST_COUNTED = 1_000
 #: columns of a row of the list; plans and facts of devices are large and are not read
 _COLUMNS = (
     "title", "kind", "state", "outcome", "runtime_version", "updated_at", "worker__name",
-    "owner__email", "options", "script", "reason", "detail",
+    "owner__email", "options", "script", "reason", "notes", "detail",
 )  # fmt: skip
 _FILES = Prefetch(
     "files", TaskFile.objects.only("task_id", "kind", "name", "stored_at", "purged_at")

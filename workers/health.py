@@ -5,6 +5,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -43,6 +44,7 @@ def close_check(
     result: HealthCheck.Result,
     *,
     reason: str = "",
+    notes: Sequence[Mapping[str, Any]] = (),
     detail: str = "",
     held_reason: str = "",
     median_s: float | None = None,
@@ -50,7 +52,7 @@ def close_check(
 ) -> bool:
     """End a pending check, and hold the worker back or release it; return whether it was pending.
 
-    reason, detail: those of the task
+    reason, notes, detail: those of the task
     held_reason: user-facing text why the worker is quarantined
     median_s: median time of an iteration, s
     samples: as in `HealthCheck.samples`
@@ -59,6 +61,7 @@ def close_check(
     ended = HealthCheck.objects.filter(pk=check.pk, result="").update(
         result=result,
         reason=reason,
+        notes=list(notes),
         detail=detail[:1000],
         median_s=median_s,
         samples=dict(samples or {}),

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.messages import MeasuredRoofs
 from agent.protocol.options import Capabilities
+from webprofile.messages.notes import note_text, notes_text
 from webprofile.texts import validate_texts
 
 #: heartbeats that may be missed before a worker counts as offline
@@ -141,7 +142,10 @@ class LastHeartbeat(models.Model):
 
 
 class Runtime(models.Model):
-    """One MegEngine version installed on a worker; `problem` is set if it cannot be used."""
+    """One MegEngine version installed on a worker.
+
+    If it cannot be used, `problem` is the code of the agent's note, with its values.
+    """
 
     class RuntimeKind(models.TextChoices):
         WHEEL = "wheel", _("Python package")
@@ -151,7 +155,8 @@ class Runtime(models.Model):
     version = models.CharField(_("MegEngine version"), max_length=40)
     kind = models.CharField(_("kind"), max_length=8, choices=RuntimeKind)
     python = models.CharField(_("Python"), max_length=40, blank=True)
-    problem = models.CharField(_("problem"), max_length=500, blank=True)
+    problem = models.CharField(_("problem"), max_length=40, blank=True)
+    problem_values = models.JSONField(default=dict, blank=True, editable=False)
     #: options that its load_and_run supports; empty for all
     flags = models.JSONField(_("known options"), default=list, blank=True)
     #: parts that it was built with, as in `agent.protocol.messages.RuntimeInfo`
@@ -171,6 +176,13 @@ class Runtime(models.Model):
 
     def __str__(self) -> str:
         return self.version
+
+    @property
+    def problem_text(self) -> str:
+        """Why it cannot be used, in the active language; empty if it can."""
+        if not self.problem:
+            return ""
+        return note_text({"code": self.problem, "values": self.problem_values})
 
     def roofs_of(self, device: str) -> MeasuredRoofs | None:
         """Return the measured peak performance of a kind of device; None if there is none.
@@ -282,6 +294,8 @@ class HealthCheck(models.Model):
     #: id of the task, not a foreign key, since the task may be deleted before the check
     task_id = models.PositiveBigIntegerField(null=True, blank=True, editable=False)
     reason = models.CharField(_("reason"), max_length=40, blank=True)
+    #: as those of a task
+    notes = models.JSONField(_("notes"), default=list, blank=True)
     detail = models.CharField(_("detail"), max_length=1000, blank=True)
     created_at = models.DateTimeField(_("begun"), auto_now_add=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
@@ -308,3 +322,8 @@ class HealthCheck(models.Model):
 
     def __str__(self) -> str:
         return f"{self.worker} {self.result or 'pending'}"
+
+    @property
+    def message(self) -> str:
+        """Explanation of the reason in the active language; empty if there is none."""
+        return notes_text(self.notes, self.detail)

@@ -78,7 +78,8 @@ def _columns_of(info: RuntimeInfo) -> dict[str, Any]:
     return {
         "kind": info.kind,
         "python": info.python,
-        "problem": info.problem,
+        "problem": info.problem.code if info.problem else "",
+        "problem_values": info.problem.values if info.problem else {},
         "flags": sorted(info.flags),
         "builds": sorted(info.builds),
         "libraries": sorted(info.libraries),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.protocol.measurement import Note
+from agent.protocol.notes import Note
 from agent.protocol.options import Value
 
 #: with fewer cores, reserving one for the agent would change the results more than the agent does

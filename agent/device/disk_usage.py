@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.protocol.notes import Note
+
 #: most files in a folder; many small files fill a disk, too
 MOST_FILES = 20_000
 #: deepest level that is measured; paths are limited to 4,096 bytes anyway
@@ -16,19 +18,19 @@ MOST_DEPTH = 64
 class DiskUsage:
     """Disk usage of a folder. `bytes` are allocated bytes: fewer than the size for sparse files.
 
-    `unseen` is the reason why a part could not be measured, empty if everything was.
+    `unseen` is the reason why a part could not be measured, None if everything was.
     """
 
     bytes: int = 0
     files: int = 0
     largest_bytes: int = 0
-    unseen: str = ""
+    unseen: Note | None = None
 
 
 def measure_folder(folder: Path) -> DiskUsage:
     """Return the disk usage of a folder; counting stops above `MOST_FILES`."""
     total = files = largest = 0
-    unseen: list[str] = []
+    unseen: list[Note] = []
     for entry in _walk(folder, unseen):
         try:
             status = entry.stat(follow_symlinks=False)
@@ -39,7 +41,7 @@ def measure_folder(folder: Path) -> DiskUsage:
         largest = max(largest, status.st_size)
         if files > MOST_FILES:
             break
-    return DiskUsage(total, files, largest, unseen[0] if unseen else "")
+    return DiskUsage(total, files, largest, unseen[0] if unseen else None)
 
 
 def sizes_of_files(folder: Path) -> Iterator[tuple[Path, int]]:
@@ -69,7 +71,7 @@ def deleted_bytes(pids: Iterable[int]) -> int:
     return sum(sizes.values())
 
 
-def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
+def _walk(folder: Path, unseen: list[Note]) -> Iterator[os.DirEntry[str]]:
     """Yield all entries below a folder, without recursion, as a run may nest folders deeply."""
     waiting: list[tuple[str, int]] = [(str(folder), 1)]
     while waiting:
@@ -80,7 +82,7 @@ def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
         except FileNotFoundError:
             continue
         except OSError as exc:
-            unseen.append(f"a folder that cannot be read ({exc.strerror})")
+            unseen.append(Note.of("folder_unreadable", cause=exc.strerror or type(exc).__name__))
             continue
         for entry in rows:
             yield entry
@@ -89,4 +91,4 @@ def _walk(folder: Path, unseen: list[str]) -> Iterator[os.DirEntry[str]]:
             if depth < MOST_DEPTH:
                 waiting.append((entry.path, depth + 1))
             else:
-                unseen.append(f"folders more than {MOST_DEPTH} deep")
+                unseen.append(Note.of("folders_deep", limit=MOST_DEPTH))

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from agent.device.state import Counters, DeviceSample, OtherProcess, Snapshot, other_cores
 from agent.protocol.measurement import Disturbance, OtherLoad
+from agent.protocol.notes import Note
 from agent.protocol.run_log import CoreWaits
 
 #: throttling reasons that are disturbances; idling, fixed clocks and the power limit are not
@@ -35,6 +36,8 @@ _LEAST_MEMORY_BYTES = 256 << 20
 _MOST_SWAPPED_BYTES = 1 << 20
 #: with less load the clock is low because the device is idle
 _AT_WORK_CORES = 0.5
+#: most details of a disturbance, as in `Disturbance`
+_MOST_DETAILS = 10
 
 
 _States = Sequence[Snapshot | DeviceSample]
@@ -96,8 +99,8 @@ def other_load(
     return OtherLoad(percent=percent, most_percent=most, processes=_names(during, after))
 
 
-def _disturbance(code: DisturbanceCode, detail: str) -> Disturbance:
-    return Disturbance(code=code.value, detail=detail[:500])
+def _disturbance(code: DisturbanceCode, *details: Note) -> Disturbance:
+    return Disturbance(code=code.value, details=details)
 
 
 def _waiting(
@@ -106,15 +109,14 @@ def _waiting(
     elapsed_s = after.monotonic_s - before.monotonic_s
     load_s = other_cores(before, after, cores) * elapsed_s
     load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
-    others = f"other processes used {load:.0f} % of a core"
+    others = Note.of("other_processes", percent=round(load))
     if waits is None:
         if load > OTHER_PERCENT:
             yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
         return
     waited = 100 * waits.waited_ms / waits.elapsed_ms
     if waited > WAITED_PERCENT:
-        text = f"threads waited for a core for {waited:.0f} % of the time; {others}"
-        yield _disturbance(DisturbanceCode.WAITED, text)
+        yield _disturbance(DisturbanceCode.WAITED, Note.of("waited", percent=round(waited)), others)
 
 
 def _stealing(
@@ -127,8 +129,7 @@ def _stealing(
         elapsed_s = after.monotonic_s - before.monotonic_s
     stolen = 100 * max(stolen_s - _STEAL_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
     if stolen > _STOLEN_PERCENT:
-        text = f"the host gave {stolen:.0f} % of a core to other machines"
-        yield _disturbance(DisturbanceCode.STOLEN, text)
+        yield _disturbance(DisturbanceCode.STOLEN, Note.of("stolen", percent=round(stolen)))
 
 
 def _names(during: Sequence[DeviceSample], after: Snapshot) -> tuple[str, ...]:
@@ -149,14 +150,14 @@ def _throttling(states: _States, before: Snapshot, after: Snapshot) -> Iterator[
     for kind, count in after.throttle_counts.items():
         rose = count - before.throttle_counts.get(kind, count)
         if rose > 0:
-            parts.append(f"the CPU slowed down {rose} times to cool ({kind})")
+            parts.append(Note.of("cpu_throttled", times=rose, kind=kind))
     # not before the run
     gpus = [gpu for state in states[1:] for gpu in state.gpus]
     reasons = {reason for gpu in gpus for reason in gpu.throttle_reasons}
     if faults := sorted(reasons & _GPU_FAULTS):
-        parts.append(f"the GPU slowed down ({', '.join(faults)})")
+        parts.append(Note.of("gpu_throttled", reasons=", ".join(faults)))
     if parts:
-        yield _disturbance(DisturbanceCode.THROTTLED, "; ".join(parts))
+        yield _disturbance(DisturbanceCode.THROTTLED, *parts[:_MOST_DETAILS])
 
 
 def _clocks(during: Sequence[DeviceSample]) -> Iterator[Disturbance]:
@@ -169,22 +170,21 @@ def _clocks(during: Sequence[DeviceSample]) -> Iterator[Disturbance]:
         return
     drop = 100 * (1 - min(clocks) / max(clocks))
     if drop > _CLOCK_DROP_PERCENT:
-        text = f"the CPU's clock fell from {max(clocks):.0f} to {min(clocks):.0f} MHz"
-        yield _disturbance(DisturbanceCode.CLOCK_DROPPED, text)
+        clock = Note.of("clock_dropped", before=round(max(clocks)), after=round(min(clocks)))
+        yield _disturbance(DisturbanceCode.CLOCK_DROPPED, clock)
 
 
 def _heat(states: _States) -> Iterator[Disturbance]:
     cpu = max((s.temperature_c for s in states if s.temperature_c is not None), default=0.0)
     if cpu >= _HOT_C:
-        yield _disturbance(DisturbanceCode.HOT, f"the CPU reached {cpu:.0f} degrees Celsius")
+        yield _disturbance(DisturbanceCode.HOT, Note.of("hot", degrees=round(cpu)))
 
 
 def _memory(states: _States) -> Iterator[Disturbance]:
     values = [state.memory_available_bytes for state in states]
     least = min((value for value in values if value is not None), default=_LEAST_MEMORY_BYTES)
     if least < _LEAST_MEMORY_BYTES:
-        text = f"only {least >> 20} MiB of memory were left"
-        yield _disturbance(DisturbanceCode.MEMORY_LOW, text)
+        yield _disturbance(DisturbanceCode.MEMORY_LOW, Note.of("memory_low", mib=least >> 20))
 
 
 def _swapping(before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
@@ -192,12 +192,10 @@ def _swapping(before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
         return
     moved = after.swapped_bytes - before.swapped_bytes
     if moved > _MOST_SWAPPED_BYTES:
-        text = f"{moved >> 20} MiB were moved between memory and swap"
-        yield _disturbance(DisturbanceCode.SWAPPED, text)
+        yield _disturbance(DisturbanceCode.SWAPPED, Note.of("swapped", mib=moved >> 20))
 
 
 def _shared_gpus(before: Snapshot, after: Snapshot) -> Iterator[Disturbance]:
     most = max(sum(gpu.other_processes or 0 for gpu in state.gpus) for state in (before, after))
     if most > 0:
-        text = f"{most} other processes used a GPU"
-        yield _disturbance(DisturbanceCode.GPU_SHARED, text)
+        yield _disturbance(DisturbanceCode.GPU_SHARED, Note.of("gpu_shared", count=most))

@@ -19,6 +19,7 @@ from agent.device.state import (
     read_counters,
     take_snapshot,
 )
+from agent.protocol.notes import Note
 
 #: older counters are not used
 _MOST_WINDOW_S = 3.0
@@ -36,7 +37,7 @@ class GateResult:
 
     waited_s: float = 0.0
     passed: bool = True
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Note, ...] = ()
     before: Snapshot | None = field(default=None, repr=False)
     counters: Counters | None = field(default=None, repr=False)
     rested_s: float = 0.0
@@ -46,7 +47,7 @@ class GateResult:
         return {
             "waited_s": self.waited_s,
             "passed": self.passed,
-            "reasons": list(self.reasons),
+            "reasons": [reason.model_dump() for reason in self.reasons],
             "rested_s": self.rested_s,
         }
 
@@ -90,19 +91,22 @@ async def cool_down(
     return time.monotonic() - begin
 
 
-def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[str, ...]:
+def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[Note, ...]:
     """Return why the device is not idle; `others` is the load of other processes in cores."""
     reasons = []
     if others > limits.max_load:
+        percent = round(100 * others)
         names = ", ".join(p.name for p in snapshot.processes if p.cpu_percent >= 10)
-        by = f" ({names})" if names else ""
-        reasons.append(f"other processes use {others:.1f} cores{by}")
+        if names:
+            reasons.append(Note.of("named_processes", percent=percent, names=names))
+        else:
+            reasons.append(Note.of("other_processes", percent=percent))
     degrees = snapshot.temperature_c
     if degrees is not None and degrees > limits.max_temperature_c:
-        reasons.append(f"the CPU has {degrees:.0f} degrees Celsius")
+        reasons.append(Note.of("hot", degrees=round(degrees)))
     memory = snapshot.memory_available_bytes
     if memory is not None and memory < limits.min_memory_bytes:
-        reasons.append(f"only {memory >> 20} MiB of memory are free")
+        reasons.append(Note.of("memory_low", mib=memory >> 20))
     return tuple(reasons)
 
 

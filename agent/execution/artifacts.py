@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agent.execution.spool import Folder
+from agent.execution.watchdog import amount
 from agent.link.log_tail import LogTail
 from agent.protocol.artifacts import LOG_NAME, PROFILE_NAME, TOTAL_LIMIT_BYTES, limit_of
 from agent.protocol.input_rules import can_be_given
 from agent.protocol.messages import LOG_END_CHARACTERS, Start
+from agent.protocol.notes import Note
 from agent.protocol.options import OPTIONS, artifact_of
-
-_MIB = 1 << 20
 
 
 class ResultError(Exception):
     """A required artifact is missing (`missing` is True) or too large."""
 
-    def __init__(self, text: str, *, missing: bool) -> None:
-        self.missing = missing
-        super().__init__(text)
+    def __init__(self, note: Note, *, missing: bool) -> None:
+        self.note, self.missing = note, missing
+        super().__init__(str(note))
 
 
 def check_files(order: Start) -> None:
@@ -96,14 +96,14 @@ def keep_artifacts(folder: Folder, options: Iterable[str]) -> None:
         total += target.stat().st_size
         if total > TOTAL_LIMIT_BYTES:
             target.unlink()
-            text = f"all files together have more than {TOTAL_LIMIT_BYTES // _MIB} MiB"
-            raise ResultError(text, missing=False)
+            note = Note.of("artifacts_limit", limit=amount(TOTAL_LIMIT_BYTES))
+            raise ResultError(note, missing=False)
 
 
 def _move(option: str, source: Path, target: Path) -> None:
     size = size_of_plain_file(source)
     if not size:
-        raise ResultError(f"--{option} wrote no file", missing=True)
+        raise ResultError(Note.of("option_no_file", option=option), missing=True)
     _check_size(option, size, target.name)
     source.rename(target)
 
@@ -112,7 +112,7 @@ def _pack(option: str, source: Path, target: Path) -> None:
     """Zip the plain files of a folder, with their names only. Folders are packed without links."""
     files = list(_plain_files(source))
     if not files:
-        raise ResultError(f"--{option} wrote no files", missing=True)
+        raise ResultError(Note.of("option_no_file", option=option), missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
     # write to the process's folder: everything in the result folder is uploaded
     packed = source.with_name(f"{target.name}.partial")
@@ -129,8 +129,8 @@ def _pack(option: str, source: Path, target: Path) -> None:
 def _check_size(option: str, size: int, name: str) -> None:
     limit = limit_of(name) or 0
     if size > limit:
-        text = f"--{option} wrote {size // _MIB} MiB, at most {limit // _MIB} MiB are kept"
-        raise ResultError(text, missing=False)
+        sizes = {"size": amount(size), "limit": amount(limit)}
+        raise ResultError(Note.of("option_file_limit", option=option, **sizes), missing=False)
 
 
 def _plain_files(folder: Path) -> Iterator[Path]:

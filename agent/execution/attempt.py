@@ -40,13 +40,14 @@ from agent.link.transfers import Transfer
 from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
 from agent.protocol.inputs import InputError
 from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
+from agent.protocol.notes import Note
 from agent.protocol.options import OptionError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-DISK_FULL = "the disk of this device is full"
+DISK_FULL = Note.of("disk_full")
 #: reasons that are outcomes of the run itself
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
@@ -81,8 +82,8 @@ class Tools:
 class Ending(Exception):
     """The attempt ends early, for a reason that the server has a message for."""
 
-    def __init__(self, reason: EndReason, detail: str = "", cause: str = "") -> None:
-        self.reason, self.detail, self.cause = reason, detail, cause
+    def __init__(self, reason: EndReason, note: Note | None = None, cause: str = "") -> None:
+        self.reason, self.note, self.cause = reason, note, cause
         super().__init__(reason.value)
 
 
@@ -137,7 +138,8 @@ class Attempt:
             return
         if self._report is not None:
             end = end.model_copy(update={"phases": self._report.phases()})
-        log.info("attempt_ended attempt=%s reason=%s detail=%r", self.id, end.reason, end.detail)
+        detail = "; ".join(filter(None, [*map(str, end.notes), end.detail]))
+        log.info("attempt_ended attempt=%s reason=%s detail=%r", self.id, end.reason, detail)
         folder = self._folder
         if folder is None or not self._on_disk:
             self.delivering = True
@@ -159,7 +161,7 @@ class Attempt:
         try:
             return await self._run()
         except Ending as end:
-            ended = self._finished(end.reason, detail=end.detail, cause=end.cause)
+            ended = self._finished(end.reason, detail=end.note or "", cause=end.cause)
         except Stopped:
             raise
         except Exception as exc:
@@ -243,7 +245,11 @@ class Attempt:
 
         async def run(command: list[str]) -> RunResult:
             if self._halted.is_set():
-                raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "between passes")
+                raise (
+                    Stopped
+                    if self._stopping
+                    else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
+                )
             progress.pass_ended(pass_runner.done.kept)
             process = await launcher.start(command)
             progress.begin(shlex.join(command), pass_runner.expected())
@@ -273,10 +279,10 @@ class Attempt:
         except PassFailed as failure:
             return self._failed(failure, pass_runner.done.run_s)
         except InputError as error:
-            end = self._finished(EndReason.INPUT_WRONG, detail=error.text)
+            end = self._finished(EndReason.INPUT_WRONG, detail=error.note())
             return end.model_copy(update={"cause": error.code})
         except Ending as end:
-            return self._finished(end.reason, detail=end.detail, run_s=pass_runner.done.run_s)
+            return self._finished(end.reason, detail=end.note or "", run_s=pass_runner.done.run_s)
         except Stopped:
             raise
         except Exception as exc:
@@ -302,12 +308,12 @@ class Attempt:
                 keep_artifacts(folder, pass_runner.promised())
             except ResultError as error:
                 reason = EndReason.FILE_MISSING if error.missing else EndReason.OUTPUT_TOO_LARGE
-                changes |= {"reason": reason, "detail": str(error)[:1000]}
+                changes |= {"reason": reason, "notes": (error.note,)}
             else:
                 # a model run needs one of these files as its result; a script run needs none
                 results = (folder.result / name for name in (MEASUREMENT_NAME, PROFILE_NAME))
                 if not self._order.script and not any(path.exists() for path in results):
-                    changes |= {"reason": EndReason.AGENT_ERROR, "detail": DISK_FULL}
+                    changes |= {"reason": EndReason.AGENT_ERROR, "notes": (DISK_FULL,)}
         else:
             changes["log_end"] = end_of_log(folder)
         return end.model_copy(update=changes)
@@ -331,7 +337,7 @@ class Attempt:
             report.begun_at, begin = time.time(), time.monotonic()
             report.received = await self._tools.transfer.fetch_all(files, target)
         except TransferError as exc:
-            raise Ending(EndReason.DOWNLOAD_FAILED, str(exc), exc.cause) from exc
+            raise Ending(EndReason.DOWNLOAD_FAILED, exc.note, exc.cause) from exc
         report.download_s = time.monotonic() - begin
         return report.download_s
 
@@ -345,8 +351,10 @@ class Attempt:
             raise Ending(EndReason.REFUSED, NOT_ALLOWED)
         runtime = tools.runtimes.get(order.runtime)
         if runtime is None or not runtime.command:
-            why = runtime.info.problem if runtime else "not configured on this device"
-            raise Ending(EndReason.NO_RUNTIME, f"MegEngine {order.runtime}: {why}")
+            note = Note.of("runtime_not_configured", version=order.runtime)
+            if runtime is not None and (problem := runtime.info.problem):
+                note = Note.of("runtime_unusable", version=order.runtime, problem=problem)
+            raise Ending(EndReason.NO_RUNTIME, note)
         if order.script:
             if refusal := tools.scripts.refusal(order, runtime):
                 raise Ending(*refusal)
@@ -356,8 +364,15 @@ class Attempt:
         try:
             check_files(order)
             return runtime, PassBuilder(order, runtime.capabilities(tools.facts), tools.libraries)
-        except (OptionError, ValueError) as exc:
-            raise Ending(EndReason.REFUSED, str(exc)) from exc
+        except OptionError as exc:
+            note = Note.of(
+                f"option_{exc.code}",
+                option=exc.option,
+                limit="" if exc.limit is None else exc.limit,
+            )
+            raise Ending(EndReason.REFUSED, note) from exc
+        except ValueError as exc:
+            raise Ending(EndReason.REFUSED, Note.of("order_invalid", cause=str(exc))) from exc
 
     def _grace_s(self) -> float:
         return self._tools.stop_grace_s if self._stopping else self._order.grace_s
@@ -365,13 +380,13 @@ class Attempt:
     def _failed(self, failure: PassFailed, run_s: float) -> AttemptFinished:
         """Success is exit code 0 and a profile: load_and_run may report its end and then abort."""
         result, reason = failure.result, failure.reason
-        detail = failure.detail or signal_name(result.exit_code)
+        detail: Note | str = failure.detail or signal_name(result.exit_code)
         if result.limit:
-            reason, detail = result.limit.reason, result.limit.text
+            reason, detail = result.limit.reason, result.limit.note
         elif reason in _OF_THE_RUN and result.disk_was_full:
             reason, detail = EndReason.AGENT_ERROR, DISK_FULL
         elif reason is EndReason.TIMED_OUT:
-            detail = f"stopped after {self._order.timeout_s:g} s"
+            detail = Note.of("time_limit", seconds=self._order.timeout_s)
         return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)
 
     async def _unless_halted(self, work: Coroutine[Any, Any, T]) -> T:
@@ -381,7 +396,11 @@ class Attempt:
             await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
-            raise Stopped if self._stopping else Ending(EndReason.CANCELLED, "before its start")
+            raise (
+                Stopped
+                if self._stopping
+                else Ending(EndReason.CANCELLED, Note.of("cancelled_before_start"))
+            )
         finally:
             halting.cancel()
             working.cancel()
@@ -391,7 +410,7 @@ class Attempt:
         self,
         reason: EndReason,
         *,
-        detail: str = "",
+        detail: Note | str = "",
         cause: str = "",
         exit_code: int | None = None,
         run_s: float | None = None,
@@ -400,8 +419,11 @@ class Attempt:
             attempt=self.id,
             at=time.time(),
             reason=reason,
+            notes=(detail,) if isinstance(detail, Note) else (),
             # a file's name need not be UTF-8, but a frame must
-            detail=detail[:1000].encode("utf-8", "replace").decode(),
+            detail=""
+            if isinstance(detail, Note)
+            else detail[:1000].encode("utf-8", "replace").decode(),
             cause=cause,
             exit_code=exit_code,
             run_s=run_s,

@@ -12,6 +12,7 @@ from agent.link.retries import Policies
 from agent.link.transfers import Transfer, offer_file
 from agent.protocol.messages import (
     MAX_FILES,
+    MAX_NOTES,
     MAX_PHASES,
     AttemptFinished,
     AttemptUploads,
@@ -20,12 +21,17 @@ from agent.protocol.messages import (
     Phase,
     UploadTarget,
 )
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
 
 class UploadFailed(RuntimeError):
-    """A result file could not be uploaded; the text names the file and the cause."""
+    """A result file could not be uploaded; the note names the file and the cause."""
+
+    def __init__(self, note: Note) -> None:
+        self.note = note
+        super().__init__(str(note))
 
 
 class Delivery:
@@ -38,7 +44,7 @@ class Delivery:
         self._transfer, self._policies = transfer, policies
         self._stored: list[FileOffer] = []
         #: file name -> reason why the server refuses it
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, Note] = {}
 
     async def run(self, end: AttemptFinished, halt: asyncio.Event) -> None:
         """Upload the files and deliver `end`. Once `halt` is set, no more files are uploaded."""
@@ -50,7 +56,7 @@ class Delivery:
             upload = Phase(name="upload", started_at=started_at, ended_at=time.time())
             end = end.model_copy(update={"phases": (*end.phases[: MAX_PHASES - 1], upload)})
             await self._note(ended=end, uploaded=True)
-        # fit it at the end: failed uploads add to its detail, and an earlier agent may not have
+        # fit it at the end: failed uploads add to its notes, and an earlier agent may not have
         # shortened it
         await self._outbox.deliver(fit_end(end))
         self._outbox.forget_attempt(end.attempt)
@@ -92,21 +98,21 @@ class Delivery:
         """Upload all files with retries. Raises UploadFailed."""
         for delay in (*self._policies.upload.delays(), None):
             problem = await self._upload_once(offers)
-            if not problem:
+            if problem is None:
                 return
             if delay is None:
                 raise UploadFailed(problem)
             attempt = self._folder.record.attempt
-            log.warning("upload_repeated attempt=%s cause=%r", attempt, problem)
+            log.warning("upload_repeated attempt=%s cause=%r", attempt, str(problem))
             await asyncio.sleep(delay)
 
-    async def _upload_once(self, offers: list[FileOffer]) -> str:
+    async def _upload_once(self, offers: list[FileOffer]) -> Note | None:
         """Try to upload each remaining file once, in batches whose URLs fit into one frame.
 
-        Returns the last temporary problem, empty if no file remains. Raises UploadFailed for a
+        Returns the last temporary problem, None if no file remains. Raises UploadFailed for a
         permanent problem, after all tries of its batch have ended.
         """
-        problem = ""
+        problem = None
         remaining = [
             offer
             for offer in offers
@@ -128,46 +134,48 @@ class Delivery:
         try:
             answer = await self._outbox.deliver(request, most_repeats=self._policies.unanswered)
         except Unanswered as exc:
-            raise UploadFailed("the server named no place for the files") from exc
+            raise UploadFailed(Note.of("no_upload_urls")) from exc
         if answer is None:
-            raise UploadFailed("the server's answer named no place for the files")
+            raise UploadFailed(Note.of("no_upload_urls"))
         return {target.name: target for target in answer.targets}
 
-    async def _store(self, offer: FileOffer, target: UploadTarget | None) -> str:
-        """Try to upload one file; return the temporary problem, empty if it is stored or refused.
+    async def _store(self, offer: FileOffer, target: UploadTarget | None) -> Note | None:
+        """Try to upload one file; return the temporary problem, None if it is stored or refused.
 
         Raises UploadFailed for a permanent problem.
         """
         if target is None:
             # a late answer to an earlier request may have been taken for the answer to this one
-            return f"{offer.name}: the server named no place for it"
-        if target.refused:
+            return Note.of("no_upload_url", name=offer.name)
+        if target.refused is not None:
             self._refused[offer.name] = target.refused
-            return ""
+            return None
         try:
             if target.url:
                 await self._transfer.store(self._folder.result / offer.name, offer, target)
         except TransferError as exc:
             if not exc.is_transient:
-                raise UploadFailed(str(exc)) from exc
-            return str(exc)
+                raise UploadFailed(exc.note) from exc
+            return exc.note
         self._stored.append(offer)
-        return ""
+        return None
 
 
 def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, object]:
     """Return the changes of `end` after a failed upload: only a success changes its reason."""
     if end.reason is EndReason.EXITED and end.exit_code == 0:
-        return {"reason": EndReason.UPLOAD_FAILED, "detail": str(error)[:1000]}
-    return {"detail": f"{end.detail} ({error})".strip()[:1000]}
+        return {"reason": EndReason.UPLOAD_FAILED, "notes": (error.note,)}
+    return {"notes": (*end.notes, error.note)[:MAX_NOTES]}
 
 
-def _after_refusals(end: AttemptFinished, refused: Mapping[str, str]) -> dict[str, object]:
+def _after_refusals(end: AttemptFinished, refused: Mapping[str, Note]) -> dict[str, object]:
     """Return the changes of `end` after refused files, which turn a success into a failure."""
     if not refused:
         return {}
-    reasons = "; ".join(f"{name}: refused: {why}" for name, why in sorted(refused.items()))
-    detail = "; ".join(filter(None, [end.detail, reasons]))[:1000]
+    reasons = [
+        Note.of("file_refused", name=name, problem=why) for name, why in sorted(refused.items())
+    ]
+    notes = (*end.notes, *reasons)[:MAX_NOTES]
     if end.reason is EndReason.EXITED and end.exit_code == 0:
-        return {"reason": EndReason.OUTPUT_TOO_LARGE, "detail": detail}
-    return {"detail": detail}
+        return {"reason": EndReason.OUTPUT_TOO_LARGE, "notes": notes}
+    return {"notes": notes}

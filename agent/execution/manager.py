@@ -27,6 +27,7 @@ from agent.protocol.messages import (
     Start,
     Uploads,
 )
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ class AttemptManager:
             attempt=attempt_id,
             at=time.time(),
             reason=EndReason.CANCELLED,
-            detail="the device does not hold this attempt",
+            notes=(Note.of("attempt_unknown"),),
         )
         denial: asyncio.Task[object] = asyncio.create_task(self._tools.outbox.deliver(end))
         self._denials.add(denial)

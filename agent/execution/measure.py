@@ -23,8 +23,9 @@ from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
 from agent.protocol.artifacts import profile_name
 from agent.protocol.inputs import InputError
-from agent.protocol.measurement import Note, PassRecord
+from agent.protocol.measurement import PassRecord
 from agent.protocol.messages import EndReason, Start
+from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
@@ -37,11 +38,6 @@ _MOST_KNOWN = 256
 #: most tries of a clean pass, which is repeated with more iterations if it was too short
 _MOST_TRIES = 4
 
-_CANNOT_TELL = (
-    "This load_and_run does not tell what the model's inputs are, so nothing can be made up for "
-    "them. Give each input, or choose a MegEngine version from 1.5 on."
-)
-
 #: runs a command until it ends
 Runner = Callable[[list[str]], Awaitable[RunResult]]
 #: prepares the files for load_and_run's `--input`, given the model's inputs
@@ -49,9 +45,9 @@ PrepareInputs = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
 
 
 class PassFailed(Exception):
-    """A pass failed, so the attempt ends."""
+    """A pass failed, so the attempt ends. `detail` is a note, or a line of the program's output."""
 
-    def __init__(self, result: RunResult, reason: EndReason, detail: str = "") -> None:
+    def __init__(self, result: RunResult, reason: EndReason, detail: Note | str = "") -> None:
         self.result, self.reason, self.detail = result, reason, detail
         super().__init__(reason.value)
 
@@ -142,7 +138,7 @@ class PassRunner:
         tensors, plan = await self._model_inputs(run), self._order.plan
         has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
         if tensors is None and self._order.fill and not has_inputs:
-            raise InputError("shape", _CANNOT_TELL)
+            raise InputError.of("shape", "inputs_unknown")
         inputs = await asyncio.to_thread(prepare_inputs, tensors)
         if plan.clean:
             await self._clean(run, inputs)
@@ -257,9 +253,9 @@ class PassRunner:
         if not _succeeded(result):
             raise PassFailed(result, result.reason)
         if profile and not is_kept:
-            raise PassFailed(result, EndReason.NO_PROFILE, "load_and_run wrote no profile")
+            raise PassFailed(result, EndReason.NO_PROFILE, Note.of("no_profile"))
         if step.kind == "clean" and not run_log.e2e_ms and not run_log.trials:
-            raise PassFailed(result, EndReason.NOTHING_TIMED, "load_and_run timed no iteration")
+            raise PassFailed(result, EndReason.NOTHING_TIMED, Note.of("nothing_timed"))
         return run_log
 
 

@@ -22,7 +22,7 @@ from agent.execution.script_sandbox import ClosedSandbox
 from agent.inventory import LocalRuntime
 from agent.link.cache import sha256_of
 from agent.protocol.artifacts import MANIFEST_NAME, MEASUREMENT_NAME
-from agent.protocol.measurement import Measurement, Note
+from agent.protocol.measurement import Measurement
 from agent.protocol.messages import (
     MAX_PHASES,
     PROTOCOL_VERSION,
@@ -34,6 +34,7 @@ from agent.protocol.messages import (
     Start,
     StoredFile,
 )
+from agent.protocol.notes import Note
 from agent.protocol.options import Value
 from agent.protocol.plan import Plan
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.execution.processes import reap_orphans
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Sandbox:
     """
 
     bwrap: str = ""
-    problem: str = ""
+    problem: Note | None = None
     hidden_folders: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
     homes: tuple[Path, ...] = ()
@@ -105,15 +106,15 @@ def find_sandbox(
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        return Sandbox(problem="bubblewrap is not installed: install the package `bubblewrap`")
-    sandbox = Sandbox(bwrap, "", folders, files, _homes(), visible, _limits_memory(bwrap))
+        return Sandbox(problem=Note.of("bwrap_missing"))
+    sandbox = Sandbox(bwrap, None, folders, files, _homes(), visible, _limits_memory(bwrap))
     try:
         done = run_trial(sandbox.wrap(["/bin/sh", "-c", "exit 0"], folders[0]), timeout_s=10)
     except (OSError, subprocess.SubprocessError) as exc:
-        return Sandbox(problem=f"bubblewrap does not start: {type(exc).__name__}")
+        return Sandbox(problem=Note.of("bwrap_not_started", cause=type(exc).__name__))
     if done.returncode != 0:
-        words = " ".join(done.stderr.split())[:200]
-        return Sandbox(problem=f"bubblewrap does not work here: {words}")
+        cause = " ".join(done.stderr.split())[:200]
+        return Sandbox(problem=Note.of("bwrap_failed", cause=cause))
     return sandbox
 
 

@@ -9,11 +9,9 @@ from agent.execution.script_runs import check_script
 from agent.execution.script_sandbox import ClosedSandbox, find_closed_sandbox
 from agent.inventory import LocalRuntime
 from agent.protocol.messages import EndReason, Start
+from agent.protocol.notes import Note
 
-NOT_ALLOWED = (
-    "scripts are not allowed on this device: its owner can allow them with `allow = true` below "
-    "[scripts] in the agent's configuration, which a running agent takes up by itself"
-)
+NOT_ALLOWED = Note.of("scripts_forbidden")
 
 
 @dataclass(frozen=True)
@@ -34,31 +32,30 @@ class ScriptRules:
         pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
         return cls(True, find_closed_sandbox(sandbox, folder, pythons))
 
-    def problem(self, runtimes: Iterable[LocalRuntime]) -> str:
-        """Return the reason why this device runs no scripts; empty if it does."""
+    def problem(self, runtimes: Iterable[LocalRuntime]) -> Note | None:
+        """Return the reason why this device runs no scripts; None if it does."""
         if not self.allowed:
             return NOT_ALLOWED
         if not self.sandbox.bwrap:
-            return f"scripts run in a sandbox only: {self.sandbox.problem}"
+            return Note.of("scripts_need_sandbox", problem=self._sandbox_problem())
         if not any(map(_is_wheel, runtimes)):
-            return "scripts need a MegEngine that was installed as a wheel: there is none"
-        return ""
+            return Note.of("scripts_need_package")
+        return None
 
-    def refusal(self, order: Start, runtime: LocalRuntime) -> tuple[EndReason, str] | None:
+    def refusal(self, order: Start, runtime: LocalRuntime) -> tuple[EndReason, Note] | None:
         """Return the reason why the order's script must not run with a usable `runtime`, if any."""
         if runtime.info.kind != "wheel":
-            text = (
-                f"MegEngine {order.runtime} is a compiled load_and_run here, without the Python "
-                "that a script needs: choose a version that is installed as a wheel"
-            )
-            return EndReason.REFUSED, text
+            return EndReason.REFUSED, Note.of("script_runtime", version=order.runtime)
         if not self.sandbox.bwrap:
-            return EndReason.NO_SANDBOX, self.sandbox.problem
+            return EndReason.NO_SANDBOX, self._sandbox_problem()
         try:
             check_script(order)
         except ValueError as exc:
-            return EndReason.REFUSED, str(exc)
+            return EndReason.REFUSED, Note.of("order_invalid", cause=str(exc))
         return None
+
+    def _sandbox_problem(self) -> Note:
+        return self.sandbox.problem or Note.of("sandbox_untested")
 
 
 def _is_wheel(runtime: LocalRuntime) -> bool:

@@ -16,19 +16,16 @@ from agent.execution.runner import FILE_LIMIT_BYTES, RunResult
 from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
 from agent.execution.spool import Folder, remove_tree
 from agent.execution.unpack import unpack
-from agent.execution.watchdog import LimitHit
+from agent.execution.watchdog import LimitHit, amount
 from agent.inventory import LocalRuntime
 from agent.link.log_tail import PASS_HEAD
 from agent.protocol.artifacts import limit_of
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
 from agent.protocol.messages import EndReason, Script, Start, TraceFormat
+from agent.protocol.notes import Note
 from agent.protocol.run_log import ESCAPE
 
-_NO_TRACE = (
-    "MegEngine's Profiler wrote no {} of the script: it did not import megengine, or it ended in a "
-    "way that nothing can follow (os._exit, exec, a crash at its very end)"
-)
 #: default programs of a zip, in this order
 _DEFAULT_PROGRAMS = ("__main__.py", "main.py")
 #: most programs that an error message lists
@@ -131,12 +128,12 @@ class ScriptRuns:
         """
         failed = result.reason is EndReason.EXITED and result.exit_code and not result.limit
         if failed and measure_folder(self._folder.work).largest_bytes >= FILE_LIMIT_BYTES:
-            text = f"a file reached the limit of {FILE_LIMIT_BYTES >> 30} GiB"
-            return replace(result, limit=LimitHit(EndReason.OUTPUT_TOO_LARGE, text))
+            hit = LimitHit(EndReason.OUTPUT_TOO_LARGE, Note.of("file_limit"))
+            return replace(result, limit=hit)
         return result
 
-    def _keep_trace(self, kind: TraceFormat) -> str:
-        """Move the trace to the results; return the reason if there is none, else "".
+    def _keep_trace(self, kind: TraceFormat) -> Note | None:
+        """Move the trace to the results; return the reason if there is none.
 
         If there are several, use the latest: the processes of a program that forks write their own.
         """
@@ -147,13 +144,13 @@ class ScriptRuns:
             if size:
                 traces.append((path.stat().st_mtime_ns, size, path))
         if not traces:
-            return _NO_TRACE.format(kind)
+            return Note.of("no_trace", format=kind)
         _, size, path = max(traces)
         limit = limit_of(kind) or 0
         if size >= limit:
-            return f"{kind} has {size >> 20} MiB, below {limit >> 20} MiB are kept: record less"
+            return Note.of("trace_limit", name=kind, size=amount(size), limit=amount(limit))
         path.rename(self._folder.result / kind)
-        return ""
+        return None
 
     def _exception(self, offset: int) -> str:
         """Return the exception that ended the program, in one line; empty if there is none."""
@@ -219,8 +216,7 @@ def lay_out(order: Start, source: Path, work: Path, *, last: bool) -> str:
         program = name
     for file in order.data:
         if (folder / file.name).exists():
-            text = f"{file.name} is a file of the task and lies in {name} too: rename one of both"
-            raise InputError("name", text)
+            raise InputError.of("name", "script_file_twice", name=file.name, archive=name)
         transfer(source / file.name, folder / file.name)
     return program
 
@@ -231,18 +227,25 @@ def choose_program(archive: str, files: Sequence[str], entry: str | None) -> str
     if entry is not None:
         if entry in files:
             return entry
-        raise InputError("unreadable", f"{archive} holds no {entry}: {_list(programs)}")
+        if programs:
+            raise InputError.of(
+                "unreadable",
+                "script_entry",
+                archive=archive,
+                entry=entry,
+                names=_list(programs),
+            )
+        raise InputError.of("unreadable", "script_none", archive=archive)
     for name in _DEFAULT_PROGRAMS:
         if name in programs:
             return name
     if len(programs) == 1 and not programs[0].startswith("-"):
         return programs[0]
-    text = f"{archive}: name the file that is to be run: {_list(programs)}"
-    raise InputError("unreadable", text)
+    if not programs:
+        raise InputError.of("unreadable", "script_none", archive=archive)
+    raise InputError.of("unreadable", "script_unclear", archive=archive, names=_list(programs))
 
 
 def _list(programs: Sequence[str]) -> str:
-    if not programs:
-        return "there is no Python file in it"
-    more = f" and {len(programs) - _MOST_LISTED} more" if len(programs) > _MOST_LISTED else ""
-    return f"its Python files are {', '.join(programs[:_MOST_LISTED])}{more}"
+    more = ", …" if len(programs) > _MOST_LISTED else ""
+    return f"{', '.join(programs[:_MOST_LISTED])}{more}"

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from agent.execution.sandbox import DEVICES, Sandbox, needs_of, run_trial
 from agent.execution.seccomp import build_filter
+from agent.protocol.notes import Note
 from agent.runtimes.config_file import replace_file
 
 #: runs a program under the Profiler; a folder that a runtime's Python runs by its path
@@ -50,6 +51,7 @@ _CHANGE_USER = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _TRIAL_S = 60
 #: bubblewrap reads the seccomp filter from a file descriptor
 _WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
+_UNTESTED = Note.of("sandbox_untested")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ClosedSandbox(Sandbox):
     empty if the user does not change. `filter` is the file of the seccomp filter.
     """
 
-    problem: str = "it was not looked for"
+    problem: Note | None = _UNTESTED
     user: tuple[str, ...] = ()
     setpriv: str = ""
     filter: Path | None = None
@@ -199,10 +201,10 @@ def find_closed_sandbox(
         replace(closed, user=_USER_NAMESPACE),
         closed,
     ]
-    problem = ""
+    problem = None
     for candidate in candidates:
         problem = _test(candidate, pythons)
-        if not problem:
+        if problem is None:
             return candidate
     return ClosedSandbox(problem=problem)
 
@@ -228,8 +230,8 @@ unshare --user true 2>/dev/null && echo "it lets a program be root again" >&2 &&
 """
 
 
-def _test(closed: ClosedSandbox, pythons: Sequence[str]) -> str:
-    """Test a sandbox; return its problem, empty if it works."""
+def _test(closed: ClosedSandbox, pythons: Sequence[str]) -> Note | None:
+    """Test a sandbox; return its problem, None if it works."""
     secrets = [str(file) for file in closed.hidden_files]
     commands = [["/bin/sh", "-c", _TEST_SCRIPT, "look", *secrets]]
     commands += [[python, str(RUNNER), "--try"] for python in pythons]
@@ -242,11 +244,11 @@ def _test(closed: ClosedSandbox, pythons: Sequence[str]) -> str:
             try:
                 process = run_trial(closed.wrap(command, work), _TRIAL_S)
             except (OSError, subprocess.SubprocessError) as exc:
-                return f"bubblewrap does not start: {type(exc).__name__}"
+                return Note.of("bwrap_not_started", cause=type(exc).__name__)
             if process.returncode:
-                message = " ".join(process.stderr.split())[-200:]
-                return f"bubblewrap makes no closed sandbox here: {message}"
-    return ""
+                cause = " ".join(process.stderr.split())[-200:]
+                return Note.of("closed_sandbox_failed", cause=cause)
+    return None
 
 
 def make_folders(work: Path) -> None:

@@ -9,7 +9,8 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.protocol.inputs import InputError
+from agent.execution.watchdog import amount
+from agent.protocol.inputs import InputError, InputErrorCode
 
 MOST_FILES = 10_000
 MOST_BYTES = 1 << 30
@@ -41,7 +42,7 @@ class _LimitedFile(io.FileIO):
         if size is None or size < 0:
             size = os.fstat(self.fileno()).st_size - self.tell()
         if size > _MOST_READ_BYTES:
-            raise InputError("too_large", "the zip file's list of files is too long")
+            raise InputError.of("too_large", "zip_directory", archive=Path(str(self.name)).name)
         return super().read(size)
 
     def seek(self, position: int, whence: int = 0, /) -> int:
@@ -54,18 +55,18 @@ class _LimitedFile(io.FileIO):
 def unpack(archive: Path, target: Path) -> list[str]:
     """Unpack into the empty folder `target`; return the paths of the files, sorted.
 
-    Raises InputError, whose text names the archive and the file in it, and OSError.
+    Raises InputError, which names the archive and the file in it, and OSError.
     """
     try:
         with _LimitedFile(archive) as file, zipfile.ZipFile(file) as zip_file:
             entries = _checked_entries(zip_file, archive)
             for info, path in entries:
-                _write(zip_file, info, target / path)
-    except InputError as error:
-        raise InputError(error.code, f"{archive.name}: {error.text}") from None
+                _write(zip_file, info, archive, target / path)
+    except InputError:  # a ValueError
+        raise
     except _BROKEN as error:
         message = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError("format", f"{archive.name} cannot be unpacked: {message}") from error
+        raise InputError.of("format", "zip_failed", archive=archive.name, cause=message) from error
     return sorted(str(path) for info, path in entries if not info.is_dir())
 
 
@@ -75,54 +76,59 @@ def _checked_entries(
     """Check all entries; return them with their paths. Raises InputError."""
     infos = [info for info in zip_file.infolist() if info.filename.split("/")[0] != _IGNORED]
     if len(infos) > MOST_FILES:
-        text = f"it holds {len(infos)} files, at most {MOST_FILES} are unpacked"
-        raise InputError("too_large", text)
+        counts = {"count": len(infos), "limit": MOST_FILES}
+        raise InputError.of("too_large", "zip_files", archive=archive.name, **counts)
     total, packed = sum(info.file_size for info in infos), archive.stat().st_size
     if total > MOST_BYTES:
-        text = f"its files are {total >> 20} MiB, at most {MOST_BYTES >> 20} MiB are unpacked"
-        raise InputError("too_large", text)
+        sizes = {"size": amount(total), "limit": amount(MOST_BYTES)}
+        raise InputError.of("too_large", "zip_size", archive=archive.name, **sizes)
     if total > _RATIO_FROM_BYTES and total > MOST_RATIO * packed:
-        text = f"its files are {total // max(packed, 1)} times as large as it is"
-        raise InputError("too_large", f"{text}, at most {MOST_RATIO} times are unpacked")
-    entries = [(info, _path_of(info)) for info in infos]
+        ratios = {"ratio": total // max(packed, 1), "limit": MOST_RATIO}
+        raise InputError.of("too_large", "zip_ratio", archive=archive.name, **ratios)
+    entries = [(info, _path_of(info, archive)) for info in infos]
     is_folder: dict[PurePosixPath, bool] = {}
     for info, path in entries:
         if path in is_folder and not (is_folder[path] and info.is_dir()):
-            raise InputError("name", f"{_name(info)} is in it twice")
+            raise _refusal("name", "zip_twice", archive, info)
         is_folder[path] = info.is_dir()
     for path in is_folder:
         if any(is_folder.get(parent) is False for parent in path.parents):
-            raise InputError("name", f"{str(path)!r} lies below a file")
+            raise InputError.of(
+                "name", "zip_below_file", archive=archive.name, name=ascii(str(path)[:100])
+            )
     return entries
 
 
-def _path_of(info: zipfile.ZipInfo) -> PurePosixPath:
+def _path_of(info: zipfile.ZipInfo, archive: Path) -> PurePosixPath:
     """Return the relative path of an entry. Raises InputError if path or type are not allowed."""
     name = info.orig_filename
     parts = name.removesuffix("/").split("/")
     if not name.isprintable() or "\\" in name:
-        raise InputError("name", f"{_name(info)}: a name has characters that no file here may")
+        raise _refusal("name", "zip_characters", archive, info)
     if any(part in ("", ".", "..") for part in parts) or (len(parts[0]) == 2 and ":" in parts[0]):
-        raise InputError("name", f"{_name(info)} would lie outside the program's folder")
+        raise _refusal("name", "zip_outside", archive, info)
     longest = max(len(part.encode()) for part in parts)
     too_deep = len(parts) > _MOST_DEPTH or len(name.encode()) > _MOST_PATH_BYTES
     if too_deep or longest > _MOST_NAME_BYTES:
-        raise InputError("name", f"{_name(info)}: its path is too long or too deep")
+        raise _refusal("name", "zip_path", archive, info)
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise InputError("format", f"{_name(info)} is a link or a device, not a file")
+        raise _refusal("format", "zip_link", archive, info)
     if info.flag_bits & 0x1:
-        raise InputError("format", f"{_name(info)} is encrypted: pack it without a password")
+        raise _refusal("format", "zip_encrypted", archive, info)
     if info.compress_type not in _METHODS:
-        raise InputError("format", f"{_name(info)} is packed in a way other than deflate")
+        raise _refusal("format", "zip_method", archive, info)
     return PurePosixPath(*parts)
 
 
-def _name(info: zipfile.ZipInfo) -> str:
-    return ascii(info.orig_filename[:100])
+def _refusal(
+    code: InputErrorCode, rule: str, archive: Path, info: zipfile.ZipInfo, **data: int
+) -> InputError:
+    name = ascii(info.orig_filename[:100])
+    return InputError.of(code, rule, archive=archive.name, name=name, **data)
 
 
-def _write(zip_file: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> None:
+def _write(zip_file: zipfile.ZipFile, info: zipfile.ZipInfo, archive: Path, path: Path) -> None:
     """Create one file or folder; zipfile itself stops at the size in the zip's directory."""
     (path if info.is_dir() else path.parent).mkdir(mode=0o700, parents=True, exist_ok=True)
     if info.is_dir():
@@ -131,5 +137,5 @@ def _write(zip_file: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> None
         while block := source.read(_BLOCK):
             sink.write(block)
     if difference := path.stat().st_size - info.file_size:
-        raise InputError("format", f"{_name(info)} is {abs(difference)} bytes off its size")
+        raise _refusal("format", "zip_length", archive, info, count=abs(difference))
     path.chmod(0o700 if (info.external_attr >> 16) & stat.S_IXUSR else 0o600)

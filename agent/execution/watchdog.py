@@ -27,6 +27,7 @@ from agent.device.process_table import (
 )
 from agent.execution.processes import ATTEMPT_VARIABLE, unless_gone
 from agent.protocol.messages import EndReason
+from agent.protocol.notes import Note
 
 POLL_S = 0.5
 #: interval of checks of the number of processes for untrusted programs: within half a second a fork
@@ -47,10 +48,10 @@ _PATIENCE_S = 2.0
 
 @dataclass(frozen=True)
 class LimitHit:
-    """The limit that was exceeded, as the reason of the end, and a line that explains it."""
+    """The limit that was exceeded, as the reason of the end, and a note that explains it."""
 
     reason: EndReason
-    text: str
+    note: Note
 
 
 def signal_name(exit_code: int) -> str:
@@ -65,10 +66,9 @@ def limit_of_exit(exit_code: int) -> LimitHit | None:
     """Return the limit that the kernel enforced, if the exit code is SIGXCPU or SIGXFSZ."""
     name = signal_name(exit_code)
     if name == "SIGXCPU":
-        text = "used more CPU time than its timeout allows on all cores"
-        return LimitHit(EndReason.TIMED_OUT, text)
+        return LimitHit(EndReason.TIMED_OUT, Note.of("cpu_time_limit"))
     if name == "SIGXFSZ":
-        return LimitHit(EndReason.OUTPUT_TOO_LARGE, "a file reached the limit of a single file")
+        return LimitHit(EndReason.OUTPUT_TOO_LARGE, Note.of("file_limit"))
     return None
 
 
@@ -202,15 +202,15 @@ class Watchdog:
         most = self._limits.processes
         if not most or len(rows) <= most:
             return None
-        text = f"{len(rows)} processes at the same time, at most {most} are allowed"
-        return LimitHit(EndReason.TOO_MANY_PROCESSES, text)
+        note = Note.of("process_limit", count=len(rows), limit=most)
+        return LimitHit(EndReason.TOO_MANY_PROCESSES, note)
 
     def _too_long(self) -> LimitHit | None:
         most, printed = self._limits.print_bytes, _size(self._output) - self._output_begin
         if not most or printed <= most:
             return None
-        text = f"printed {printed >> 20} MiB, at most {most >> 20} MiB are allowed"
-        return LimitHit(EndReason.LOG_TOO_LONG, text)
+        note = Note.of("output_limit", size=amount(printed), limit=amount(most))
+        return LimitHit(EndReason.LOG_TOO_LONG, note)
 
     def _too_large_now_and_then(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         """Check the files, with pauses in proportion to the duration of the last check."""
@@ -229,19 +229,18 @@ class Watchdog:
             # deleted files that are still open fill the disk, too
             added += deleted_bytes(rows)
         if most and added > most:
-            text = f"wrote {_amount(added)} into its folder, at most {_amount(most)} are allowed"
-            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
+            note = Note.of("disk_limit", size=amount(added), limit=amount(most))
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, note)
         if usage.files > MOST_FILES:
-            text = f"more than {MOST_FILES} files in its folder"
-            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
+            note = Note.of("file_count_limit", limit=MOST_FILES)
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, note)
         if usage.unseen and most:
-            text = f"made {usage.unseen}, so that what it writes cannot be counted"
-            return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
+            return LimitHit(EndReason.OUTPUT_TOO_LARGE, usage.unseen)
         largest = self._limits.file_bytes
         if largest and usage.largest_bytes >= largest:
             for path in sorted(self._large_files() - self._large_before):
-                text = f"the file {path.name} reached the limit of {_amount(largest)}"
-                return LimitHit(EndReason.OUTPUT_TOO_LARGE, text)
+                note = Note.of("file_limit_of", name=path.name, limit=amount(largest))
+                return LimitHit(EndReason.OUTPUT_TOO_LARGE, note)
         return None
 
     def _large_files(self) -> set[Path]:
@@ -253,8 +252,8 @@ class Watchdog:
         used_bytes = sum(row.resident_bytes for row in rows.values())
         if not most or used_bytes <= most:
             return None
-        text = f"used {_amount(used_bytes)} of memory, at most {_amount(most)} are allowed"
-        return LimitHit(EndReason.OUT_OF_MEMORY, text)
+        note = Note.of("memory_limit", size=amount(used_bytes), limit=amount(most))
+        return LimitHit(EndReason.OUT_OF_MEMORY, note)
 
     def _silent(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
         cpu_s, printed = tree_cpu_s(rows.values()), _size(self._output)
@@ -266,8 +265,7 @@ class Watchdog:
         quiet_s = now_s - self._active_s
         if not self._limits.silence_s or quiet_s < self._limits.silence_s:
             return None
-        text = f"neither printed nor computed anything for {quiet_s:.0f} s"
-        return LimitHit(EndReason.SILENT, text)
+        return LimitHit(EndReason.SILENT, Note.of("silence_limit", seconds=round(quiet_s)))
 
 
 def _size(path: Path) -> int:
@@ -286,5 +284,6 @@ def _carries(pid: int, mark: UUID) -> bool | None:
     return f"{ATTEMPT_VARIABLE}={mark}".encode() in environment if environment else None
 
 
-def _amount(size: int) -> str:
+def amount(size: int) -> str:
+    """Format a size in GiB or MiB."""
     return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

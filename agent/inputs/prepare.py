@@ -32,8 +32,8 @@ from agent.protocol.inputs import (
 from agent.protocol.inputs.json_inputs import read_json
 from agent.protocol.inputs.literals import read_literal
 from agent.protocol.inputs.pictures import map_picture
-from agent.protocol.measurement import Note
 from agent.protocol.messages import Start
+from agent.protocol.notes import Note
 from agent.protocol.run_log import TensorInfo
 
 #: size limit of one prepared input, so that a batch size or a random shape cannot fill the disk
@@ -171,6 +171,13 @@ class PreparedInputs:
 
     def add(self, name: str, source: Source) -> None:
         self.source = source
+        try:
+            self._add(name, source)
+        except InputError as error:
+            error.data.setdefault("name", source.name if isinstance(source, Path) else name)
+            raise
+
+    def _add(self, name: str, source: Source) -> None:
         if isinstance(source, RandomSource):
             self._write_random(name, source)
         elif isinstance(source, str):
@@ -204,11 +211,7 @@ class PreparedInputs:
             is_unchanged = self.batch is None and npy.is_canonical(path, header)
             self._write(name, npy.map_array(path, header), path if is_unchanged else None)
         else:
-            raise InputError(
-                "format",
-                f'"{path.name}" is none of .npy, .json, .ppm and .pgm. '
-                "Save the array with numpy.save, one file for each input.",
-            )
+            raise InputError.of("format", "input_suffix", name=path.name)
 
     def _write(self, name: str, array: Array, ready: Path | None = None) -> None:
         """Write the array to a file, or link `ready`, a file that already holds it."""
@@ -228,10 +231,7 @@ class PreparedInputs:
         if self.model is not None and tensor is None:
             raise _unknown(name, self.model)
         if shape is None:
-            raise InputError(
-                "shape",
-                f'Input "{name}" is to be random, but its shape is not known. Give a shape.',
-            )
+            raise InputError.of("shape", "input_random_shape", name=name)
         dtype = self._random_dtype(name, dtype_name)
         check_axes(f'Input "{name}"', shape)
         shape = (self.batch or shape[0], *shape[1:])
@@ -244,21 +244,16 @@ class PreparedInputs:
         if dtype_name in ALL_DTYPES:
             return np.dtype(dtype_name)
         if dtype_name:
-            why = f"{dtype_name} is no type that can be drawn"
-        elif self.kind == "binary":
-            why = (
-                "its type is not known (load_and_run does not name float16 and int64, and cannot "
-                "read them either)"
-            )
-        else:
-            why = "its type is not known"
-        raise InputError("shape", f'Input "{name}" is to be random, but {why}. Give it as a file.')
+            raise InputError.of("shape", "input_random_dtype", name=name, dtype=dtype_name)
+        if self.kind == "binary":
+            raise InputError.of("shape", "input_random_type_binary", name=name)
+        raise InputError.of("shape", "input_random_type", name=name)
 
     def _check(self, name: str, dtype: np.dtype[np.generic], shape: Shape) -> None:
         what = f'Input "{name}"'
         _check_name(name, self.kind)
         if name in self.files:
-            raise InputError("name", f"{what} is given twice; give each input once.")
+            raise InputError.of("name", "input_repeated", name=name)
         if self.model is not None and name not in self.model:
             raise _unknown(name, self.model)
         check_dtype(what, dtype, self.kind)
@@ -266,10 +261,15 @@ class PreparedInputs:
         tensor = (self.model or {}).get(name)
         dtype_name = dtype.newbyteorder("=").name
         if tensor is not None and tensor.dtype in ALL_DTYPES and tensor.dtype != dtype_name:
-            raise InputError(
+            raise InputError.of(
                 "wrong_dtype",
-                f"{what} is given as {dtype_name} {braces(shape)}, but the model wants "
-                f"{tensor.dtype} {braces(tensor.shape)}. {_advice(self.source, tensor.dtype)}",
+                "input_wrong_dtype",
+                name=name,
+                dtype=dtype_name,
+                shape=braces(shape),
+                expected=tensor.dtype,
+                expected_shape=braces(tensor.shape),
+                advice=_advice(self.source, tensor.dtype),
             )
 
     def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
@@ -278,10 +278,13 @@ class PreparedInputs:
             # a full disk is not an error of the input
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if size > min(MOST_BYTES, free):
-            raise InputError(
+            raise InputError.of(
                 "too_large",
-                f'Input "{name}" of {dtype.name} {braces(shape)} takes {size} bytes, more than '
-                "this device has room for. Choose a smaller shape or batch.",
+                "input_too_large",
+                name=name,
+                dtype=dtype.name,
+                shape=braces(shape),
+                size=size,
             )
 
     def _reserve(self, name: str) -> Path:
@@ -315,44 +318,37 @@ def _literal(name: str, text: str) -> Array:
     try:
         return read_literal(text).array()
     except InputError as error:
-        raise InputError(error.code, f'Input "{name}": {error.text}') from None
+        problem = Note.of(f"literal_{error.rule}", **error.data)
+        raise InputError(
+            error.code, f'Input "{name}": {error.text}', "input_literal", name=name, problem=problem
+        ) from None
 
 
-def _advice(source: Source | None, dtype: str) -> str:
+def _advice(source: Source | None, dtype: str) -> Note:
     if isinstance(source, str):
         if dtype == "float32":
-            return "Write a number with a point, as in 1.0: then all are float32."
-        return f"Give it as a file of type {dtype}: written numbers are float32 or int32."
+            return Note.of("advice_point")
+        return Note.of("advice_file", dtype=dtype)
     if isinstance(source, RandomSource):
-        return f"Choose {dtype}, or leave the type empty for the model's own."
-    return f"Save it as {dtype}, for example with astype."
+        return Note.of("advice_random", dtype=dtype)
+    return Note.of("advice_save", dtype=dtype)
 
 
 def _check_name(name: str, kind: RuntimeKind) -> None:
-    quoted, rename = ascii(name[:60]), "rename the input when the model is dumped"
+    quoted = ascii(name[:60])
     if len(name) > LONGEST_NAME or not can_be_given(name, "wheel"):
-        raise InputError(
-            "name",
-            f"The input {quoted} cannot be given: names are 1 to {LONGEST_NAME} printable "
-            f"characters; {rename}.",
-        )
+        raise InputError.of("name", "input_name_invalid", name=quoted, limit=LONGEST_NAME)
     if not can_be_given(name, kind):
-        raise InputError(
-            "name",
-            f'The input {quoted} cannot be given: a compiled load_and_run splits names at ":" and '
-            f'";". Choose a device with the MegEngine wheel, or {rename}.',
-        )
+        raise InputError.of("name", "input_name_separator", name=quoted)
 
 
 def _unknown(name: str, model: Mapping[str, TensorInfo]) -> InputError:
     if not model:
-        return InputError("unknown_input", f'Input "{name}" is given, but the model has none.')
+        return InputError.of("unknown_input", "input_none", name=name)
     listed = [f"{tensor.name} {tensor.dtype} {braces(tensor.shape)}" for tensor in model.values()]
-    more = ", ..." if len(listed) > _LISTED else ""
-    return InputError(
-        "unknown_input",
-        f'The model has no input "{name}"; it has: {", ".join(listed[:_LISTED])}{more}.',
-    )
+    more = ", …" if len(listed) > _LISTED else ""
+    inputs = f"{', '.join(listed[:_LISTED])}{more}"
+    return InputError.of("unknown_input", "input_not_in_model", name=name, inputs=inputs)
 
 
 def _link(source: Path, target: Path) -> bool:

@@ -13,20 +13,21 @@ from typing import BinaryIO
 from agent.link.retries import is_transport, may_pass
 from agent.protocol.messages import CAUSE_DIGEST, InputFile
 from agent.protocol.multipart import Checksum
+from agent.protocol.notes import Note
 
 _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 
 
 class TransferError(RuntimeError):
-    """A file could not be transferred; the text names the file and the cause, never its URL.
+    """A file could not be transferred; the note names the file and the cause, never its URL.
 
     `is_transient` is True if another try (for an upload, one with a new URL) may succeed. `cause`
     is a code for the server, or empty.
     """
 
-    def __init__(self, text: str, *, is_transient: bool, cause: str = "") -> None:
-        self.is_transient, self.cause = is_transient, cause
-        super().__init__(text)
+    def __init__(self, note: Note, *, is_transient: bool, cause: str = "") -> None:
+        self.note, self.is_transient, self.cause = note, is_transient, cause
+        super().__init__(str(note))
 
 
 class Incoming:
@@ -67,7 +68,7 @@ class Incoming:
             status = 412
         if status in (412, 416):
             self._forget()
-            raise TransferError(f"{self.name}: it was replaced meanwhile", is_transient=True)
+            raise TransferError(Note.of("file_replaced", name=self.name), is_transient=True)
         if status != 200:
             raise _refusal(self.name, status)
         self._forget()
@@ -98,7 +99,7 @@ class Incoming:
             self._forget()
             is_first, self._has_differed = not self._has_differed, True
             raise TransferError(
-                f"{self.name}: MD5 differs from what was announced",
+                Note.of("file_digest", name=self.name),
                 is_transient=is_first,
                 cause=CAUSE_DIGEST,
             )
@@ -106,8 +107,8 @@ class Incoming:
 
     def _of_another_size(self, size_bytes: int) -> TransferError:
         self._forget()
-        text = f"{self.name}: {size_bytes} bytes arrived instead of {self._file.size_bytes}"
-        return TransferError(text, is_transient=True)
+        sizes = {"size": size_bytes, "expected": self._file.size_bytes}
+        return TransferError(Note.of("file_size", name=self.name, **sizes), is_transient=True)
 
     def _is_rest(self, content_range: str) -> bool:
         match = _RANGE.fullmatch(content_range)
@@ -116,17 +117,14 @@ class Incoming:
 
 
 def _refusal(name: str, status: int) -> TransferError:
-    hint = ": its address has expired or was refused" if status == 403 else ""
-    return TransferError(
-        f"{name}: the storage answered {status}{hint}", is_transient=may_pass(status)
-    )
+    code = "storage_forbidden" if status == 403 else "storage_status"
+    return TransferError(Note.of(code, name=name, status=status), is_transient=may_pass(status))
 
 
 def explained(name: str, error: Exception) -> TransferError:
     """Return a TransferError for any error, without its text: that may contain a presigned URL."""
     if isinstance(error, OSError):
-        return TransferError(
-            f"{name}: {error.strerror or type(error).__name__}", is_transient=False
-        )
-    text = f"{name}: no connection to the storage ({type(error).__name__})"
-    return TransferError(text, is_transient=is_transport(error))
+        cause = error.strerror or type(error).__name__
+        return TransferError(Note.of("file_failed", name=name, cause=cause), is_transient=False)
+    note = Note.of("storage_connection", name=name, cause=type(error).__name__)
+    return TransferError(note, is_transient=is_transport(error))

@@ -17,6 +17,7 @@ from agent.protocol.messages import (
     Uploads,
     encode,
 )
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,11 @@ Request = AttemptAccepted | AttemptFinished | AttemptUploads
 #: None is an acknowledgement, which has no content
 Answer = Uploads | None
 
-#: most bytes in a frame for the command lines, the end of the log and the detail
+#: most bytes in a frame for the command lines, the end of the log, the notes and the detail
 COMMAND_BYTES = 16 << 10
 LOG_END_BYTES = 16 << 10
+_NOTES_BYTES = 2 << 10
+_VALUE_BYTES = 400
 _DETAIL_BYTES = 4 << 10
 
 
@@ -159,9 +162,10 @@ def cut_to_bytes(text: str, most: int, *, keep_end: bool = False) -> str:
 def fit_end(end: AttemptFinished) -> AttemptFinished:
     """Shorten the texts of the message so that it fits into a frame.
 
-    The text that explains the end of the attempt (`detail`) is cut last. All other fields together
-    fit into a frame because of their own limits.
+    What explains the end of the attempt (`notes` and `detail`) is cut last. All other fields
+    together fit into a frame because of their own limits.
     """
+    end = end.model_copy(update={"notes": _fitting(end.notes)})
     bare = end.model_copy(update={"detail": "", "log_end": "", "command": ""})
     room = MAX_FRAME_BYTES - len(encode(bare).encode())
     detail = cut_to_bytes(end.detail, min(_DETAIL_BYTES, room))
@@ -170,6 +174,23 @@ def fit_end(end: AttemptFinished) -> AttemptFinished:
     room -= _size(log_end)
     command = cut_to_bytes(end.command, min(COMMAND_BYTES, room))
     return end.model_copy(update={"detail": detail, "log_end": log_end, "command": command})
+
+
+def _fitting(notes: tuple[Note, ...]) -> tuple[Note, ...]:
+    """Return the first notes that have at most `_NOTES_BYTES` in total; at least one."""
+    room, fitting = _NOTES_BYTES, list[Note]()
+    for note in notes:
+        if len(encode(note).encode()) > _NOTES_BYTES:
+            values = {
+                name: cut_to_bytes(value, _VALUE_BYTES) if isinstance(value, str) else value
+                for name, value in note.values.items()
+            }
+            note = note.model_copy(update={"values": values})
+        room -= len(encode(note).encode())
+        if fitting and room < 0:
+            break
+        fitting.append(note)
+    return tuple(fitting)
 
 
 def _part(text: str, length: int, keep_end: bool) -> str:

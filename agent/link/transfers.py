@@ -13,6 +13,7 @@ from agent.link.downloads import Incoming, TransferError, explained
 from agent.link.retries import Policies, may_pass
 from agent.protocol.messages import FileOffer, InputFile, StoredFile, UploadTarget
 from agent.protocol.multipart import Checksum
+from agent.protocol.notes import Note
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +91,8 @@ class Transfer:
             async with asyncio.timeout(DOWNLOAD_LIMIT_S):
                 return tuple(await asyncio.gather(*tasks))
         except TimeoutError as exc:
-            text = f"the files did not arrive within {DOWNLOAD_LIMIT_S:g} s"
-            raise TransferError(text, is_transient=False) from exc
+            note = Note.of("download_slow", seconds=DOWNLOAD_LIMIT_S)
+            raise TransferError(note, is_transient=False) from exc
         finally:
             for task in tasks:
                 task.cancel()
@@ -113,8 +114,8 @@ class Transfer:
         if not response.is_success:
             # 403: the URL has expired; the next try gets a new one
             is_transient = response.status_code == 403 or may_pass(response.status_code)
-            text = f"{offer.name}: the storage answered {response.status_code}"
-            raise TransferError(text, is_transient=is_transient)
+            note = Note.of("storage_status", name=offer.name, status=response.status_code)
+            raise TransferError(note, is_transient=is_transient)
 
     async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
         """Take a file from the cache, or download it and add it to the cache."""

@@ -1,9 +1,10 @@
 """Schema of `measurement.json`: the raw measurements of an attempt and the state of its device."""
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent.protocol.notes import Note
 from agent.protocol.numbers import (
     LimitedCount,
     LimitedInteger,
@@ -19,23 +20,10 @@ class _MeasurementModel(BaseModel):
 
 
 class Disturbance(_MeasurementModel):
-    """A disturbance that may have slowed down a run or a pass; `detail` is what was observed."""
+    """A disturbance that may have slowed down a run or a pass; `details` are what was observed."""
 
     code: str = Field(max_length=40)
-    detail: str = Field(default="", max_length=500)
-
-
-class Note(_MeasurementModel):
-    """Something to know about a run, as a code and the values of its text, which the server has."""
-
-    code: str = Field(max_length=40)
-    values: LimitedJson = Field(default_factory=dict)
-
-    @classmethod
-    def of(cls, code: str, **values: str | float) -> Self:
-        """Return a note; texts, such as names in a model, are cut to 500 characters."""
-        cut = {key: item[:500] if isinstance(item, str) else item for key, item in values.items()}
-        return cls(code=code, values=cut)
+    details: tuple[Note, ...] = Field(default=(), max_length=10)
 
 
 class OtherLoad(_MeasurementModel):

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.types import UUID4
 
+from agent.protocol.notes import Note
 from agent.protocol.numbers import Integer, Moment, Number, Seconds, Size
 from agent.protocol.plan import Plan
 
@@ -90,6 +91,8 @@ MAX_LABELS = 32
 #: W3C trace context, or empty (https://www.w3.org/TR/trace-context/#traceparent-header)
 TraceParent = Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$")]
 MAX_PHASES = 64
+#: most notes in `AttemptFinished`
+MAX_NOTES = 20
 #: untrusted text from programs and files; NUL is replaced because PostgreSQL cannot store it
 Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
 #: name of a file in the attempt's folder: no path, and no separator of load_and_run's `--input`
@@ -146,7 +149,7 @@ class MeasuredRoofs(Frozen):
 
 
 class RuntimeInfo(Frozen):
-    """One MegEngine version on the device. `problem` is empty if the runtime is usable.
+    """One MegEngine version on the device. `problem` is None if the runtime is usable.
 
     `flags`: the options that its load_and_run supports, for a wheel those of the agent's table; the
         server refuses others at the submission. Empty if they are unknown.
@@ -159,7 +162,7 @@ class RuntimeInfo(Frozen):
     version: str = Field(min_length=1, max_length=40)
     kind: Literal["wheel", "binary"]
     python: str = Field(default="", max_length=40)
-    problem: str = Field(default="", max_length=500)
+    problem: Note | None = None
     flags: tuple[Annotated[str, Field(max_length=60)], ...] = Field(default=(), max_length=200)
     builds: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=20)
     libraries: tuple[Annotated[str, Field(max_length=40)], ...] = Field(default=(), max_length=50)
@@ -225,14 +228,14 @@ class Phase(Frozen):
 class UploadTarget(Frozen):
     """The presigned URL for the PUT of one offered file.
 
-    `refused` is the reason, in one line, why the file must not be uploaded. An empty `url` without
-    a `refused` means that the file is already stored.
+    `refused` is the reason why the file must not be uploaded. An empty `url` without a `refused`
+    means that the file is already stored.
     """
 
     name: FileName
     url: str = Field(max_length=4000)
     headers: dict[str, str] = Field(default_factory=dict)
-    refused: str = Field(default="", max_length=200)
+    refused: Note | None = None
 
 
 #: output formats of MegEngine's Profiler, and the names of the artifacts
@@ -351,12 +354,13 @@ class AttemptFinished(Frozen):
     """The attempt has ended. Sent repeatedly until acknowledged, also after an agent restart.
 
     `exit_code` is the value that a shell shows (128 + signal number for a signal), None if no
-    process ran. `detail` is one line of details known to the agent only (a file name, a limit).
-    `cause` is a code from `agent.protocol.inputs` if `reason` is `input_wrong`, and may be
-    `CAUSE_DIGEST` if it is `download_failed`. `command` holds
-    one command line for each kind of pass, separated by newlines. `received` lists the downloaded
-    files of the order. `log_end` is the end of the output before a failure, since log chunks may
-    be lost in transit. `phases` are in chronological order, at most `MAX_PHASES` of them.
+    process ran. `notes` explain the end as far as only the agent knows it (a file, a limit).
+    `detail` is one line of another program: an exception, or the name of a signal. `cause` is a
+    code from `agent.protocol.inputs` if `reason` is `input_wrong`, and may be `CAUSE_DIGEST` if it
+    is `download_failed`. `command` holds one command line for each kind of pass, separated by
+    newlines. `received` lists the downloaded files of the order. `log_end` is the end of the output
+    before a failure, since log chunks may be lost in transit. `phases` are in chronological order,
+    at most `MAX_PHASES` of them.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -364,6 +368,7 @@ class AttemptFinished(Frozen):
     at: Moment
     reason: EndReason
     exit_code: int | None = Field(default=None, ge=-(2**31), le=2**31 - 1)
+    notes: tuple[Note, ...] = Field(default=(), max_length=MAX_NOTES)
     detail: Text = Field(default="", max_length=1000)
     cause: str = Field(default="", max_length=40)
     run_s: Seconds | None = None

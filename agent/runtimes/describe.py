@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agent.protocol.notes import Note
 from agent.runtimes.command import Style, arguments_for, command_for, run_to_end
 
 WHEEL_TIMEOUT_S = 60.0
 BINARY_TIMEOUT_S = 15.0
 _MARK = "mgw-runtime:"
 _DEVICES = "mgw-devices:"
-_LONGEST_PROBLEM = 500
 _MOST_GPUS = 64
 _MOST_TERMINAL_BYTES = 1 << 20
 
@@ -96,7 +96,7 @@ _BUILDS = {
 
 @dataclass(frozen=True)
 class RuntimeDescription:
-    """One runtime. `problem` is empty if it is usable; `python` is empty for a binary.
+    """One runtime. `problem` is None if it is usable; `python` is empty for a binary.
 
     `path` is the interpreter of a wheel, or the binary. `flags` are the options that a binary
     supports, with underscores; empty if they are unknown, as for a wheel. `builds` are the
@@ -109,7 +109,7 @@ class RuntimeDescription:
     kind: Literal["wheel", "binary"]
     path: str
     python: str = ""
-    problem: str = ""
+    problem: Note | None = None
     flags: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
     style: Style = "gflags"
@@ -126,12 +126,12 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
     try:
         process = run_to_end([python, "-c", _PROBE_WHEEL], timeout_s)
     except subprocess.TimeoutExpired:
-        return _unusable("wheel", python, f"importing MegEngine took longer than {timeout_s:g} s")
+        return _unusable("wheel", python, Note.of("import_slow", seconds=timeout_s))
     except OSError as error:
-        return _unusable("wheel", python, f"cannot start {python}: {error.strerror}")
+        return _unusable("wheel", python, _not_started(python, error))
     answer = _answer(process.stdout, _MARK, 2)
     if answer is None:
-        return _unusable("wheel", python, f"cannot import MegEngine: {_reason(process)}")
+        return _unusable("wheel", python, Note.of("cannot_import", cause=_reason(process)))
     (gpus,) = _answer(process.stdout, _DEVICES, 1) or (0,)
     gpus = min(gpus, _MOST_GPUS) if isinstance(gpus, int) else 0
     return RuntimeDescription(
@@ -147,16 +147,16 @@ def describe_wheel(python: str, timeout_s: float = WHEEL_TIMEOUT_S) -> RuntimeDe
 def describe_binary(path: str, timeout_s: float = BINARY_TIMEOUT_S) -> RuntimeDescription:
     """Describe the binary `path` by running it in an empty folder. Never raises."""
     if not Path(path).is_file():
-        return _unusable("binary", path, f"{path} is no file")
+        return _unusable("binary", path, Note.of("not_a_file", path=path))
     if not os.access(path, os.X_OK):
-        return _unusable("binary", path, f"{path} is not executable")
+        return _unusable("binary", path, Note.of("not_executable", path=path))
     try:
         with tempfile.TemporaryDirectory(prefix="mgw-describe-") as folder:
             return _probe_binary(_Binary(path, folder, timeout_s))
     except subprocess.TimeoutExpired:
-        return _unusable("binary", path, f"{path} did not end within {timeout_s:g} s")
+        return _unusable("binary", path, Note.of("start_slow", path=path, seconds=timeout_s))
     except OSError as error:
-        return _unusable("binary", path, f"cannot start {path}: {error}")
+        return _unusable("binary", path, _not_started(path, error))
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _probe_binary(binary: _Binary) -> RuntimeDescription:
     version = _version(text) or _version(binary.run_at_terminal(_NO_MODEL))
     version = version or _version(_output_of(binary.run("--version")))
     if not version:
-        why = f"{binary.path} does not say its version: {_reason(help_process)}"
+        why = Note.of("version_unknown", path=binary.path, cause=_reason(help_process))
         return _unusable("binary", binary.path, why)
     names = tuple(sorted(flags))
     return RuntimeDescription(
@@ -256,14 +256,18 @@ def _answer(text: str, mark: str, count: int) -> list[Any] | None:
     return None
 
 
-def _reason(process: subprocess.CompletedProcess[str]) -> str:
+def _reason(process: subprocess.CompletedProcess[str]) -> str | Note:
     """Return the last line of the output, or the exit code if there is no output."""
     lines = [line for line in _output_of(process).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else f"it ended with exit code {process.returncode}"
+    return lines[-1].strip() if lines else Note.of("exit_code", number=process.returncode)
 
 
-def _unusable(kind: Literal["wheel", "binary"], path: str, problem: str) -> RuntimeDescription:
-    return RuntimeDescription("", kind, path, problem=problem[:_LONGEST_PROBLEM])
+def _not_started(path: str, error: OSError) -> Note:
+    return Note.of("cannot_start", path=path, cause=error.strerror or str(error))
+
+
+def _unusable(kind: Literal["wheel", "binary"], path: str, problem: Note) -> RuntimeDescription:
+    return RuntimeDescription("", kind, path, problem=problem)
 
 
 def _output_at_terminal(command: list[str], folder: str, timeout_s: float) -> str:

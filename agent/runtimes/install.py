@@ -25,7 +25,7 @@ if not REQUIREMENTS.exists():
 #: written last, by a rename: a folder without it is incomplete and is made again
 _MARKER = "runtime.json"
 #: fields of the description that do not change; GPUs may be added and removed
-_RECORDED = ("version", "kind", "path", "python", "problem")
+_RECORDED = ("version", "kind", "path", "python")
 _SAY_EVERY_S = 15.0
 _POLL_S = 0.2
 _NEEDED_BYTES = 5 * 10**9  # 2 GB for MegEngine; pip needs the rest during the installation

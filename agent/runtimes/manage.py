@@ -56,7 +56,7 @@ def runtime_add(
 def _binary(path: str, version: str) -> str:
     description = describe_binary(path)
     if description.problem:
-        raise RuntimeProblem(description.problem)
+        raise RuntimeProblem(str(description.problem))
     if description.version != version:
         raise RuntimeProblem(f"{path} is MegEngine {description.version}, not {version}")
     return str(Path(path).absolute())
@@ -202,7 +202,8 @@ def _check(
 
     Return its description, whether it can use CUDA, and the record.
     """
-    description, problem = describe_entry(entry)
+    description, unusable = describe_entry(entry)
+    problem = str(unusable or "")
     trial = cuda_trial = None
     if not problem and model.is_file():
         trial = run_model(description, model, ["--cpu"])

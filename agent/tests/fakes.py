@@ -44,6 +44,7 @@ from agent.protocol.messages import (
     decode_agent,
     encode,
 )
+from agent.protocol.notes import Note
 from agent.tests.http_sites import QuietHandler
 from webprofile.tests.needs import need
 
@@ -51,6 +52,11 @@ TOKEN = "mgw_secret"
 MODEL = b"mgv2" * 100
 #: for events that take much less time unless the machine is busy
 TIMEOUT_S = 30.0
+
+
+def explanation(end: AttemptFinished) -> str:
+    """Return the English text that explains the end of an attempt."""
+    return " ".join([*map(str, end.notes), end.detail]).strip()
 
 
 def npy_bytes(values: list[Any]) -> bytes:
@@ -228,7 +234,7 @@ class FakeServer:
         self.acks = {"attempt.accepted", "attempt.finished"}
         self.answers_uploads = True
         #: name of a file -> reason why the server rejects it
-        self.rejected_files: dict[str, str] = {}
+        self.rejected_files: dict[str, Note] = {}
         self.welcomes = True
         self.heartbeat_s = 60.0
         self.reject_status: int | None = None

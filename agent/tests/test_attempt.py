@@ -21,8 +21,9 @@ from agent.protocol.messages import (
     Hello,
     encode,
 )
+from agent.protocol.notes import Note
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import MODEL, TOKEN, FakeServer, wait_until
+from agent.tests.fakes import MODEL, TOKEN, FakeServer, explanation, wait_until
 
 
 async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, storage):
@@ -176,7 +177,7 @@ async def test_a_failure_on_a_full_disk_is_an_error_of_the_agent(device, server,
     monkeypatch.setattr("agent.execution.watchdog.shutil.disk_usage", full_at_first)
     device.start(f'wait_for("{was_full}"); {does}')
     end = await server.run()
-    assert (end.reason, end.detail) == (EndReason.AGENT_ERROR, "the disk of this device is full")
+    assert (end.reason, end.notes) == (EndReason.AGENT_ERROR, (Note.of("disk_full"),))
 
 
 @pytest.mark.parametrize("name", ["measurement.json", "manifest.json"])
@@ -229,7 +230,7 @@ async def test_a_file_name_that_is_not_utf_8_fits_into_the_end(device, server):
     watched.touch()
     end = await server.wait_for_end(order)
     assert end.reason is EndReason.OUTPUT_TOO_LARGE
-    assert "the file large ? reached the limit" in end.detail
+    assert explanation(end) == "The file large ? reached the limit of 2.0 GiB."
     await device.wait_until_forgotten()
 
 
@@ -279,14 +280,14 @@ async def test_a_missing_runtime_is_reported(device, server):
     device.start()
     end = await server.run(runtime="1.9.0")
     assert (end.reason, end.exit_code) == (EndReason.NO_RUNTIME, None)
-    assert "1.9.0" in end.detail
+    assert end.notes == (Note.of("runtime_not_configured", version="1.9.0"),)
 
 
 async def test_an_invalid_option_is_refused(device, server):
     device.start()
     end = await server.run(options={"iter": -1})
     assert end.reason is EndReason.REFUSED
-    assert "iter" in end.detail
+    assert end.notes == (Note.of("option_too_small", option="iter", limit=1),)
     assert (await server.run(options={"io_dump": "/etc/passwd"})).reason is EndReason.REFUSED
 
 

@@ -8,6 +8,7 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.messages import EndReason
 from agent.protocol.plan import Plan
 from agent.runtimes.tests.fake_load_and_run import install_fake
+from agent.tests.fakes import explanation
 from testdata import DATA
 
 
@@ -30,7 +31,7 @@ def binary(device, server, storage):
 @pytest.mark.parametrize("version", ["1.6.0", "1.7.0", "1.9.1", "1.10.0", "1.11.1", "1.13.0"])
 async def test_all_versions_run_the_same_plan(binary, server, storage, version):
     runtime = binary(version)
-    assert runtime.info.problem == ""
+    assert runtime.info.problem is None
     assert "iter" in runtime.info.flags
     plan = Plan(preset="custom", clean=True, profiled=2)
     data = (storage.input_file("data.npy", "data"),)
@@ -47,4 +48,4 @@ async def test_an_option_that_the_version_lacks_is_refused_by_name(binary, serve
     binary("1.9.1")
     end = await server.run(runtime="1.9.1", options={"optimize_for_inference": True})
     assert end.reason is EndReason.REFUSED
-    assert "optimize_for_inference" in end.detail
+    assert "optimize_for_inference" in explanation(end)

@@ -9,6 +9,7 @@ import pytest
 from agent.execution import script_sandbox
 from agent.execution.sandbox import Sandbox
 from agent.execution.script_sandbox import find_closed_sandbox, make_folders
+from agent.protocol.notes import Note
 from agent.tests.fakes import require_sandbox
 
 
@@ -50,7 +51,7 @@ def test_secrets_stay_hidden_below_a_visible_folder(base_sandbox, tmp_path, monk
             shutil, "which", lambda name: None if name == "setpriv" else which(name)
         )
     closed = find_closed_sandbox(base_sandbox, tmp_path / "spool")
-    assert closed.problem == ""
+    assert closed.problem is None
     is_root = os.geteuid() == 0
     assert (closed.owner is not None) == (kind == "best" and is_root and bool(which("setpriv")))
     lines = run_in_sandbox(closed, tmp_path, PROBE).splitlines()
@@ -60,13 +61,13 @@ def test_secrets_stay_hidden_below_a_visible_folder(base_sandbox, tmp_path, monk
 def test_a_sandbox_that_shows_a_secret_is_rejected(base_sandbox, tmp_path, monkeypatch):
     monkeypatch.setattr(script_sandbox.ClosedSandbox, "_must_cover", lambda *_: False)
     problem = find_closed_sandbox(base_sandbox, tmp_path / "spool").problem
-    assert "it shows agent.token" in problem
+    assert "it shows agent.token" in str(problem)
 
 
 def test_without_bubblewrap_there_is_no_sandbox(tmp_path):
-    none = Sandbox(problem="bubblewrap is not installed")
+    none = Sandbox(problem=Note.of("bwrap_missing"))
     closed = find_closed_sandbox(none, tmp_path)
-    assert (closed.bwrap, closed.problem) == ("", "bubblewrap is not installed")
+    assert (closed.bwrap, closed.problem) == ("", Note.of("bwrap_missing"))
     with pytest.raises(FileNotFoundError, match="no sandbox for scripts"):
         closed.wrap(["/bin/true"], tmp_path)
 
@@ -84,5 +85,5 @@ def test_a_runtime_that_only_root_can_read_runs_in_a_user_namespace(
         path.chmod(0o700)
     monkeypatch.setattr(script_sandbox, "RUNNER", private)
     closed = find_closed_sandbox(base_sandbox, tmp_path, [megengine_python])
-    assert (closed.problem, closed.owner) == ("", None)
+    assert (closed.problem, closed.owner) == (None, None)
     assert "--unshare-user" in closed.user

@@ -17,7 +17,7 @@ from agent.protocol.messages import (
     EndReason,
 )
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import FakeServer, is_alive, read_pid, wait_until
+from agent.tests.fakes import FakeServer, explanation, is_alive, read_pid, wait_until
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
 
@@ -100,7 +100,7 @@ async def test_a_timeout_kills_grandchildren(device, server):
     """)
     end = await server.run(timeout_s=3)
     assert end.reason is EndReason.TIMED_OUT
-    assert end.detail == "stopped after 3 s"
+    assert explanation(end) == "Stopped after 3 s."
     assert not is_alive(await read_pid(pid_file))
 
 

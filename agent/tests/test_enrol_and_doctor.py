@@ -140,12 +140,12 @@ def test_doctor_reports_no_problem_of_a_healthy_device(site, tmp_path, binary, c
     for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
         assert line in out
     assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
-    assert "note    gate      off: add a [gate] table" in out
+    assert "note    gate      disabled: add a [gate] table" in out
     assert "ok      cores     " in out
     assert "ok      device    load, memory; " in out
     assert "ok      cache     downloaded files: at most 10.0 GiB" in out
-    assert "ok      scripts   not allowed: tasks may run models only. To allow them write" in out
-    assert f"below [scripts] in {tmp_path.resolve()}/" in out
+    assert "ok      scripts   not allowed: tasks can run models only. To allow scripts, set" in out
+    assert f"section [scripts] of {tmp_path.resolve()}/" in out
     assert "mgw_secret" not in out
 
 
@@ -169,19 +169,21 @@ def test_doctor_reports_why_no_model_can_run(site, tmp_path, capsys, monkeypatch
     settings = "require_sandbox = true\n[measure]\ncores = [999]\n[gate]\nwait_s = 7\n"
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url, settings))]) == 1
     out = capsys.readouterr().out
-    assert "problem sandbox   none, so no model is run (`require_sandbox`). bubblewrap is" in out
+    assert (
+        "problem sandbox   none, but `require_sandbox` is set: models cannot run. bubblewrap" in out
+    )
     assert "problem cores     cores [999] are not available" in out
-    assert "ok      gate      others below 0.5 cores, 85 degrees Celsius; waits up to 7 s" in out
+    assert "ok      gate      other load below 0.5 cores, CPU below 85 °C; waits up to 7 s" in out
 
 
 def test_doctor_reports_why_no_allowed_script_can_run(site, tmp_path, capsys, monkeypatch):
     site.healthy()
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n")
     assert main(["doctor", "--config", str(config)]) == 1
-    assert "problem scripts   allowed, but none is run: " in capsys.readouterr().out
+    assert "problem scripts   allowed, but none can run. " in capsys.readouterr().out
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["doctor", "--config", str(config)]) == 1
-    words = "allowed, but none is run: scripts run in a sandbox only: bubblewrap is not installed"
+    words = "allowed, but none can run. Scripts run in a sandbox only. bubblewrap is not installed"
     assert words in capsys.readouterr().out
 
 
@@ -191,7 +193,7 @@ def test_doctor_explains_the_risk_of_allowing_scripts(site, tmp_path, capsys, me
     site.healthy()
     config = write_config(tmp_path, site.url, scripts_on(megengine_python))
     main(["doctor", "--config", str(config)])
-    words = "allowed: whoever may use this device runs programs here, in a closed sandbox, as "
+    words = "allowed: all users of this device can run programs on it, in a closed sandbox, "
     out = capsys.readouterr().out
     assert f"scripts   {words}" in out
     assert ("as a user of their own" in out) == (
@@ -227,7 +229,7 @@ def test_doctor_does_not_change_the_spool_of_another_user(site, tmp_path, capsys
     for path in (spool, spool / "seccomp.bpf"):
         os.chown(path, 1234, 1234)
     main(["doctor", "--config", str(config)])
-    assert "the spool is of user 1234: run doctor as that user" in capsys.readouterr().out
+    assert "the spool belongs to user 1234: run doctor as it" in capsys.readouterr().out
     assert (spool / "seccomp.bpf").read_bytes() == b"the agent's"
     assert (spool / "seccomp.bpf").stat().st_uid == 1234
 

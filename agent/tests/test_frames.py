@@ -18,6 +18,7 @@ from agent.protocol.messages import (
     decode_agent,
     encode,
 )
+from agent.protocol.notes import Note
 
 NAME = "a" * 100
 
@@ -31,6 +32,7 @@ def make_end(count: int = 0, text: str = "") -> AttemptFinished:
         at=1e10 / 3,
         reason=EndReason.EXITED,
         exit_code=1,
+        notes=(Note.of("storage_connection", name=text * 1000, cause=text * 1000),) * 20,
         detail=(text * 1000)[:1000],
         command=(text * 8000)[:8000],
         log_end=(text * 4000)[:4000],
@@ -42,10 +44,12 @@ def make_end(count: int = 0, text: str = "") -> AttemptFinished:
 
 @pytest.mark.parametrize("count", [0, 24, 128])
 @pytest.mark.parametrize("text", ["x", "\x01", '"', "模", "🙂"])
-def test_any_end_fits_into_a_frame_and_keeps_its_detail(count, text):
+def test_any_end_fits_into_a_frame_and_keeps_its_explanation(count, text):
     frame = encode(fit_end(make_end(count, text)))
     assert len(frame.encode()) <= MAX_FRAME_BYTES
-    assert len(decode_agent(frame).detail) > 600
+    end = decode_agent(frame)
+    assert len(end.detail) > 500
+    assert len(end.notes[0].values["name"]) > 50
 
 
 def test_a_log_keeps_its_end_and_other_texts_their_begin():
@@ -59,7 +63,7 @@ def test_a_log_keeps_its_end_and_other_texts_their_begin():
 
 
 def test_a_short_end_is_not_changed():
-    end = make_end(5, "plain 模\n")
+    end = make_end(5, "plain 模\n").model_copy(update={"notes": (Note.of("disk_full"),)})
     assert fit_end(end) == end
 
 

@@ -11,6 +11,7 @@ from agent.config import GateLimits
 from agent.execution.report import Manifest
 from agent.protocol.measurement import Measurement
 from agent.protocol.messages import AttemptStarted, EndReason, GivenInput, RuntimeInfo
+from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from agent.tests.fakes import npy_bytes
 
@@ -148,7 +149,7 @@ async def test_a_version_without_model_info_generates_no_inputs(device, server, 
     device.start()
     end = await server.run(fill=True)
     assert (end.reason, end.cause) == (EndReason.INPUT_WRONG, "shape")
-    assert "1.5" in end.detail
+    assert end.notes == (Note.of("inputs_unknown"),)
     data = (storage.input_file("data.npy", "data"),)
     assert (await server.run(fill=True, data=data)).exit_code == 0
     assert pass_kinds(storage) == ["profiled"]
@@ -242,7 +243,7 @@ async def test_an_invalid_input_fails_before_the_run(started, server, storage):
     storage.files["data.npy"] = b"\x80\x04pickle"
     end = await server.run(data=(storage.input_file("data.npy", "data"),))
     assert end.reason is EndReason.INPUT_WRONG
-    assert "data.npy" in end.detail
+    assert end.notes == (Note.of("input_pickled", name="data.npy"),)
     assert not server.messages(AttemptStarted)
 
 
@@ -266,7 +267,7 @@ async def test_exit_0_without_an_output_file_is_a_failure(device, server, storag
     device.start(fake_run('os.remove("model_dump.mge")'))
     end = await server.run(options={"model_dump": True})
     assert (end.reason, end.exit_code) == (EndReason.FILE_MISSING, 0)
-    assert "model_dump" in end.detail
+    assert end.notes == (Note.of("option_no_file", option="model_dump"),)
     assert "profile.json" in storage.stored
 
 
@@ -375,7 +376,7 @@ async def test_each_pass_is_judged_by_how_long_it_waited_for_a_core(device, serv
     clean, first, second = read_measurement(storage).passes
     assert (first.waited_ms, first.watched_ms, first.switches) == (90.0, 400.0, 70)
     assert [item.code for item in first.disturbances] == ["waited"]
-    assert "22 % of the time" in first.disturbances[0].detail
+    assert first.disturbances[0].details[0] == Note.of("waited", percent=22)
     assert not clean.disturbances
     assert not second.disturbances
     assert not read_measurement(storage).disturbances

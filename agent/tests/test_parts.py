@@ -16,6 +16,7 @@ from agent.inventory import take_inventory
 from agent.link.outbox import Outbox
 from agent.link.retries import Policies, Policy, is_transport, may_pass
 from agent.protocol.messages import AttemptLog, Facts, Gpu
+from agent.protocol.notes import Note
 
 
 def test_facts_describe_this_machine():
@@ -96,9 +97,9 @@ def test_a_missing_runtime_is_reported_as_a_problem():
         RuntimeEntry(version="1.12.0", kind="wheel", problem="No Python 3.6 to 3.10 found"),
     )
     runtimes = take_inventory(entries)
-    assert "/nowhere/load_and_run" in runtimes["1.13.0"].info.problem
+    assert "/nowhere/load_and_run" in str(runtimes["1.13.0"].info.problem)
     assert runtimes["1.13.0"].command == ()
-    assert runtimes["1.12.0"].info.problem == "No Python 3.6 to 3.10 found"
+    assert str(runtimes["1.12.0"].info.problem) == "No Python 3.6 to 3.10 found"
 
 
 def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):
@@ -106,7 +107,7 @@ def test_a_runtime_of_another_version_is_reported_as_a_problem(tmp_path):
     binary.write_text("#!/bin/sh\necho 'using MegBrain 1.12.0(0) and MegDNN 9.3.0' >&2\n")
     binary.chmod(0o755)
     entry = RuntimeEntry(version="1.13.0", kind="binary", path=str(binary))
-    assert "is MegEngine 1.12.0" in take_inventory([entry])["1.13.0"].info.problem
+    assert "is MegEngine 1.12.0" in str(take_inventory([entry])["1.13.0"].info.problem)
 
 
 def test_home_folders_are_hidden_except_for_the_runtime(tmp_path):
@@ -145,10 +146,10 @@ def test_a_broken_bubblewrap_is_not_used(tmp_path, monkeypatch):
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     sandbox = find_sandbox((tmp_path,), ())
-    assert sandbox.problem == "bubblewrap does not work here: no permission"
+    assert sandbox.problem == Note.of("bwrap_failed", cause="no permission")
     assert sandbox.wrap(["x"], tmp_path) == ["x"]
 
 
 def test_without_bubblewrap_the_problem_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install the package `bubblewrap`" in find_sandbox((tmp_path,), ()).problem
+    assert find_sandbox((tmp_path,), ()).problem == Note.of("bwrap_missing")

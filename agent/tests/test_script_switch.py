@@ -3,6 +3,7 @@
 import pytest
 
 from agent.protocol.messages import AttemptFinished, EndReason, Hello
+from agent.protocol.notes import Note
 from agent.tests.fakes import TOKEN, wait_until
 from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 
@@ -44,7 +45,7 @@ async def test_scripts_are_refused_after_the_owner_forbids_them(wheel, server):
     assert "scripts" not in (await server.expect(Hello, 2)).features
     end = await ScriptDevice(wheel, server).run(STEP)
     assert end.reason is EndReason.REFUSED
-    assert "scripts are not allowed on this device" in end.detail
+    assert end.notes == (Note.of("scripts_forbidden"),)
 
 
 async def test_an_invalid_configuration_changes_nothing(wheel, server, caplog):

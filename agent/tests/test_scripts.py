@@ -16,7 +16,8 @@ from agent.protocol.messages import (
     Hello,
     RuntimeInfo,
 )
-from agent.tests.fakes import wait_until
+from agent.protocol.notes import Note
+from agent.tests.fakes import explanation, wait_until
 from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 
 pytestmark = pytest.mark.megengine
@@ -125,13 +126,13 @@ async def test_the_exit_code_of_the_program_is_reported(script_device, code, lef
 async def test_a_program_that_skips_exit_handlers_has_no_trace(script_device, ending):
     end = await script_device.run(STEP + ending)
     assert end.reason is EndReason.NO_PROFILE
-    assert "os._exit" in end.detail
+    assert "os._exit" in explanation(end)
 
 
 async def test_a_program_without_megengine_has_no_trace(script_device):
     end = await script_device.run("print('hello')")
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
-    assert "did not import megengine" in end.detail
+    assert "did not import megengine" in explanation(end)
 
 
 @pytest.mark.parametrize("place", ["mine", "/tmp/mine", "/dev/shm", "../traces"])
@@ -220,7 +221,7 @@ async def test_a_script_that_times_out_leaves_its_trace(script_device, server):
     await server.send(order)
     end = await server.wait_for_end(order, TIMEOUT_S)
     assert (end.reason, end.exit_code) == (EndReason.TIMED_OUT, 143)
-    assert end.detail == "stopped after 15 s"
+    assert explanation(end) == "Stopped after 15 s."
     assert any("Conv" in event["name"] for event in script_device.trace())
     assert "Traceback" not in server.log_text()
 
@@ -232,18 +233,18 @@ async def test_a_device_that_does_not_allow_scripts_refuses_them(device, server)
     script_device = ScriptDevice(device, server)
     end = await script_device.run("print('hello')")
     assert end.reason is EndReason.REFUSED
-    assert "scripts are not allowed on this device" in end.detail
+    assert end.notes == (Note.of("scripts_forbidden"),)
     assert server.storage.requests == []
 
 
 async def test_scripts_do_not_run_without_a_sandbox(device, server, megengine_python):
     allow_scripts(device, megengine_python)
-    device.sandbox = Sandbox(problem="bubblewrap is not installed")
+    device.sandbox = Sandbox(problem=Note.of("bwrap_missing"))
     device.start()
     hello = await server.expect(Hello)
     assert "scripts" not in hello.features
     end = await ScriptDevice(device, server).run("print('hello')")
-    assert (end.reason, end.detail) == (EndReason.NO_SANDBOX, "bubblewrap is not installed")
+    assert (end.reason, end.notes) == (EndReason.NO_SANDBOX, (Note.of("bwrap_missing"),))
 
 
 async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server, megengine_python):
@@ -254,7 +255,7 @@ async def test_a_compiled_load_and_run_has_no_python_for_scripts(device, server,
     assert "scripts" not in (await server.expect(Hello)).features
     end = await ScriptDevice(device, server).run("print('hello')")
     assert end.reason is EndReason.REFUSED
-    assert "without the Python" in end.detail
+    assert end.notes == (Note.of("script_runtime", version="1.13.0"),)
 
 
 async def test_a_script_does_not_run_in_a_pre_started_process(
@@ -275,10 +276,10 @@ async def test_a_script_does_not_run_in_a_pre_started_process(
 @pytest.mark.parametrize(
     ("files", "script", "words"),
     [
-        ({"a.py": "", "b/c.py": ""}, {}, "its Python files are a.py, b/c.py"),
-        ({"a.py": ""}, {"entry": "main.py"}, "holds no main.py: its Python files are a.py"),
-        ({"notes.txt": ""}, {}, "there is no Python file in it"),
-        ({"a.py": "", "data.npy": ""}, {"data": ("data.npy",)}, "rename one of both"),
+        ({"a.py": "", "b/c.py": ""}, {}, "Name the one to run: a.py, b/c.py"),
+        ({"a.py": ""}, {"entry": "main.py"}, "does not contain main.py. Its programs: a.py"),
+        ({"notes.txt": ""}, {}, "contains no Python file"),
+        ({"a.py": "", "data.npy": ""}, {"data": ("data.npy",)}, "Rename one of them"),
         (b"PK\x03\x04 no zip", {}, "cannot be unpacked"),
     ],
 )
@@ -291,4 +292,4 @@ async def test_a_zip_that_cannot_be_run_is_explained(script_device, server, file
     await server.send(order)
     end = await server.wait_for_end(order, TIMEOUT_S)
     assert end.reason is EndReason.INPUT_WRONG
-    assert words in end.detail
+    assert words in explanation(end)

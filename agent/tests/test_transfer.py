@@ -8,23 +8,31 @@ import pytest
 
 from agent.link import cache, transfers
 from agent.protocol.messages import CAUSE_DIGEST, AttemptStarted, AttemptUploads, EndReason
-from agent.tests.fakes import MODEL
+from agent.protocol.notes import Note
+from agent.tests.fakes import MODEL, explanation
 
 RESULT_FILES = {"log.txt", "manifest.json", "measurement.json", "profile.json"}
+
+REFUSED = Note.of("refused_size", size=9, limit=8)
 
 
 @pytest.mark.parametrize(
     ("changes", "refusals", "detail", "tries"),
     [
-        ({"md5": "0" * 32}, [], "MD5 differs from what was announced", 2),
-        ({"size_bytes": 399}, [], "400 bytes arrived instead of 399", 3),
-        ({"size_bytes": 401}, [], "400 bytes arrived instead of 401", 3),
-        ({}, [503] * 9, "the storage answered 503", 3),
-        ({}, [403] * 9, "the storage answered 403: its address has expired or was refused", 1),
+        ({"md5": "0" * 32}, [], "the MD5 checksum differs from the announced one.", 2),
+        ({"size_bytes": 399}, [], "received 400 bytes instead of 399 bytes.", 3),
+        ({"size_bytes": 401}, [], "received 400 bytes instead of 401 bytes.", 3),
+        ({}, [503] * 9, "storage responded with HTTP status 503.", 3),
+        (
+            {},
+            [403] * 9,
+            "storage responded with HTTP status 403: the URL has expired or was refused.",
+            1,
+        ),
         (
             {"url": "http://127.0.0.1:9/model.mge?signature=secret"},
             [],
-            "no connection to the storage (ConnectError)",
+            "no connection to storage (ConnectError).",
             0,
         ),
     ],
@@ -36,7 +44,7 @@ async def test_a_failed_download_fails_the_attempt(
     storage.error_statuses = {"model.mge": refusals}
     device.start()
     end = await server.run(model=storage.input_file("model.mge", **changes))
-    assert (end.reason, end.detail) == (EndReason.DOWNLOAD_FAILED, f"model.mge: {detail}")
+    assert (end.reason, explanation(end)) == (EndReason.DOWNLOAD_FAILED, f"model.mge: {detail}")
     # bytes that differ twice are not fetched a third time: the user is told
     assert end.cause == (CAUSE_DIGEST if "md5" in changes else "")
     assert storage.requests.count("GET model.mge") == tries
@@ -75,25 +83,30 @@ async def test_a_failed_upload_fails_the_attempt(device, server, storage):
     device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.UPLOAD_FAILED, 0)
-    assert end.detail == "profile.json: the storage answered 503"
+    assert explanation(end) == "profile.json: storage responded with HTTP status 503."
     assert {file.name for file in end.files} == RESULT_FILES - {"profile.json"}
 
 
 @pytest.mark.parametrize(
-    ("lost", "refused", "detail"),
+    ("lost", "refused", "note"),
     [
-        ([400], {}, "SIGABRT (log.txt: the storage answered 400)"),
-        ([], {"log.txt": "too large"}, "SIGABRT; log.txt: refused: too large"),
+        ([400], {}, Note.of("storage_status", name="log.txt", status=400)),
+        (
+            [],
+            {"log.txt": REFUSED},
+            Note.of("file_refused", name="log.txt", problem=REFUSED),
+        ),
     ],
     ids=["lost", "refused"],
 )
 async def test_a_failed_upload_of_the_log_does_not_hide_why_the_run_failed(
-    device, server, storage, lost, refused, detail
+    device, server, storage, lost, refused, note
 ):
     storage.error_statuses, server.rejected_files = {"log.txt": lost}, refused
     device.start("os.abort()")
     end = await server.run()
-    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, detail)
+    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 134, "SIGABRT")
+    assert end.notes == (note,)
 
 
 async def test_requests_for_upload_urls_are_limited(device, server):
@@ -163,10 +176,10 @@ async def test_a_restarted_agent_verifies_a_cached_file_once(device, server, sto
 
 
 async def test_a_file_refused_by_the_server_fails_the_attempt(device, server, storage):
-    server.rejected_files = {"log.txt": "it has 9 bytes, the most is 8"}
+    server.rejected_files = {"log.txt": REFUSED}
     device.start()
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.OUTPUT_TOO_LARGE, 0)
-    assert end.detail == "log.txt: refused: it has 9 bytes, the most is 8"
+    assert explanation(end) == "log.txt was refused: it has 9 bytes; the limit is 8 bytes"
     assert {file.name for file in end.files} == RESULT_FILES - {"log.txt"}
     assert not [request for request in storage.requests if "log.txt" in request]

@@ -62,7 +62,7 @@ def test_files_folders_and_permissions_are_unpacked(tmp_path):
     ids=ascii,
 )  # fmt: skip
 def test_an_unsafe_name_is_refused(tmp_path, name):
-    with pytest.raises(InputError, match=r"^script\.zip: ") as refused:
+    with pytest.raises(InputError, match=r"script\.zip") as refused:
         unpack_bytes(tmp_path, make_zip(name))
     assert refused.value.code == "name"
     assert refused.value.text.isprintable()
@@ -82,8 +82,8 @@ def test_links_and_devices_are_refused(tmp_path, kind):
     [
         ((8, b"\x01"), "encrypted"),
         ((10, b"\x0e"), "deflate"),
-        ((24, b"\xff\xff\xff\x7f"), "at most 1024 MiB"),
-        ((24, b"\x09"), "cannot be unpacked|off its size"),
+        ((24, b"\xff\xff\xff\x7f"), "the limit is 1.0 GiB"),
+        ((24, b"\x09"), "cannot be unpacked|differs by"),
     ],
     ids=["encrypted", "lzma", "size", "longer"],
 )
@@ -101,13 +101,13 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path, names):
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
             archive.writestr(name, "")
-    with pytest.raises(InputError, match=r"is in it twice|lies below a file") as refused:
+    with pytest.raises(InputError, match=r"contains .* twice|lies below a file") as refused:
         unpack_bytes(tmp_path, file.getvalue())
     assert refused.value.code == "name"
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
-    with pytest.raises(InputError, match="times as large as it is") as refused:
+    with pytest.raises(InputError, match="times as large as the archive") as refused:
         unpack_bytes(tmp_path, zip_bytes({"main.py": "", "zeros": bytes(80 << 20)}))
     assert refused.value.code == "too_large"
     assert list((tmp_path / "target").iterdir()) == []
@@ -119,14 +119,14 @@ def test_small_files_may_have_any_compression_ratio(tmp_path):
 
 def test_too_many_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "MOST_FILES", 20)
-    with pytest.raises(InputError, match="it holds 21 files, at most 20"):
+    with pytest.raises(InputError, match="has 21 files; the limit is 20"):
         unpack_bytes(tmp_path, zip_bytes({f"{n}.py": "" for n in range(21)}))
 
 
 def test_a_list_of_files_that_is_too_long_is_refused(tmp_path, monkeypatch):
     content = zip_bytes({f"{n}.py": "" for n in range(2000)})
     monkeypatch.setattr(unpacking, "_MOST_READ_BYTES", 80_000)
-    with pytest.raises(InputError, match="list of files is too long"):
+    with pytest.raises(InputError, match=r"directory of script\.zip is too long"):
         unpack_bytes(tmp_path, content)
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_zip_never_writes_outside_its_folder(tmp_path_factory, seed, h
     try:
         files = unpack_bytes(folder, bytes(content))
     except InputError as error:
-        assert error.text.startswith("script.zip")
+        assert "script.zip" in error.text
     else:
         assert all((folder / "target" / name).is_file() for name in files)
     assert {path.name for path in folder.iterdir()} <= {"script.zip", "target"}
@@ -187,5 +187,5 @@ def test_the_program_of_a_zip_is_chosen(files, entry, program):
 
 
 def test_a_long_list_of_programs_is_cut():
-    with pytest.raises(InputError, match=r"b19\.py and 30 more"):
+    with pytest.raises(InputError, match=r"b19\.py, …"):
         choose_program("script.zip", [f"b{n}.py" for n in range(50)], None)

@@ -77,21 +77,21 @@ time.sleep(30)
 @pytest.mark.parametrize(
     ("command", "limits", "reason", "text"),
     [
-        (["sh", "-c", FORK_BOMB], {"processes": 40}, "TOO_MANY_PROCESSES", "at most 40 are"),
-        (["sh", "-c", LEAVE], {"processes": 6}, "TOO_MANY_PROCESSES", "at most 6 are"),
-        (["sh", "-c", FLOOD], {"print_bytes": 10 << 20}, "LOG_TOO_LONG", "at most 10 MiB are"),
+        (["sh", "-c", FORK_BOMB], {"processes": 40}, "TOO_MANY_PROCESSES", "the limit is 40"),
+        (["sh", "-c", LEAVE], {"processes": 6}, "TOO_MANY_PROCESSES", "the limit is 6"),
+        (["sh", "-c", FLOOD], {"print_bytes": 10 << 20}, "LOG_TOO_LONG", "the limit is 10 MiB"),
         ([*PYTHON, MAKE_FILES], {}, "OUTPUT_TOO_LARGE", "more than"),
         (
             [*PYTHON, USE_MEMORY],
             {"memory_bytes": 100 << 20},
             "OUT_OF_MEMORY",
-            "at most 100 MiB are",
+            "the limit is 100 MiB",
         ),
         (
             [*PYTHON, DELETE_OPEN_FILES],
             {"disk_bytes": 5 << 20},
             "OUTPUT_TOO_LARGE",
-            "wrote 6 MiB into its folder, at most 5 MiB are allowed",
+            "wrote 6 MiB into its folder; the limit is 5 MiB",
         ),
     ],
     ids=["fork bomb", "left the tree", "output", "files", "memory", "deleted open files"],
@@ -102,7 +102,7 @@ async def test_a_run_that_exceeds_a_limit_is_ended(
     monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
     result = await watched_run.run(command, **limits)
     assert result.limit.reason is EndReason[reason]
-    assert text in result.limit.text
+    assert text in str(result.limit.note)
     assert marked_processes(watched_run.mark) == []
     watched_run.output.unlink()
 
@@ -143,7 +143,7 @@ async def test_written_bytes_are_limited_without_existing_files(watched_run):
     more = "open('more', 'wb').write(b'x' * (6 << 20)); import time; time.sleep(30)"
     result = await watched_run.run([*PYTHON, more], disk_bytes=5 << 20)
     assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
-    assert "wrote 6 MiB" in result.limit.text
+    assert "wrote 6 MiB" in str(result.limit.note)
 
 
 async def test_a_sparse_file_counts_by_size_towards_the_limit_of_a_file_only(watched_run):
@@ -153,7 +153,7 @@ async def test_a_sparse_file_counts_by_size_towards_the_limit_of_a_file_only(wat
     (watched_run.work / "hole").unlink()
     result = await watched_run.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
     assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
-    assert "hole reached the limit of 1.0 GiB" in result.limit.text
+    assert "hole reached the limit of 1.0 GiB" in str(result.limit.note)
 
 
 async def test_the_kernel_enforces_the_limit_of_a_file(watched_run):
@@ -249,7 +249,7 @@ async def test_processes_of_one_attempt_share_the_limit_of_written_bytes(watched
     shared = await watched_run.run(
         [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
     )
-    assert shared.limit.text == "wrote 4 MiB into its folder, at most 3 MiB are allowed"
+    assert str(shared.limit.note) == "It wrote 4 MiB into its folder; the limit is 3 MiB."
 
 
 async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched_run):
@@ -259,7 +259,7 @@ async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched
     )
     result = await watched_run.run([*PYTHON, deep], disk_bytes=5 << 20)
     assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
-    assert "folders more than 64 deep" in result.limit.text
+    assert "more than 64 levels deep" in str(result.limit.note)
     remove_tree(watched_run.work)
     assert not watched_run.work.exists()
 

@@ -57,7 +57,9 @@ class DisturbanceAnswer(serializers.Serializer):
 
     code = serializers.CharField(help_text="Stable code.")
     text = serializers.CharField(help_text="In the reader's words.")
-    detail = serializers.CharField(help_text="What was seen, in English.", allow_blank=True)
+    detail = serializers.CharField(
+        help_text="What was observed, in the user's language.", allow_blank=True
+    )
 
 
 class DeviceStateAnswer(serializers.Serializer):

@@ -279,9 +279,9 @@ def measurement_row(
         host_totals_s=list(host_totals_s),
         device_cv=variation(known),
         plan=measurement.plan.model_dump(mode="json"),
-        disturbances=_plain([row.model_dump() for row in disturbances], depth=2),
+        disturbances=_plain([row.model_dump(mode="json") for row in disturbances], depth=6),
         notes=_plain([note.model_dump() for note in measurement.notes], depth=3),
-        gate=_plain(measurement.gate, depth=3),
+        gate=_plain(measurement.gate, depth=5),
         device={
             when: {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
             for when in ("before", "after")

@@ -12,6 +12,7 @@ from profiles.analysis.durations import ABSENT
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import bytesize, listed
 from tasks.models import Task
+from webprofile.messages.notes import details_text
 from webprofile.sentences import sentences
 
 #: largest number of a device's state that is shown
@@ -126,39 +127,6 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
 
 
-#: code of a note of a measurement -> its text
-_NOTES: dict[str, Any] = {
-    "oversubscribed": _(
-        "The options request %(threads)s threads, but the run has %(cores)s cores: the threads "
-        "wait for each other, which the times include."
-    ),
-    "clean_too_short": _(
-        "The latency pass lasted %(seconds)s s in %(iterations)s iterations, less than the "
-        "%(least_s)s s that the plan requires."
-    ),
-    "input_missing": _(
-        "Input “%(name)s” (%(type)s) has no data: the run uses uninitialized memory."
-    ),
-    "input_random": _("Input “%(name)s” (%(type)s) is not given: it gets random numbers."),
-    "input_shape": _("Input “%(name)s” is %(shape)s, the model was made for %(expected)s."),
-    "input_not_finite": _(
-        "Input “%(name)s” holds NaN or infinity in %(count)s of %(size)s numbers."
-    ),
-}
-
-
-def note_words(note: Mapping[str, Any]) -> str:
-    """Return the text of a note of a measurement; of an unknown one its code."""
-    values = {
-        key: f"{value:g}" if isinstance(value, float) else value
-        for key, value in (note["values"] or {}).items()
-    }
-    try:
-        return str(_NOTES[note["code"]] % values)
-    except KeyError:
-        return str(note["code"])
-
-
 def disturbance_word(code: str) -> str:
     """Return the message for a disturbance; an unknown code is returned unchanged."""
     return str(DISTURBANCES.get(code, code))
@@ -205,10 +173,24 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
             )
         )
     if measurement.gate.get("passed") is False:
-        waited = f"{measurement.gate.get('waited_s') or 0:.0f}"
-        text = gettext("The run began after %(waited)s s although the device was not idle.")
-        notes.append(text % {"waited": waited})
+        notes.append(_gate_text(measurement.gate))
     return notes
+
+
+def _gate_text(gate: Mapping[str, Any]) -> str:
+    """Return the sentence about a run that began although the device was not idle."""
+    values = {"waited": f"{gate.get('waited_s') or 0:.0f}"}
+    if reasons := details_text(_notes(gate.get("reasons"))):
+        text = gettext(
+            "The run started after %(waited)s s although the device was not idle: %(reasons)s."
+        )
+        return text % {**values, "reasons": reasons}
+    return gettext("The run started after %(waited)s s although the device was not idle.") % values
+
+
+def _notes(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _named(names: Sequence[str]) -> list[str]:

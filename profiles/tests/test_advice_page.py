@@ -106,7 +106,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
             {"kind": "profiled", "profile": "profile.json", "last_ms": 3.5},
             {"kind": "profiled", "profile": "profile-2.json", "last_ms": None},
         ],
-        disturbances=[{"code": "hot", "detail": ""}],
+        disturbances=[{"code": "hot", "details": []}],
     )
 
     profile.refresh_from_db()

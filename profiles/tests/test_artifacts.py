@@ -14,6 +14,7 @@ from agent.protocol.messages import (
     FileOffer,
     StoredFile,
 )
+from agent.protocol.notes import Note
 from profiles.analysis.io_dump import compare
 from profiles.presenters.attempt_messages import ARTIFACTS, artifact_title
 from profiles.tests.dumps import make_files, write_folder, zip_bytes
@@ -223,13 +224,13 @@ def test_the_agent_receives_the_reason_for_a_refused_file():
     )
     (reply,) = gateway.on_uploads(attempt.worker, request)
     assert [target.refused for target in reply.targets] == [
-        "",
-        "no file of this name is kept",
-        f"it has {limit + 1} bytes, the most is {limit}",
+        None,
+        Note.of("refused_name"),
+        Note.of("refused_size", size=limit + 1, limit=limit),
     ]
     finish(attempt)
     (reply,) = gateway.on_uploads(attempt.worker, request)
-    assert {(target.url, target.refused) for target in reply.targets} == {("", "")}
+    assert {(target.url, target.refused) for target in reply.targets} == {("", None)}
 
 
 def test_the_link_to_the_first_difference_points_to_its_page(client, address, monkeypatch):

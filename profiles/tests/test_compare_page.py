@@ -164,14 +164,17 @@ def test_a_comparison_larger_than_the_cache_stays_until_the_next_one(client, res
 
 def test_too_few_or_disturbed_equal_runs_give_no_verdict(client, slower_pair):
     make_equal_runs(slower_pair[0], *EQUAL_RUNS[:4])
-    make_equal_runs(slower_pair[0], *EQUAL_RUNS, disturbances=[{"code": "hot", "detail": ""}])
+    make_equal_runs(slower_pair[0], *EQUAL_RUNS, disturbances=[{"code": "hot", "details": []}])
     assert tones(client.get(address(*slower_pair))) == {""}
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_disturbed_run_gets_differences_and_a_warning_but_no_verdict(client, slower_pair, index):
     make_equal_runs(slower_pair[0], *EQUAL_RUNS)
-    add_measurement(slower_pair[index], disturbances=[{"code": "hot", "detail": "93 °C"}])
+    add_measurement(
+        slower_pair[index],
+        disturbances=[{"code": "hot", "details": [{"code": "hot", "values": {"degrees": 93}}]}],
+    )
     page = client.get(address(*slower_pair, rows="all"))
     warnings = page.context["warnings"]
     assert any(w.startswith(f"{'AB'[index]} was disturbed: the device was hot") for w in warnings)

@@ -8,10 +8,10 @@ from django.utils import translation
 
 from agent.device.cores import oversubscription
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Disturbance, Note, OtherLoad
+from agent.protocol.measurement import Disturbance, OtherLoad
+from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile
-from profiles.presenters.attempt_messages import note_words
 from profiles.tests.make import (
     CLEAN,
     CLEAN_ONLY,
@@ -24,6 +24,7 @@ from profiles.tests.make import (
 )
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task
+from webprofile.messages.notes import note_text
 
 pytestmark = pytest.mark.django_db
 
@@ -66,8 +67,11 @@ def standard_attempt(storage) -> Attempt:
             device=DEVICE,
             gate={"waited_s": 4.5, "passed": True},
             disturbances=(
-                Disturbance(code="other_load", detail="<b>cc1plus</b> 80 %"),
-                Disturbance(code="moon_phase", detail="full"),
+                Disturbance(
+                    code="other_load",
+                    details=(Note.of("named_processes", percent=80, names="<b>cc1plus</b>"),),
+                ),
+                Disturbance(code="moon_phase", details=(Note.of("full_moon"),)),
             ),
             notes=(Note(code="no_temperature"),),
         ),
@@ -218,7 +222,7 @@ HOSTILE = {
         },
         "after": {"cpu_percent": 1e308, "gpus": [{"utilisation_percent": HUGE}]},
     },
-    "disturbances": [{"code": "\x00", "detail": "\x00"}],
+    "disturbances": [{"code": "\x00", "details": [{"code": "\x00", "values": {"a": "\x00"}}]}],
     "notes": [{"code": "\x00", "values": {"\x00": "\x00"}}],
 }
 
@@ -258,20 +262,43 @@ def test_a_missing_profile_leaves_a_gap_in_the_totals_of_passes(storage):
 def test_notes_of_agents_have_texts_in_both_languages():
     (note,) = oversubscription({"multithread": 4}, cores=(0, 1))
     stored = note.model_dump()
-    assert note_words(stored).startswith("The options request 4 threads, but the run has 2 cores")
+    assert note_text(stored).startswith("The options request 4 threads, but the run has 2 cores")
     with translation.override("zh-hans"):
-        assert note_words(stored).startswith("选项要求 4 个线程，而运行只有 2 个核心")
+        assert note_text(stored).startswith("选项要求 4 个线程，而运行只有 2 个核心")
 
 
 @pytest.mark.parametrize("values", [{}, {"threads": 4}, None])
 def test_a_note_that_the_site_cannot_word_is_its_code(values):
-    assert note_words({"code": "oversubscribed", "values": values}) == "oversubscribed"
-    assert note_words({"code": "<b>new</b>", "values": values}) == "<b>new</b>"
+    assert note_text({"code": "oversubscribed", "values": values}) == "oversubscribed"
+    assert note_text({"code": "<b>new</b>", "values": values}) == "<b>new</b>"
+
+
+def test_what_an_agent_observed_is_shown_in_the_language_of_the_user(client, storage):
+    load = Note.of("other_processes", percent=103)
+    measurement = measurement_json(
+        CLEAN,
+        plan=CLEAN_ONLY,
+        disturbances=(
+            Disturbance(code="waited", details=(Note.of("waited", percent=22), load)),
+            Disturbance(code="hot", details=(Note.of("hot", degrees=93),)),
+        ),
+        gate={"waited_s": 60.0, "passed": False, "reasons": [load.model_dump()]},
+    )
+    task = process_clean_run(measurement)
+    page = get_page(client, task, "")
+    assert "(threads waited for a core for 22 % of the time; other processes used 103 %" in page
+    assert "was not idle: other processes used 103 % of a core." in page
+    client.cookies["django_language"] = "zh-hans"
+    page = get_page(client, task, "")
+    assert "线程有 22 % 的时间在等待处理器核心；其他进程占用了 103 % 的单核时间" in page
+    assert "CPU 温度达到 93 °C" in page
+    assert "设备一直未空闲，运行在等待 60 秒后开始：其他进程占用了 103 % 的单核时间。" in page
+    assert "other processes" not in page
 
 
 def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attempt:
     """An attempt with a clean pass (number 1) and a profiled pass for each of `times_s`."""
-    waited = Disturbance(code="waited", detail="threads waited for a core for 22 % of the time")
+    waited = Disturbance(code="waited", details=(Note.of("waited", percent=22),))
     plan = Plan(preset="custom", clean=True, profiled=len(times_s))
     names = [profile_name(number + 1) for number in range(len(times_s))]
     passes = [CLEAN, *(profiled_pass(2 + n, 12.0, profile=name) for n, name in enumerate(names))]

@@ -77,7 +77,7 @@ def make_profile_of(
         records.append(
             profiled_pass(len(records) + 1, iteration_ms * 3, iteration_ms, profile=name)
         )
-    load = (Disturbance(code="other_load", detail="browser"),) if disturbed else ()
+    load = (Disturbance(code="other_load"),) if disturbed else ()
     files = dict(zip(names, passes, strict=True)) | {
         "log.txt": b"",
         "measurement.json": measurement_json(*records, plan=PLAN, disturbances=load),

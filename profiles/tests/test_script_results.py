@@ -3,6 +3,7 @@
 import pytest
 
 from agent.protocol.messages import AttemptFinished, AttemptLog, EndReason, Script
+from agent.protocol.notes import Note
 from profiles.ingest.rebuild import rebuild_derived
 from profiles.integrity import broken_rows
 from profiles.models import AttemptMeasurement, Profile
@@ -219,9 +220,11 @@ def test_an_unreadable_zip_is_named_as_the_owner_named_it():
         at=0.0,
         reason=EndReason.INPUT_WRONG,
         cause="format",
-        detail="script.zip: its files are 900 times as large as it is",
+        notes=(Note.of("zip_ratio", archive="script.zip", ratio=900, limit=200),),
     )
     receive_report(attempt, report)
     attempt.task.refresh_from_db()
     assert attempt.task.reason == "script_unreadable"
-    assert attempt.task.detail == "all nets.zip: its files are 900 times as large as it is"
+    assert attempt.task.message == (
+        "The files in all nets.zip are 900 times as large as the archive; the limit is 200 times."
+    )

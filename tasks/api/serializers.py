@@ -134,6 +134,11 @@ class TaskRow(serializers.ModelSerializer[Task]):
     reason = serializers.SerializerMethodField(
         help_text="Why it ended otherwise than well; null if it did not."
     )
+    detail = serializers.CharField(
+        source="message",
+        help_text="Explanation of the reason in the user's language; output of a program is quoted "
+        "as it is.",
+    )
     outcome = serializers.ChoiceField(
         [*Outcome.choices, ("", "not ended")], help_text="How it ended; empty until it has."
     )
@@ -149,7 +154,6 @@ class TaskRow(serializers.ModelSerializer[Task]):
             "id": {"help_text": "Its number."},
             "title": {"help_text": "Its owner's own words."},
             "state": {"help_text": "Where it is, exactly."},
-            "detail": {"help_text": "What the device or the server said, in English."},
             "runtime_version": {"help_text": "Version of MegEngine."},
             "priority": {"help_text": "More goes first, among its owner's tasks."},
             "created_at": {"help_text": "When it was asked for."},

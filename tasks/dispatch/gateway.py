@@ -37,6 +37,7 @@ from agent.protocol.messages import (
     UploadTarget,
     Welcome,
 )
+from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from tasks.lifecycle import attempts
 from tasks.lifecycle.artifacts import (
@@ -209,13 +210,13 @@ def on_uploads(worker: Worker, message: AttemptUploads, token: str | None = None
         targets = [UploadTarget(name=file.name, url="") for file in message.files]
     else:
         judged = judge_artifacts(attempt, message.files)
-        offer_artifacts(attempt, [file for file, refused in judged if not refused])
+        offer_artifacts(attempt, [file for file, refused in judged if refused is None])
         targets = [_target(attempt, file, refused) for file, refused in judged]
     return [Uploads(attempt=message.attempt, targets=tuple(targets))]
 
 
-def _target(attempt: Attempt, file: FileOffer, refused: str) -> UploadTarget:
-    if refused:
+def _target(attempt: Attempt, file: FileOffer, refused: Note | None) -> UploadTarget:
+    if refused is not None:
         return UploadTarget(name=file.name, url="", refused=refused)
     key = artifact_key(str(attempt.pk), file.name)
     url, headers = storage.presign_put(key, size_bytes=file.size_bytes, md5=file.md5)

@@ -8,14 +8,17 @@ from django.db.models import QuerySet
 
 from agent.protocol.artifacts import TOTAL_LIMIT_BYTES, limit_of
 from agent.protocol.messages import FileOffer
+from agent.protocol.notes import Note
 from tasks.models import Artifact, Attempt
 from webprofile.storage import storage
 
 log = structlog.get_logger()
 
 
-def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[FileOffer, str]]:
-    """Return each offered file with the reason why it is refused, or "" if it may be stored.
+def judge_artifacts(
+    attempt: Attempt, files: Iterable[FileOffer]
+) -> list[tuple[FileOffer, Note | None]]:
+    """Return each offered file with the reason why it is refused, None if it may be stored.
 
     A file needs a known name and a size within the limit of that name; together with the recorded
     artifacts, all files must fit into `TOTAL_LIMIT_BYTES`.
@@ -27,7 +30,7 @@ def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[
         refused = _refusal_of(file, total + added)
         if refused:
             about = {"task": attempt.task_id, "attempt": str(attempt.pk), "name": file.name}
-            log.warning("artifact_refused", **about, why=refused)
+            log.warning("artifact_refused", **about, why=str(refused))
         else:
             total += added
             known[file.name] = file.size_bytes
@@ -35,15 +38,15 @@ def judge_artifacts(attempt: Attempt, files: Iterable[FileOffer]) -> list[tuple[
     return judged
 
 
-def _refusal_of(file: FileOffer, total_bytes: int) -> str:
+def _refusal_of(file: FileOffer, total_bytes: int) -> Note | None:
     limit = limit_of(file.name)
     if limit is None:
-        return "no file of this name is kept"
+        return Note.of("refused_name")
     if file.size_bytes > limit:
-        return f"it has {file.size_bytes} bytes, the most is {limit}"
+        return Note.of("refused_size", size=file.size_bytes, limit=limit)
     if total_bytes > TOTAL_LIMIT_BYTES:
-        return f"all files together would have {total_bytes} bytes, the most is {TOTAL_LIMIT_BYTES}"
-    return ""
+        return Note.of("refused_total", size=total_bytes, limit=TOTAL_LIMIT_BYTES)
+    return None
 
 
 @transaction.atomic

@@ -161,9 +161,7 @@ def diagnose(report: AttemptFinished, log_tail: str) -> tuple[str, str]:
     if known := ENDS[report.reason].reason:
         return known.code, report.detail
     if report.reason == EndReason.INPUT_WRONG:
-        # agents before `cause` describe the input in words only
-        reason = _BY_CAUSE[report.cause] if report.cause in _BY_CAUSE else _of_input(report.detail)
-        return reason.code, report.detail
+        return _BY_CAUSE.get(report.cause, Reason.INPUT_WRONG).code, report.detail
     log_tail = _cut_lines(log_tail)
     cause = _cause(log_tail)
     reason = _reason(report, log_tail, cause)

@@ -5,16 +5,19 @@ the web process nor the transaction that stores the report.
 """
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import structlog
 from django.db import transaction
 
 from agent.protocol.messages import AttemptFinished, EndReason
+from agent.protocol.notes import Note
 from tasks.lifecycle.attempts import log_tail
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import end_task
 from tasks.lifecycle.reasons import Reason
-from tasks.models import Attempt
+from tasks.models import Attempt, Task
 from tasks.states import Outcome, TaskState
 
 log = structlog.get_logger()
@@ -71,3 +74,17 @@ def reason_and_detail(
         name = file.name.replace("\\", r"\\")
         detail = re.sub(re.escape(file.device_name).join(around), name, detail)
     return reason, detail
+
+
+def notes_with_file_names(task: Task, notes: Iterable[Note]) -> list[Any]:
+    """Return notes as JSON, with files called by their uploaded names."""
+    if not notes:
+        return []
+    names = {file.device_name: file.name for file in task.files.all()}
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: renamed(item) for key, item in value.items()}
+        return names.get(value, value) if isinstance(value, str) else value
+
+    return [renamed(note.model_dump(mode="json")) for note in notes]

@@ -115,6 +115,7 @@ def end_task(attempt: Attempt, outcome: Outcome, reason: str, detail: str = "") 
         about=about(attempt),
         outcome=outcome,
         reason=reason,
+        notes=[] if outcome == Outcome.CANCELLED else attempt.notes,
         detail=detail[:1000],
     )
 
@@ -136,7 +137,12 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
     next_at = timezone.now() + pause
     if transition_if(task, TaskState.WAITING, held, about=about(attempt), not_before_at=next_at):
         TaskEvent.objects.filter(task=task, seq=task.event_seq).update(
-            data={"status": task.status.value, "retry_because": reason, "detail": detail[:200]}
+            data={
+                "status": task.status.value,
+                "retry_because": reason,
+                "notes": attempt.notes,
+                "detail": detail[:200],
+            }
         )
 
 

@@ -21,7 +21,7 @@ from agent.protocol.messages import (
 )
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.attempts import lease_deadline
-from tasks.lifecycle.failures import reason_and_detail
+from tasks.lifecycle.failures import notes_with_file_names, reason_and_detail
 from tasks.lifecycle.outcomes import FILE_CHANGED, about, continue_task, end_task, reader_of
 from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
@@ -85,6 +85,7 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
                 end_reason=_end_reason(report),
                 exit_code=report.exit_code,
                 run_s=report.run_s,
+                notes=notes_with_file_names(attempt.task, report.notes),
                 detail=report.detail,
                 command=report.command or attempt.command,
             )

@@ -69,7 +69,9 @@ def _publish(
     task: Task, to: TaskState, changes: Mapping[str, Any], about: Mapping[str, Any]
 ) -> None:
     """Record a transition as a task event and in log and metrics; notify browsers and webhooks."""
-    details = {key: changes[key] for key in ("outcome", "reason", "detail") if changes.get(key)}
+    details = {
+        key: changes[key] for key in ("outcome", "reason", "notes", "detail") if changes.get(key)
+    }
     add_event(task, f"task.{to}", details)
     if to == TaskState.FINISHED and task.purpose == Purpose.USER:
         add_task_deliveries(task.pk, task.owner_id, task.outcome, task.reason)

@@ -166,7 +166,7 @@ VERSION_BROKEN = EligibilityRule(
     "runtime",
     lambda it: it.runtime is not None and not it.runtime.problem,
     lambda path: _runtimes(problem=""),
-    lambda it: {"problem": it.runtime.problem if it.runtime else ""},
+    lambda it: {"problem": it.runtime.problem_text if it.runtime else ""},
 )
 SCRIPTS_ALLOWED = EligibilityRule(
     "scripts_not_allowed",

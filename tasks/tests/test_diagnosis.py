@@ -207,28 +207,19 @@ def test_recorded_output_for_a_bad_file_gives_its_reason(testdata, file, code):
 
 
 @pytest.mark.parametrize(
-    ("detail", "code"),
+    ("cause", "code"),
     [
-        ('input "image" is not an input of the model; its inputs are: data', "input_unknown"),
-        ('input "x" is given, but the model has no inputs', "input_unknown"),
-        ('input "data" is given as int32 {2}, but the model wants float32 {2}', "input_dtype"),
-        ('"a.npy" holds complex64, which MegEngine has no type for. Save it as', "input_dtype"),
-        ('"a.npy" is a single number without axes; give it the shape {1}.', "input_shape"),
-        ('Input "x" is to be random, but its shape is not known. Give a shape.', "input_shape"),
-        ('"a.npy" is cut short: float32 {9} takes 36 bytes, the file has 9.', "input_unreadable"),
-        ("an unknown message", "input_wrong"),
+        ("unknown_input", "input_unknown"),
+        ("wrong_dtype", "input_dtype"),
+        ("axes", "input_shape"),
+        ("size", "input_unreadable"),
+        ("too_large", "input_wrong"),
+        ("of_a_newer_agent", "input_wrong"),
     ],
 )
-def test_input_rejected_by_the_agent_gives_its_reason(detail, code):
-    reason, text = diagnose(final_report(None, EndReason.INPUT_WRONG, detail), "")
-    assert (reason, text) == (code, detail)
-
-
-def test_cause_given_by_the_agent_decides_and_not_the_name_of_an_input():
-    detail = 'Input "header" takes 8 GiB, but only 4 GiB are free.'
-    report = final_report(None, EndReason.INPUT_WRONG, detail)
-    report = report.model_copy(update={"cause": "too_large"})
-    assert diagnose(report, "") == ("input_wrong", detail)
+def test_an_input_rejected_by_the_agent_gives_its_reason(cause, code):
+    report = final_report(None, EndReason.INPUT_WRONG).model_copy(update={"cause": cause})
+    assert diagnose(report, "") == (code, "")
 
 
 def load_and_run(python: str, model: Path, *options: str) -> subprocess.CompletedProcess:

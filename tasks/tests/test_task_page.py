@@ -7,6 +7,8 @@ import httpx2
 import pytest
 from django.utils import timezone
 
+from agent.protocol.messages import AttemptFinished, EndReason
+from agent.protocol.notes import Note
 from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
@@ -121,6 +123,45 @@ def test_label_of_the_original_message_is_translated(client, alice):
     label, _, message = page.partition('<pre class="code code--wrap" lang="en">')
     assert label.rstrip().endswith("<p>原始信息：</p>")
     assert message.startswith("stopped after 60 s")
+
+
+def test_what_an_agent_reports_is_shown_in_the_language_of_the_user(client, alice):
+    attempt = make_attempt(make_waiting_task(alice))
+    file = attempt.task.data_files[0]
+    problem = Note.of("literal_range", value="1e999", dtype="float32")
+    notes = (
+        Note.of("file_size", name=file.device_name, size=9, expected=10),
+        Note.of("input_literal", name="x", problem=problem),
+        Note.of("option_too_small", option="iter", limit=1),
+    )
+    ended = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.REFUSED, notes=notes)
+    receive_report(attempt, ended)
+    address = f"/tasks/{attempt.task_id}/"
+    page = client.get(address).text
+    assert f"{file.name}: received 9 bytes instead of 10 bytes." in page
+    assert "Input “x”: 1e999 is too large for float32." in page
+    assert "iter must be at least 1." in page
+    client.cookies["django_language"] = "zh-hans"
+    page = client.get(address).text
+    assert f"{file.name}：收到 9 字节，应为 10 字节。" in page
+    assert "输入“x”：1e999 " in page
+    detail = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()["detail"]
+    assert "应为 10 字节。输入“x”" in detail
+
+
+def test_why_an_attempt_is_retried_is_shown_in_the_language_of_the_user(client, alice):
+    attempt = make_attempt(make_waiting_task(alice))
+    ended = AttemptFinished(
+        attempt=attempt.pk,
+        at=0.0,
+        reason=EndReason.AGENT_ERROR,
+        notes=(Note.of("disk_full"),),
+    )
+    receive_report(attempt, ended)
+    address = f"/tasks/{attempt.task_id}/"
+    assert "The disk of this device is full." in client.get(address).text
+    client.cookies["django_language"] = "zh-hans"
+    assert "此设备的磁盘已满。" in client.get(address).text
 
 
 def test_chinese_sentences_have_no_space_between_them(client, alice):

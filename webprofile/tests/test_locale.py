@@ -67,7 +67,8 @@ def test_no_text_has_a_word_that_the_glossary_excludes():
 def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path):
     need("gettext")
     folders = ("accounts", "workers", "tasks", "profiles", "webprofile", "templates")
-    for folder in folders:
+    # the texts of what agents report, which the server translates
+    for folder in (*folders, "agent/protocol"):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     shutil.copy(ROOT / "manage.py", tmp_path)

@@ -132,7 +132,7 @@ def versions(worker: Worker) -> SafeString | str:
     parts = [
         (
             "version version--broken" if runtime.problem else "version",
-            runtime.problem,
+            runtime.problem_text,
             runtime.version,
             format_html(' <span class="visually-hidden">{}</span>', _("(cannot be used)"))
             if runtime.problem

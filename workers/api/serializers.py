@@ -39,6 +39,10 @@ class RoofsAnswer(serializers.Serializer):
 class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
     """One MegEngine version on a device."""
 
+    problem = serializers.CharField(
+        source="problem_text",
+        help_text="Why it cannot be used, in the user's language; empty if it can.",
+    )
     builds = texts(
         "Parts that it was built with, such as `jit`; `cuda` and `tensorrt` only if the "
         "device has a GPU."
@@ -53,7 +57,6 @@ class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
             "version": {"help_text": "Version of MegEngine."},
             "kind": {"help_text": "The Python package, or a compiled load_and_run."},
             "python": {"help_text": "Version of Python; empty for a compiled one."},
-            "problem": {"help_text": "Why it cannot be used; empty if it can."},
         }
 
 

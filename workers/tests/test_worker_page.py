@@ -7,12 +7,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agent.protocol.messages import Facts, RuntimeInfo
+from agent.protocol.notes import Note
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.models import Attempt
 from tasks.scheduling.queue_depth import usage_of
 from tasks.tests.make import change_worker, make_user, make_waiting_task, make_worker
 from workers.models import Grant, HealthCheck, Runtime
 from workers.selectors import labels_of
+from workers.services import introduce_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +75,20 @@ def test_problems_peak_performance_and_labels_are_shown():
         assert part in text, part
     assert "unknown" not in text
     assert labels_of(worker) == {"build": "<b>nightly</b>", "chip": "Kirin 990"}
+
+
+def test_why_a_runtime_cannot_be_used_is_shown_in_the_language_of_the_user():
+    worker = make_worker()
+    problem = Note.of("cannot_start", path="/opt/load_and_run", cause="Permission denied")
+    runtime = RuntimeInfo(version="1.8.0", kind="binary", problem=problem)
+    facts = Facts(hostname="rack-7", platform="Linux", machine="x86_64", cores=8, memory_bytes=1)
+    introduce_worker(worker, facts=facts, agent_version="1", runtimes=[runtime])
+    user = make_user()
+    assert "Cannot start /opt/load_and_run: Permission denied" in worker_page(user, worker)
+    client = client_of(user)
+    client.cookies["django_language"] = "zh-hans"
+    page = client.get(reverse("workers:detail", args=[worker.name])).text
+    assert "无法启动 /opt/load_and_run：Permission denied" in page
 
 
 @pytest.mark.parametrize(

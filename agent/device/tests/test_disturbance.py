@@ -20,7 +20,7 @@ def find_disturbances(before=None, during=(), after=None):
 
 def single(items):
     (one,) = items
-    return one.code, one.detail
+    return one.code, "; ".join(map(str, one.details))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_short_load_during_a_long_run_is_described():
             "hw_thermal_slowdown",
         ),
         ({}, {"gpus": (GpuState(throttle_reasons=("hw_slowdown",)),)}, "throttled", "hw_slowdown"),
-        ({}, {"temperature_c": 96.0}, "hot", "96 degrees"),
-        ({"temperature_c": 91.0}, {}, "hot", "91 degrees"),
+        ({}, {"temperature_c": 96.0}, "hot", "96 °C"),
+        ({"temperature_c": 91.0}, {}, "hot", "91 °C"),
         ({}, {"memory_available_bytes": 9 << 20}, "memory_low", "9 MiB"),
         ({"swapped_bytes": 30 << 20}, {}, "swapped", "30 MiB"),
         ({"gpus": (GpuState(other_processes=2),)}, {}, "gpu_shared", "2 other processes"),

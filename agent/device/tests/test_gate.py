@@ -10,6 +10,7 @@ from agent.device import gate
 from agent.device.gate import busy_reasons, cool_down, wait_until_idle
 from agent.device.state import WINDOW_S, Counters, OtherProcess, read_counters
 from agent.device.tests.make import snapshot
+from agent.protocol.notes import Note
 
 CALM = GateLimits(max_load=1000.0, max_temperature_c=1000.0, min_memory_bytes=0)
 
@@ -80,7 +81,7 @@ async def test_the_gate_gives_up_after_wait_s_and_reports_the_reason(load):
     load[:] = [1.9]
     result = await wait_until_idle(GateLimits(wait_s=0.5), asyncio.Event())
     assert not result.passed
-    assert "1.9 cores" in result.reasons[0]
+    assert "190 % of a core" in str(result.reasons[0])
     assert result.waited_s >= 0.5
 
 
@@ -96,9 +97,9 @@ def test_busy_reasons_name_load_temperature_and_memory():
     busy = OtherProcess(name="make", cpu_percent=99.0, memory_bytes=1)
     busy_snapshot = snapshot(temperature_c=90.0, memory_available_bytes=5 << 20, processes=(busy,))
     assert busy_reasons(busy_snapshot, 0.6, GateLimits()) == (
-        "other processes use 0.6 cores (make)",
-        "the CPU has 90 degrees Celsius",
-        "only 5 MiB of memory are free",
+        Note.of("named_processes", percent=60, names="make"),
+        Note.of("hot", degrees=90),
+        Note.of("memory_low", mib=5),
     )
     bare = snapshot(temperature_c=None, memory_available_bytes=None)
     assert busy_reasons(bare, 0.4, GateLimits()) == ()

@@ -82,7 +82,7 @@ async def test_the_gate_names_another_busy_process(other_process):
     await asyncio.sleep(0.3)
     result = await wait_until_idle(GateLimits(wait_s=1, max_load=0.2), asyncio.Event())
     assert not result.passed
-    assert other_process in result.reasons[0]
+    assert other_process in str(result.reasons[0])
 
 
 async def test_cpu_time_of_a_child_process_counts_as_the_agents_own():

@@ -9,6 +9,7 @@ import pytest
 from agent.inputs.prepare import prepare_inputs
 from agent.inputs.tests.make import expect_error, load_prepared, prepare_one
 from agent.protocol.inputs.json_inputs import LONGEST_JSON
+from agent.protocol.notes import Note
 
 # pictures
 
@@ -121,10 +122,11 @@ def test_an_invalid_json_file_is_rejected(content: str, tmp_path: Path) -> None:
     assert expect_error(tmp_path, tmp_path / "a.json").code == "json"
 
 
-def test_an_error_of_json_names_the_input_and_not_the_file(tmp_path: Path) -> None:
+def test_an_error_of_json_names_the_file_and_the_input(tmp_path: Path) -> None:
     (tmp_path / "input-3.json").write_text('{"x": {"shape": [1], "type": "int8", "raw": [128]}}')
     error = expect_error(tmp_path, tmp_path / "input-3.json")
-    assert error.text == 'Input "x": a number is out of the range of int8.'
+    names = {"name": "input-3.json", "input": "x", "dtype": "int8"}
+    assert error.note() == Note.of("input_json_range", **names)
 
 
 @pytest.mark.parametrize(

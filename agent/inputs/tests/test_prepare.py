@@ -240,7 +240,7 @@ def test_an_unknown_input_is_rejected_with_the_inputs_of_the_model(tmp_path: Pat
 
 
 def test_a_wrong_type_is_rejected_with_both_types(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"int32 \{1\}, but the model wants float32 \{2,3\}"):
+    with pytest.raises(InputError, match=r"int32 \{1\}, but the model expects float32 \{2,3\}"):
         prepare(tmp_path, [("data", "1")])
 
 

@@ -9,12 +9,13 @@ rejected with an explanation. Needs numpy; never unpickles.
 import math
 import typing
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.protocol.input_rules import ALL_DTYPES, BINARY_DTYPES, MOST_AXES, instead_of
+from agent.protocol.notes import TEXTS, Note
 
 RuntimeKind = typing.Literal["binary", "wheel"]
 Shape = tuple[int, ...]
@@ -40,9 +41,9 @@ InputErrorCode = typing.Literal[
 class InputError(ValueError):
     """An input is rejected.
 
-    `text` is a message for the user: the input or its file (without a path), the problem, and what
-    to do. `rule` and `data` identify the same problem for the server, which has translated messages
-    by rule; they are empty if only a device can detect the problem.
+    `text` is a message in English: the input or its file (without a path), the problem, and what
+    to do. `rule` and `data` identify the same problem for the server, which has translated
+    messages.
     """
 
     def __init__(self, code: InputErrorCode, text: str, rule: str = "", **data: Any) -> None:
@@ -51,6 +52,18 @@ class InputError(ValueError):
         self.rule = rule
         self.data = data
         super().__init__(text)
+
+    @classmethod
+    def of(cls, code: InputErrorCode, rule: str, **data: Any) -> Self:
+        """Return the error of a rule that has its text in `agent.protocol.notes`."""
+        return cls(code, str(Note.of(rule, **data)), rule, **data)
+
+    def note(self) -> Note:
+        """Return the note for the server.
+
+        The text of its code is in `agent.protocol.notes` or in `webprofile.messages.errors`.
+        """
+        return Note.of(self.rule if self.rule in TEXTS else f"input_{self.rule}", **self.data)
 
 
 def braces(shape: Iterable[int]) -> str:

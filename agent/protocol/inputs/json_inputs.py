@@ -58,7 +58,7 @@ def read_json(path: Path) -> dict[str, Array]:
     _, size = read_start(path)
     check_json_size(path.name, size)
     inputs = parse_json(path.name, path.read_bytes())
-    return {entry.name: _array(f'Input "{entry.name}"', entry) for entry in inputs}
+    return {entry.name: _array(path.name, entry) for entry in inputs}
 
 
 def check_json_size(name: str, size: int) -> None:
@@ -196,10 +196,11 @@ def _shape(what: str, short_key: str, value: Any) -> Shape:
     return tuple(shape)
 
 
-def _array(what: str, entry: JsonInput) -> Array:
+def _array(name: str, entry: JsonInput) -> Array:
     """Convert the numbers to an array; reject values out of the dtype's range."""
     dtype = np.dtype(entry.dtype)
-    out_of_range = InputError("json", f"{what}: a number is out of the range of {entry.dtype}.")
+    about = {"name": name, "input": entry.name, "dtype": entry.dtype}
+    out_of_range = InputError.of("json", "input_json_range", **about)
     try:
         exact = np.array(json.loads(entry.numbers), dtype=np.float64)
     except (OverflowError, ValueError):  # more digits than Python converts to an integer
@@ -208,5 +209,5 @@ def _array(what: str, entry: JsonInput) -> Array:
     if not (float(limits.min) <= exact.min() and exact.max() <= float(limits.max)):
         raise out_of_range
     if dtype.kind != "f" and (exact != np.floor(exact)).any():
-        raise InputError("json", f"{what}: a number is not whole, but the type is {entry.dtype}.")
+        raise InputError.of("json", "input_json_fraction", **about)
     return exact.astype(dtype).reshape(entry.shape)

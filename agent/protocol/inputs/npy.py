@@ -64,11 +64,12 @@ def read_start(path: Path) -> tuple[bytes, int]:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise InputError("unreadable", f'"{path.name}" is no file.')
+            raise InputError.of("unreadable", "input_not_a_file", name=path.name)
         with path.open("rb") as file:
             return file.read(HEAD_BYTES), status.st_size
     except OSError as error:
-        raise InputError("unreadable", f'"{path.name}" cannot be read: {error.strerror}.') from None
+        cause = error.strerror or type(error).__name__
+        raise InputError.of("unreadable", "input_unreadable", name=path.name, cause=cause) from None
 
 
 def read_header(path: Path, kind: RuntimeKind) -> Header:

@@ -75,7 +75,7 @@ def test_a_version_without_a_wheel_changes_nothing(
 
 @pytest.mark.parametrize(
     ("version", "name", "problem"),
-    [("1.12.0", "", "is MegEngine 1.13.0, not 1.12.0"), ("1.13.0", "none", "is no file")],
+    [("1.12.0", "", "is MegEngine 1.13.0, not 1.12.0"), ("1.13.0", "none", "is not a file")],
 )
 def test_an_invalid_binary_is_rejected(
     version: str,
@@ -204,7 +204,7 @@ def test_check_reports_a_runtime_of_another_version(
 ) -> None:
     append_runtime(config, "1.12.0", "binary", str(install_fake(tmp_path)))
     assert runtime_check(config) == 1
-    assert "is MegEngine 1.13.0, the configuration says 1.12.0" in capsys.readouterr().out
+    assert "is MegEngine 1.13.0, but the configuration says 1.12.0" in capsys.readouterr().out
 
 
 def test_check_of_an_unknown_version_is_an_error(

@@ -242,7 +242,7 @@ def _wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
             live = _live_ids(waiting)
             for _, task in sorted(Task.objects.in_bulk(waiting - live).items()):
                 wording = wording_for(task)
-                why = " ".join(filter(None, [str(wording.title) if wording else "", task.detail]))
+                why = " ".join(filter(None, [str(wording.title) if wording else "", task.message]))
                 progress.step(f"#{task.pk} {task.status.value} {names[task.pk]} {why}".rstrip())
             waiting = live
             if waiting and time.monotonic() >= until:

@@ -18,6 +18,7 @@ from accounts.models import User
 from accounts.tokens.access import issue_token
 from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Disturbance
+from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from agent.tests.http_sites import serving
 from profiles.models import Profile
@@ -206,7 +207,9 @@ def make_steady(alice):
             profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
             for number in range(1, 6)
         }
-        causes = (Disturbance(code="hot", detail="93 °C"),) if disturbed else ()
+        causes = (
+            (Disturbance(code="hot", details=(Note.of("hot", degrees=93),)),) if disturbed else ()
+        )
         passes = [CLEAN]
         for number, name in enumerate(profiles, start=2):
             waited = (Disturbance(code="waited"),) if number < 2 + disturbed_passes else ()

@@ -130,7 +130,7 @@ def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, make
     disturbed = make_steady(0.50, disturbed=True)
     shown = client.run("show", disturbed).stdout
     assert "This run was disturbed: its times may be longer than usual" in shown
-    assert "the device was hot: 93 °C" in shown
+    assert "the device was hot: the CPU reached 93 °C" in shown
     output = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
     assert (
         "not enough evidence; a run was disturbed; run it again while the device is idle" in output
