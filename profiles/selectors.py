@@ -16,7 +16,7 @@ from profiles.presenters.attempt_messages import (
     device_rows,
     disturbance_notes,
     disturbance_word,
-    pass_word,
+    pass_words,
 )
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
@@ -69,11 +69,11 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
         "passes": [
             {
                 **row,
-                "word": pass_word(row),
+                "word": word,
                 "waited_percent": share(row.get("waited"), absent=""),
                 "disturbed": bool(row.get("disturbed_by")),
             }
-            for row in measurement.passes
+            for row, word in zip(measurement.passes, pass_words(measurement), strict=True)
         ],
         "disturbed_title": str(DISTURBED_RUN["title"]) if measurement.disturbances else "",
         "disturbance_notes": disturbance_notes(measurement),

@@ -9,7 +9,13 @@ from django.utils import timezone
 from profiles.ingest.build import store_derived
 from profiles.ingest.results import Results, UnusableError, read_results
 from profiles.models import OpenedFile
-from tasks.lifecycle.outcomes import begin_reading, complete_task, fail_task, mark_being_read
+from tasks.lifecycle.outcomes import (
+    begin_reading,
+    complete_task,
+    fail_task,
+    forget_slowest,
+    mark_being_read,
+)
 from tasks.models import Attempt, Task, TaskFile, UploadedFile
 from tasks.states import Outcome, TaskState
 from webprofile.storage import storage
@@ -61,6 +67,7 @@ def _save_results(attempt: Attempt, results: Results) -> None:
     # only the call that changes the task's state writes the rows, so a repeated message is harmless
     if not complete_task(attempt.task):
         return
+    forget_slowest(attempt)
     if results.profile is not None:
         results.profile.save()
     if results.measurement is not None:

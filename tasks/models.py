@@ -341,6 +341,9 @@ class Attempt(models.Model):
     #: number of passes, 0 if the agent does not report it, and number of passes that have ended
     passes = models.PositiveSmallIntegerField(default=0, db_default=0)
     passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)
+    #: slowest operators of the first profiled pass, until the result replaces them:
+    #: `agent.protocol.messages.SlowestOperators`
+    slowest = models.JSONField(null=True, editable=False)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     #: as those of the task

@@ -2,7 +2,6 @@
 
 from django.db.models import Case, F, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
-from django.utils.translation import gettext as _
 
 from accounts.models import User
 from tasks.models import Attempt, LogChunk, Purpose, Task, TaskEvent, TaskFile
@@ -42,21 +41,6 @@ def log_after(task: Task, chunk_id: int) -> QuerySet[LogChunk]:
 
 def last_attempt(task: Task) -> Attempt | None:
     return task.attempts.order_by("-number").first()
-
-
-def progress_words(task: Task, attempt: Attempt | None) -> str:
-    """Return the progress of a running attempt as a user-facing text.
-
-    Empty if the attempt has a single pass, or if its agent does not report passes.
-    """
-    if attempt is None or attempt.passes < 2:
-        return ""
-    if attempt.passes_done >= attempt.passes:
-        return _("All passes have ended; what they left is being sent.")
-    words = (
-        _("Run %(number)s of %(count)s") if task.is_script else _("Pass %(number)s of %(count)s")
-    )
-    return words % {"number": attempt.passes_done + 1, "count": attempt.passes}
 
 
 def files_with_sums() -> QuerySet[TaskFile]:

@@ -230,7 +230,7 @@ class Attempt:
             await tools.quiet_mode.end(observer)
             progress.pause()
         self._is_measured = True
-        await progress.finish(pass_runner.done.kept)
+        await progress.finish(pass_runner.done.succeeded, pass_runner.done.slowest)
         return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
 
     async def _measure(
@@ -250,7 +250,7 @@ class Attempt:
                     if self._stopping
                     else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
                 )
-            progress.pass_ended(pass_runner.done.kept)
+            progress.pass_ended(pass_runner.done.succeeded, pass_runner.done.slowest)
             process = await launcher.start(command)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
@@ -277,6 +277,7 @@ class Attempt:
         try:
             await pass_runner.run(run, prepare_inputs)
         except PassFailed as failure:
+            pass_runner.done.has_failed = True
             return self._failed(failure, pass_runner.done.run_s)
         except InputError as error:
             end = self._finished(EndReason.INPUT_WRONG, detail=error.note())

@@ -16,15 +16,16 @@ from pathlib import Path
 from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
-from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder
+from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder, PassKind
 from agent.execution.runner import RunResult
+from agent.execution.slowest import slowest_operators
 from agent.execution.spool import Folder
 from agent.inventory import LocalRuntime
-from agent.link.log_tail import PASS_HEAD
-from agent.protocol.artifacts import profile_name
+from agent.link.log_tail import STEP_HEAD
+from agent.protocol.artifacts import PROFILE_NAME, profile_name
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
-from agent.protocol.messages import EndReason, Start
+from agent.protocol.messages import EndReason, SlowestOperators, Start
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
@@ -37,6 +38,14 @@ _READ_BYTES = 64 << 20
 _MOST_KNOWN = 256
 #: most tries of a clean pass, which is repeated with more iterations if it was too short
 _MOST_TRIES = 4
+
+#: titles of passes in the log, which the page translates (`static/js/tasks/detail/log_pane.js`)
+_TITLES: Mapping[PassKind, str] = {
+    "inspect": "model inputs",
+    "clean": "latency",
+    "profiled": "profile",
+    "dump": "dumps",
+}
 
 #: runs a command until it ends
 Runner = Callable[[list[str]], Awaitable[RunResult]]
@@ -54,16 +63,23 @@ class PassFailed(Exception):
 
 @dataclass
 class PassResults:
-    """The passes that have been run so far."""
+    """The passes that have been run so far.
+
+    has_failed: the last one failed
+    slowest: operators of the first profiled pass; None before its end, or if they are not known
+    """
 
     records: list[PassRecord] = field(default_factory=list)
     run_s: float = 0.0
     notes: list[Note] = field(default_factory=list)
+    has_failed: bool = False
+    slowest: SlowestOperators | None = None
 
     @property
-    def kept(self) -> int:
-        """Number of passes whose results are kept, i.e. without preparatory ones."""
-        return sum(record.kept for record in self.records)
+    def succeeded(self) -> int:
+        """Number of passes that succeeded and whose results are kept (no preparatory ones)."""
+        ended = self.records[:-1] if self.has_failed else self.records
+        return sum(record.kept for record in ended)
 
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)
@@ -145,6 +161,9 @@ class PassRunner:
         for number in range(1, plan.profiled + 1):
             step = self._builder.profiled(inputs, first=self._is_first())
             await self._pass(run, step, profile_name(number))
+            if number == 1:
+                profile = self._folder.result / PROFILE_NAME
+                self.done.slowest = await asyncio.to_thread(slowest_operators, profile)
         if self._builder.dumps:
             await self._pass(run, self._builder.dump(inputs))
 
@@ -191,16 +210,19 @@ class PassRunner:
     def _say(self, step: Pass) -> int:
         """Write a heading for the pass to the log if there are several; return its end offset.
 
-        Passes are numbered as on the task's page: repetitions of a clean pass are not counted.
+        Only profiled passes are numbered, as in the result: a clean pass may be repeated.
         """
-        count, output = self.expected(), self._folder.output
-        if not self.done.records and count == 1 and step.kind != "inspect":
+        records, output = self.done.records, self._folder.output
+        if not records and self.expected() == 1 and step.kind != "inspect":
             return 0
-        place = f"{PASS_HEAD}{self.done.kept + 1} of {count}"
-        tries = sum(record.kind == "clean" for record in self.done.records) + 1
-        what = f"clean, try {tries}" if step.kind == "clean" and tries > 1 else step.kind
+        earlier = sum(record.kind == step.kind for record in records)
+        title = _TITLES[step.kind]
+        if step.kind == "profiled":
+            title = f"{title} {earlier + 1} of {self._order.plan.profiled}"
+        elif earlier:
+            title = f"{title}, try {earlier + 1}"
         with output.open("ab") as sink:
-            sink.write(f"{place} ({what}): load_and_run {shlex.join(step.arguments)}\n".encode())
+            sink.write(f"{STEP_HEAD}{title}: load_and_run {shlex.join(step.arguments)}\n".encode())
             return sink.tell()
 
     async def _pass(self, run: Runner, step: Pass, profile: str = "") -> RunLog:

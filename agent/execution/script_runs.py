@@ -18,7 +18,7 @@ from agent.execution.spool import Folder, remove_tree
 from agent.execution.unpack import unpack
 from agent.execution.watchdog import LimitHit, amount
 from agent.inventory import LocalRuntime
-from agent.link.log_tail import PASS_HEAD
+from agent.link.log_tail import STEP_HEAD
 from agent.protocol.artifacts import limit_of
 from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
@@ -117,7 +117,7 @@ class ScriptRuns:
         if count == 1:
             return
         call = shlex.join([program, *self._script.arguments])[:1000]
-        line = f"{PASS_HEAD}{number} (script): run {number} of {count}: {kind}: {call}\n"
+        line = f"{STEP_HEAD}run {number} of {count} ({kind}): {call}\n"
         with self._folder.output.open("ab") as sink:
             sink.write(line.encode())
 

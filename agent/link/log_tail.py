@@ -19,8 +19,8 @@ END_BYTES = 64 * 1024
 _BLOCK = 64 * 1024
 #: load_and_run prints this before the warm-up
 QUIET_BEGIN = "going to warmup"
-#: begin of the heading of each pass, if there are several
-PASS_HEAD = "==== pass "
+#: begin of the heading of each process, if there are several: the page shows the log by them
+STEP_HEAD = "==== "
 #: load_and_run prints no longer lines
 _LINE_CHARACTERS = 1000
 #: an incomplete escape sequence (`ESCAPE`) at the end of a block

@@ -12,7 +12,7 @@ from agent.execution.artifacts import keep_log
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
 from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
-from agent.protocol.messages import AttemptLog, AttemptStarted, Start
+from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start
 
 LOG_TICK_S = 0.2
 
@@ -28,6 +28,8 @@ class Progress:
         self._download_s = download_s
         self._started: AttemptStarted | None = None
         self._generation, self._sent = outbox.generation, 0
+        #: the connection over which the slowest operators were sent, 0 for none
+        self._slowest_sent = 0
         self._following: asyncio.Task[None] | None = None
 
     def begin(self, command: str, passes: int) -> None:
@@ -51,13 +53,14 @@ class Progress:
         self._outbox.echo(self._order.attempt, self._send)
         self._following = asyncio.create_task(self._follow())
 
-    def pass_ended(self, done: int) -> None:
+    def pass_ended(self, done: int, slowest: SlowestOperators | None) -> None:
         """Report that a process has ended and another one follows; `done` passes have ended.
 
-        The log is sent here, while the next process starts, and not while iterations are timed.
+        The log and the slowest operators are sent here, while the next process starts, and not
+        while iterations are timed.
         """
         if self._started is not None:
-            self._note(done)
+            self._note(done, slowest)
             self._tail.release()
             self._send(between_passes=True)
 
@@ -66,10 +69,10 @@ class Progress:
         if self._following is not None:
             self._following.cancel()
 
-    async def finish(self, done: int) -> None:
-        """Report the number of finished passes, send the rest of the log, and write `log.txt`."""
+    async def finish(self, done: int, slowest: SlowestOperators | None) -> None:
+        """Report the finished passes, send the rest of the log, and write `log.txt`."""
         if self._started is not None:
-            self._note(done)
+            self._note(done, slowest)
             await asyncio.to_thread(self._tail.finish)
             self._send()
         await asyncio.to_thread(keep_log, self._folder, self._tail)
@@ -81,12 +84,21 @@ class Progress:
             await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
 
-    def _note(self, done: int) -> None:
-        """Report the number of finished passes, if the attempt has more than one."""
+    def _note(self, done: int, slowest: SlowestOperators | None) -> None:
+        """Report the number of finished passes, and the slowest operators once they are known.
+
+        Operators are sent once over each connection, since it is unknown what arrived over an
+        earlier one. The command line was sent before, and would make the frame larger.
+        """
         started = self._started
-        if started is not None and started.passes > 1 and done != started.passes_done:
-            self._started = started.model_copy(update={"passes_done": done})
-            self._outbox.post(self._started)
+        if started is None or done == started.passes_done:
+            return
+        self._started = started.model_copy(update={"passes_done": done})
+        is_new = self._slowest_sent != self._outbox.generation
+        changes = {"command": "", "slowest": slowest if is_new else None}
+        if slowest is not None:
+            self._slowest_sent = self._outbox.generation
+        self._outbox.post(self._started.model_copy(update=changes))
 
     def _send(self, *, between_passes: bool = False) -> None:
         if self._outbox.generation != self._generation and self._started is not None:

@@ -27,6 +27,9 @@ MAX_FILES = 16
 MAX_RUNNING = 100
 #: most passes of one attempt: those that a plan can have, and one for dumps
 MOST_PASSES = 1000
+#: most operators that are sent before the profile, and the largest frame with them in bytes
+MOST_SLOWEST = 50
+SLOWEST_FRAME_BYTES = 4_000
 #: `Hello.features`: the device's owner allows scripts, and the agent has a sandbox for them
 FEATURE_SCRIPTS = "scripts"
 
@@ -225,6 +228,39 @@ class Phase(Frozen):
     ended_at: Moment
 
 
+#: a duration in microseconds, at most 31 years
+Microseconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+
+class SlowestOperators(Frozen):
+    """The slowest operators of the first profiled pass, slowest first.
+
+    `rows`: name, position of the type in `types`, and self time on the device in microseconds, as
+    in the table of the result. Long names are cut in the middle. `operators` is the number of all
+    operators with a time on the device, and `total_us` the sum of their times.
+    """
+
+    operators: int = Field(ge=1, le=2**31 - 1)
+    total_us: Microseconds
+    types: tuple[Annotated[Text, Field(max_length=100)], ...] = Field(max_length=MOST_SLOWEST)
+    rows: tuple[
+        tuple[
+            Annotated[Text, Field(max_length=300)],
+            Annotated[int, Field(ge=0, lt=MOST_SLOWEST)],
+            Microseconds,
+        ],
+        ...,
+    ] = Field(min_length=1, max_length=MOST_SLOWEST)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "SlowestOperators":
+        if any(place >= len(self.types) for _, place, _ in self.rows):
+            raise ValueError("rows: a type is missing")
+        if self.operators < len(self.rows):
+            raise ValueError("operators: fewer than rows")
+        return self
+
+
 class UploadTarget(Frozen):
     """The presigned URL for the PUT of one offered file.
 
@@ -314,9 +350,10 @@ class AttemptAccepted(Frozen):
 class AttemptStarted(Frozen):
     """The load_and_run process is running; `download_s` is the time that the downloads took.
 
-    If there are several passes, it is sent again after each of them, with the number of finished
-    passes in `passes_done`. Passes that only inspect the model, or that are repeated, are not
-    counted.
+    It is sent again after each pass, with the number of passes that have succeeded in `passes_done`
+    and without `command`. Passes that only inspect the model, or that are repeated, are not
+    counted. After the first profiled pass it has the `slowest` operators, in a frame of at most
+    `SLOWEST_FRAME_BYTES`; the server ignores them for a script.
     """
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -326,6 +363,7 @@ class AttemptStarted(Frozen):
     command: Text = Field(default="", max_length=8000)
     passes: int = Field(default=0, ge=0, le=MOST_PASSES)
     passes_done: int = Field(default=0, ge=0, le=MOST_PASSES)
+    slowest: SlowestOperators | None = None
 
 
 class AttemptLog(Frozen):

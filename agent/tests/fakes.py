@@ -379,6 +379,26 @@ class FakeServer:
             await connection.send(encode(Uploads(attempt=message.attempt, targets=targets)))
 
 
+def profile_of(operators: list[tuple[str, str, float]]) -> bytes:
+    """Return a profile of operators: name, type and time in s."""
+    return json.dumps(
+        {
+            "graph_exec": {
+                "operator": {
+                    str(key): {"name": name, "type": kind, "id": str(key)}
+                    for key, (name, kind, _) in enumerate(operators)
+                }
+            },
+            "profiler": {
+                "device": {
+                    str(key): {"cpu0": {"start": 1.0, "kern": 1.0, "end": 1.0 + time_s}}
+                    for key, (_, _, time_s) in enumerate(operators)
+                }
+            },
+        }
+    ).encode()
+
+
 PREAMBLE = """\
 import os, sys, time, signal, subprocess
 def say(text):

@@ -10,10 +10,16 @@ import pytest
 from agent.config import GateLimits
 from agent.execution.report import Manifest
 from agent.protocol.measurement import Measurement
-from agent.protocol.messages import AttemptStarted, EndReason, GivenInput, RuntimeInfo
+from agent.protocol.messages import (
+    AttemptStarted,
+    AttemptUploads,
+    EndReason,
+    GivenInput,
+    RuntimeInfo,
+)
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
-from agent.tests.fakes import npy_bytes
+from agent.tests.fakes import npy_bytes, profile_of
 
 #: a load_and_run that supports the options of the agent; each iteration takes 2 ms
 FAKE_RUN = """\
@@ -67,6 +73,12 @@ def pass_kinds(storage) -> list[str]:
     return [record.kind for record in read_measurement(storage).passes]
 
 
+def headings(server) -> list[str]:
+    """Return the titles of the steps in the log."""
+    lines = server.log_text().splitlines()
+    return [line[5:].split(":")[0] for line in lines if line.startswith("==== ")]
+
+
 def clean_plan(min_s: float) -> Plan:
     return Plan(preset="custom", clean=True, clean_min_s=min_s, clean_min_iterations=20, profiled=0)
 
@@ -85,8 +97,12 @@ async def test_the_standard_plan_is_a_clean_pass_and_profiled_passes(started, se
     assert not any("--profile" in word for word in measurement.passes[0].argv)
     assert set(profiles) <= set(storage.stored)
     assert measurement.plan == plan
-    assert [message.passes_done for message in server.messages(AttemptStarted)] == [0, 1, 2, 3, 4]
-    assert server.log_text().count("==== pass ") == 4
+    reports = server.messages(AttemptStarted)
+    assert [message.passes_done for message in reports] == [0, 1, 2, 3, 4]
+    assert [bool(message.command) for message in reports] == [True, False, False, False, False]
+    assert headings(server) == [
+        "latency", "profile 1 of 3", "profile 2 of 3", "profile 3 of 3",
+    ]  # fmt: skip
     assert storage.requests.count("GET model.mge") == 1
     assert measurement.device["before"]["memory_available_bytes"] > 0
     assert measurement.device["after"]["at"] >= measurement.device["before"]["at"]
@@ -102,8 +118,9 @@ async def test_a_clean_pass_that_is_too_short_is_repeated(started, server, stora
     assert kept.kept
     assert sum(kept.e2e_ms) >= 100
     assert "profile.json" not in storage.stored
-    # pages keep showing "Pass 1 of 1"
-    assert "==== pass 1 of 1 (clean, try 2): load_and_run" in server.log_text()
+    # a calibration is no pass
+    assert headings(server) == ["latency, try 2"]
+    assert [message.passes_done for message in server.messages(AttemptStarted)] == [0, 1]
 
 
 async def test_missing_inputs_are_random_numbers_in_the_shapes_of_the_model(
@@ -308,6 +325,47 @@ if os.path.exists("profile.json") and n > 3:
     assert measurement.passes[-1].exit_code == 134
     assert len(measurement.passes) < 5
     assert "profile.json" in storage.stored
+
+
+async def test_the_slowest_operators_are_reported_after_the_first_profiled_pass(
+    device, server, storage
+):
+    profile = profile_of([("conv", "Convolution", 0.002), ("relu", "Elemwise", 0.001)])
+    device.start(fake_run(f"write_profile({profile.decode()!r})"))
+    plan = Plan(preset="custom", clean=True, profiled=2)
+    assert (await server.run(plan=plan, options={"bin_io_dump": True, "iter": 2})).exit_code == 0
+    reports = server.messages(AttemptStarted)
+    assert [report.passes_done for report in reports] == [0, 1, 2, 3, 4]
+    assert [bool(report.slowest) for report in reports] == [False, False, True, False, False]
+    assert reports[2].slowest.rows == (("conv", 0, 2000.0), ("relu", 1, 1000.0))
+    assert headings(server) == ["latency", "profile 1 of 2", "profile 2 of 2", "dumps"]
+
+
+async def test_a_single_pass_reports_its_operators_before_the_upload(device, server, storage):
+    profile = profile_of([("conv", "Convolution", 0.002)])
+    device.start(fake_run(f"write_profile({profile.decode()!r})"))
+    assert (await server.run()).exit_code == 0
+    first, second = server.messages(AttemptStarted)
+    assert (first.passes_done, first.slowest) == (0, None)
+    assert (second.passes_done, second.slowest.operators) == (1, 1)
+    uploads = server.messages(AttemptUploads)
+    assert server.received.index(second) < server.received.index(uploads[0])
+
+
+async def test_a_failed_pass_is_not_counted(device, server, storage):
+    profile = profile_of([("conv", "Convolution", 0.002)])
+    device.start(
+        fake_run(f"""
+write_profile({profile.decode()!r})
+open("count", "a").write("x")
+if os.path.getsize("count") == 3: os.abort()
+""")
+    )
+    plan = Plan(preset="custom", clean=True, profiled=3)
+    assert (await server.run(plan=plan, options={"iter": 2})).exit_code == 134
+    reports = server.messages(AttemptStarted)
+    assert [report.passes_done for report in reports] == [0, 1, 2]
+    assert headings(server)[-1] == "profile 2 of 3"
 
 
 async def test_twenty_profiles_are_uploaded(started, server, storage):

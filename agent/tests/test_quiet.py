@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.protocol.messages import (
+    SLOWEST_FRAME_BYTES,
     AttemptLog,
     AttemptStarted,
     Cancel,
@@ -17,10 +18,11 @@ from agent.protocol.messages import (
     Heartbeat,
     Hello,
     Start,
+    encode,
 )
 from agent.protocol.plan import Plan
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import FakeServer, wait_until
+from agent.tests.fakes import FakeServer, profile_of, wait_until
 
 LOAD_S = float(os.environ.get("MGW_TEST_HEART_S", "15"))
 #: a lease ends after so many missed heartbeats
@@ -44,7 +46,7 @@ stamp()
 say("=== finished test #0: time=500 ms avg_time=100 ms standard_deviation=0 ms min=1 ms max=2 ms")
 say("=== total time: 500.0ms")
 time.sleep(0.3)
-write_profile()
+write_profile({profile!r})
 """
 
 #: a model that uses all cores
@@ -89,7 +91,8 @@ async def measure(device: AgentDevice, server: FakeServer, plan: Plan = THREE_PA
 @pytest.fixture
 def stamps(device: AgentDevice, tmp_path: Path) -> Path:
     path = tmp_path / "stamps"
-    device.install(SLOW_RUN.format(stamps=str(path)))
+    profile = profile_of([(f"{n}{'模' * 250}", "Elemwise", 0.001) for n in range(60)])
+    device.install(SLOW_RUN.format(stamps=str(path), profile=profile.decode()))
     return path
 
 
@@ -104,6 +107,11 @@ async def test_nothing_is_sent_from_the_warm_up_to_the_last_iteration_of_a_pass(
     assert len(passes) == 3
     for first, last in passes:
         assert server.between(first, last) == []
+    # the operators of the first profiled pass are sent once, before the next pass warms up
+    reports = [report for report in server.messages(AttemptStarted) if report.slowest]
+    assert len(reports) == 1
+    assert reports[0] in server.between(passes[1][1], passes[2][0])
+    assert len(encode(reports[0]).encode()) <= SLOWEST_FRAME_BYTES
     heartbeats = [heartbeat for heartbeat in server.front.heartbeats if begin < heartbeat.at < end]
     assert all(heartbeat.running == {order.attempt} for heartbeat in heartbeats)
     assert len(heartbeats) >= 5
@@ -162,6 +170,22 @@ async def test_progress_is_sent_after_a_reconnect_between_passes(device, server,
     await server.wait_for_end(order)
     texts = {message.seq: message.text for message in server.messages(AttemptLog)}
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
+
+
+async def test_operators_are_sent_again_after_a_reconnect_but_not_while_a_pass_is_timed(
+    device, server, stamps
+):
+    order = await measure(device, server)
+    await server.wait(lambda: any(report.slowest for report in server.messages(AttemptStarted)))
+    # the third pass warms up
+    await wait_until(lambda: len(stamps.read_text().split()) >= 5)
+    await server.drop()
+    assert (await server.wait_for_end(order)).exit_code == 0
+    _, _, third = read_passes(stamps)
+    timed = [m for m in server.between(*third) if isinstance(m, AttemptStarted)]
+    assert [report.slowest for report in timed] == [None] * len(timed)
+    reports = [(r.passes_done, bool(r.slowest)) for r in server.messages(AttemptStarted)]
+    assert reports[-1] == (3, True)
 
 
 @pytest.mark.exhaustive

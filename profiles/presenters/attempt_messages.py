@@ -12,6 +12,7 @@ from profiles.analysis.durations import ABSENT
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import bytesize, listed
 from tasks.models import Task
+from tasks.run_steps import step_title
 from webprofile.messages.notes import details_text
 from webprofile.sentences import sentences
 
@@ -83,12 +84,6 @@ DISTURBANCES: dict[str, Any] = {
     "gpu_shared": _("other programs used the GPU"),
 }
 
-_PASSES: dict[str, Any] = {
-    "clean": _("without profiling"),
-    "profiled": _("with profiling"),
-    "dump": _("writing dumps"),
-}
-
 
 def input_words(task: Task) -> list[str]:
     """Return the inputs of a task's model, one text each: `data float32 {1,3,224,224}`."""
@@ -132,13 +127,20 @@ def disturbance_word(code: str) -> str:
     return str(DISTURBANCES.get(code, code))
 
 
-def pass_word(row: Mapping[str, Any]) -> str:
-    """Return the message for the kind of a pass, a row of `AttemptMeasurement.passes`."""
-    if row["kind"] == "inspect":
-        return gettext("Inspect model inputs")
-    if not row["kept"]:
-        return gettext("Calibration")
-    return str(_PASSES.get(row["kind"], row["kind"]))
+def pass_words(measurement: AttemptMeasurement) -> list[str]:
+    """Return the titles of all passes of a measurement; only profiled passes are numbered."""
+    count = max(
+        measurement.plan.get("profiled") or 0,
+        sum(row["kind"] == "profiled" for row in measurement.passes),
+    )
+    number, words = 0, []
+    for row in measurement.passes:
+        number += row["kind"] == "profiled"
+        is_calibration = row["kind"] == "clean" and not row["kept"]
+        words.append(
+            gettext("Calibration") if is_calibration else step_title(row["kind"], number, count)
+        )
+    return words
 
 
 def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:

@@ -252,7 +252,7 @@ def _logs(before: datetime.datetime) -> QuerySet[Attempt]:
 def _remove_logs(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
     now = timezone.now()
     expired = _logs(before).filter(pk__in=keys)
-    expired.update(log_removed_at=now, log_kept_days=days)
+    expired.update(log_removed_at=now, log_kept_days=days, slowest=None)
     removed = Attempt.objects.filter(pk__in=keys, log_removed_at=now)
     LogChunk.objects.filter(attempt__in=removed).delete()
     return removed.count()

@@ -140,7 +140,8 @@ def test_task_and_result_page_show_passes_latency_disturbances_and_device(
         "no_temperature",
         "manifest.json",
         "measurement.json",
-        "without profiling",
+        "Latency",
+        "Profile 2 of 3",
     ):
         assert phrase in text, phrase
     assert "secret" not in text

@@ -9,8 +9,10 @@ const RETRY_MS = 3_000;
 /**
  * Return a function that schedules a refresh of `element` from url() after `delayMs`.
  * Calls that arrive before the refresh starts are merged into one. `onSwap` is called after each refresh.
+ *
+ * others: further elements that the response renews. It then has an element for each, with its id as `data-part`.
  */
-export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} } = {}) {
+export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, others = [] } = {}) {
   let timer = null;
   let running = false;
   let isQueued = false;
@@ -21,7 +23,9 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} }
     isQueued = false;
     element.setAttribute("aria-busy", "true");
     try {
-      swap(element, await getFragment(url(), { login: element.dataset.login }));
+      const fragment = await getFragment(url(), { login: element.dataset.login });
+      if (others.length) for (const part of [element, ...others]) swap(part, partFor(part, fragment));
+      else swap(element, fragment);
       hideNotice();
       onSwap();
     } catch {
@@ -41,4 +45,10 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {} }
   }
 
   return schedule;
+}
+
+function partFor(element, fragment) {
+  const part = document.createDocumentFragment();
+  part.append(...fragment.querySelector(`[data-part="${CSS.escape(element.id)}"]`).childNodes);
+  return part;
 }

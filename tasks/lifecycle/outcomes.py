@@ -144,6 +144,14 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
                 "detail": detail[:200],
             }
         )
+        forget_slowest(attempt)  # the next attempt measures them again
+
+
+def forget_slowest(attempt: Attempt) -> None:
+    """Remove the operators that the agent reported before the profile."""
+    if attempt.slowest is not None:
+        attempt.slowest = None
+        attempt.save(update_fields=["slowest"])
 
 
 @transaction.atomic(savepoint=False)

@@ -68,15 +68,14 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
                 lease_expires_at=lease_deadline(),
                 download_s=report.download_s,
                 command=report.command,
-                passes=report.passes,
-                passes_done=report.passes_done,
+                **_progress(attempt, report),
             )
             transition_if(task, TaskState.RUNNING, {TaskState.ASSIGNED}, about=about(attempt))
             if attempt.number == 1:
                 waited_s = (now - attempt.created_at).total_seconds()
                 DISPATCH_SECONDS.labels("started").observe(max(0.0, waited_s))
         case AttemptStarted() if attempt.passes_done < report.passes_done:
-            _write(attempt, passes=report.passes, passes_done=report.passes_done)
+            _write(attempt, **_progress(attempt, report))
             wakeups.attempt_progressed_on_commit(task)
         case AttemptFinished():
             _write(
@@ -92,6 +91,14 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
             _continue_after_end(attempt, report)
             return True
     return False
+
+
+def _progress(attempt: Attempt, report: AttemptStarted) -> dict[str, Any]:
+    """Return the columns that a report of a started attempt changes while it runs."""
+    columns: dict[str, Any] = {"passes": report.passes, "passes_done": report.passes_done}
+    if report.slowest is not None and not attempt.task.is_script:
+        columns["slowest"] = report.slowest.model_dump(mode="json")
+    return columns
 
 
 def _end_reason(report: AttemptFinished) -> str:

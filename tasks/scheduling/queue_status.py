@@ -128,7 +128,7 @@ def queue_facts(task: Task, *, reader: User) -> QueueFacts | None:
     before = queue.before(turn, queue.own_before(turn, task))
     # since `task` was read, the dispatcher may have assigned it
     running = tuple(row for row in running_on(worker, reader=reader) if row.task_id != task.pk)
-    wait = None if stuck else queue.wait(before, task.not_before_at)
+    wait = None if stuck else queue.wait(before, task)
     causes = [*stuck, *_pause(task)] or [_turn_cause(worker, before, running)]
     hints = _hints(task.owner, lambda w: _can_run(task, w), worker, wait, causes)
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
@@ -196,16 +196,20 @@ class _Queue:
             held = held_s(self.worker, live_s=self.usual_s)
         return count_before(self.user_queues, held, self.usual_s, turn=turn, own=own)
 
-    def wait(self, before: int, not_before_at: datetime.datetime | None = None) -> Wait | None:
-        """Estimate the time until `before` tasks have started and another slot is free."""
+    def wait(self, before: int, task: Task | None = None) -> Wait | None:
+        """Estimate the time until `before` tasks have started and another slot is free.
+
+        task: the one that waits, None before its submission
+        """
         if len(self.history) < ENOUGH_RUNS:
             return None
         now = timezone.now()
-        live = Attempt.objects.filter(worker=self.worker, ended_at=None)
+        # since `task` was read, the dispatcher may have assigned it
+        live = Attempt.objects.filter(worker=self.worker, ended_at=None).exclude(task=task)
         ran = [(now - begin).total_seconds() for begin in live.values_list("created_at", flat=True)]
         waits = wait_samples(self.history, ran, slots=self.worker.slots, before=before)
-        if not_before_at is not None:
-            waits = np.maximum(waits, (not_before_at - now).total_seconds())
+        if task is not None and task.not_before_at is not None:
+            waits = np.maximum(waits, (task.not_before_at - now).total_seconds())
         p50, p90 = np.quantile(waits, [0.5, 0.9])
         return Wait(float(p50), float(p90), len(self.history))
 

@@ -24,7 +24,9 @@ from agent.protocol.messages import (
     EndReason,
     Facts,
     RuntimeInfo,
+    SlowestOperators,
 )
+from agent.protocol.plan import PRESETS
 from tasks.actors import diagnose_run
 from tasks.lifecycle.attempts import assign_attempt, store_log
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
@@ -273,6 +275,28 @@ def finished_report(
 def started_report(attempt: Attempt, **fields) -> AttemptStarted:
     facts = {"command": "load_and_run model.mge"} | fields
     return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
+
+
+#: a plan with six passes
+STANDARD = PRESETS["standard"]
+SLOWEST = SlowestOperators(
+    operators=173,
+    total_us=13747.0,
+    types=("ConvolutionForward", "<b>Elemwise</b>"),
+    rows=(("conv(data,conv1.weight)[493]", 0, 1948.0), ("<i>relu</i>[2]", 1, 1105.0)),
+)
+
+
+def start_run(
+    owner: User, *, passes_done: int = 0, slowest: SlowestOperators | None = None, **changes: Any
+) -> Attempt:
+    """Return a live attempt with the plan "standard", of which passes have ended."""
+    attempt = make_attempt(make_waiting_task(owner, plan=STANDARD, **changes))
+    receive_report(attempt, started_report(attempt, passes=6))
+    if passes_done:
+        report = started_report(attempt, passes=6, passes_done=passes_done, slowest=slowest)
+        receive_report(attempt, report)
+    return attempt
 
 
 def make_tasks(owner, count, *, worker=None, **columns):

@@ -149,6 +149,17 @@ def test_task_for_a_free_device_starts_at_once(alice):
     assert wait_words(facts.wait) == "It starts immediately."
 
 
+def test_estimate_does_not_wait_for_the_task_itself(alice):
+    worker = make_worker()
+    make_history(worker, alice, 10, 20, 30)
+    task = make_waiting_task(alice, worker)
+    # the page has read the task, and then it is assigned
+    start(Task.objects.get(pk=task.pk))
+    facts = queue_facts(task, reader=alice)
+    assert [cause.code for cause in facts.causes] == ["next"]
+    assert wait_words(facts.wait) == "It starts immediately."
+
+
 def test_estimate_needs_three_runs(alice):
     worker = make_worker()
     make_history(worker, alice, 10, 10)

@@ -1,6 +1,7 @@
 """Tests of the pages of tasks and of uploads from a browser."""
 
 import datetime
+import re
 from urllib.parse import quote
 
 import httpx2
@@ -10,18 +11,23 @@ from django.utils import timezone
 from agent.protocol.messages import AttemptFinished, EndReason
 from agent.protocol.notes import Note
 from profiles.services import purge_abandoned_uploads
-from tasks.lifecycle.outcomes import fail_task
+from tasks.lifecycle.outcomes import complete_task, fail_task
 from tasks.models import Attempt, Task
 from tasks.tests.make import (
     FILES,
+    SLOWEST,
+    STANDARD,
     TASKS,
     data_file,
+    fail_run,
+    finished_report,
     make_attempt,
     make_task,
     make_waiting_task,
     model_file,
     post_json,
     receive_report,
+    start_run,
     started_report,
     task_request,
 )
@@ -170,26 +176,131 @@ def test_chinese_sentences_have_no_space_between_them(client, alice):
     assert "文件尚未全部上传。全部上传后" in client.get(f"/tasks/{task.pk}/").text
 
 
-def test_page_of_a_running_task_shows_pass_and_elapsed_time(client, alice, monkeypatch):
-    attempt = make_attempt(make_waiting_task(alice))
-    receive_report(attempt, started_report(attempt, passes=7))
-    receive_report(attempt, started_report(attempt, passes=7, passes_done=2))
+def read_steps(client, task_id) -> list[tuple[str, str]]:
+    """Return the title and the state of each step on a task's page."""
+    page = client.get(f"/tasks/{task_id}/").text
+    pattern = r'data-step="[^"]*" data-state="([a-z]+)".*?class="steps__title">([^<]+)<'
+    return [(title, state) for state, title in re.findall(pattern, page, re.DOTALL)]
+
+
+def test_page_of_a_running_task_shows_steps_and_elapsed_time(client, alice, monkeypatch):
+    attempt = start_run(alice, passes_done=2)
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
     Attempt.objects.update(started_at=now - datetime.timedelta(seconds=192))
+    assert read_steps(client, attempt.task_id) == [
+        ("Queue", "done"),
+        ("Download", "done"),
+        ("Latency", "done"),
+        ("Profile 2 of 5", "now"),
+        ("Result", "ahead"),
+    ]
     page = client.get(f"/tasks/{attempt.task_id}/").text
-    assert ">Pass 3 of 7<" in page
+    assert "<title>▶ 3/6 net · Task #" in page
     assert ">3 min 12 s<" in page
     (attempt_json,) = client.get(f"{TASKS}{attempt.task_id}/").json()["attempts"]
-    assert (attempt_json["passes"], attempt_json["passes_done"]) == (7, 2)
+    assert (attempt_json["passes"], attempt_json["passes_done"]) == (6, 2)
 
 
-def test_page_shows_no_pass_number_if_the_agent_counts_none(client, alice):
-    attempt = make_attempt(make_waiting_task(alice))
-    receive_report(attempt, started_report(attempt))
+def test_steps_are_the_same_from_queue_to_result(client, alice):
+    options = {"bin_io_dump": True}
+    task = make_waiting_task(alice, plan=STANDARD, options=options)
+    titles = ["Queue", "Download", "Latency", "Profile (5 passes)", "Dumps", "Result"]
+
+    def states() -> list[str]:
+        steps = read_steps(client, task.pk)
+        assert [s if "Profile" not in s else titles[3] for s, _ in steps] == titles
+        return [state for _, state in steps]
+
+    assert states() == ["now", "ahead", "ahead", "ahead", "ahead", "ahead"]
+    attempt = make_attempt(task)
+    assert states().index("now") == 1
+    receive_report(attempt, started_report(attempt, passes=7))
+    assert states().index("now") == 2
+    for done, place in ((1, 3), (5, 3), (6, 4), (7, 5)):
+        receive_report(attempt, started_report(attempt, passes=7, passes_done=done))
+        assert states().index("now") == place
+    receive_report(attempt, finished_report(attempt))
+    assert states() == ["done"] * 5 + ["now"]
+
+
+def test_steps_of_a_failed_run_show_where_it_failed(client, alice):
+    attempt = start_run(alice, passes_done=2)
+    fail_run(attempt)
+    steps = read_steps(client, attempt.task_id)
+    assert steps[3:] == [("Profile 2 of 5", "failed"), ("Result", "ahead")]
+
+
+def test_first_operators_stand_until_the_result(client, alice):
+    attempt = start_run(alice, passes_done=1)
+    address = f"/tasks/{attempt.task_id}/"
+    assert 'id="first-operators"' not in client.get(address).text
+    report = started_report(attempt, passes=6, passes_done=2, slowest=SLOWEST)
+    receive_report(attempt, report)
+    for path in (address, f"{address}status/"):
+        page = client.get(path).text
+        assert ">1 of 5 passes<" in page
+        assert "conv(data,conv1.weight)[493]" in page
+        assert "&lt;i&gt;relu&lt;/i&gt;[2]" in page
+        assert ">1.948 ms<" in page
+        assert "14.2 %" in page
+        assert "173 operators, device time 13.75 ms" in page
+    receive_report(attempt, started_report(attempt, passes=6, passes_done=3))
+    assert ">1 of 5 passes<" in client.get(address).text
+    receive_report(attempt, finished_report(attempt))
+    assert ">1 of 5 passes<" in client.get(address).text
+
+
+def test_first_operators_are_removed_with_a_retry(client, alice):
+    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    receive_report(attempt, finished_report(attempt, EndReason.AGENT_RESTARTED))
+    assert attempt.task.state == "waiting"
+    assert attempt.slowest is None
+    assert 'id="first-operators"' not in client.get(f"/tasks/{attempt.task_id}/").text
+
+
+def test_page_of_a_failed_run_keeps_its_first_operators(client, alice):
+    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    fail_run(attempt)
     page = client.get(f"/tasks/{attempt.task_id}/").text
-    assert "Running on" in page
-    assert "Pass " not in page
+    assert "The run ended before its result." in page
+    assert "conv(data,conv1.weight)[493]" in page
+
+
+def test_first_operators_of_a_script_are_ignored(alice):
+    task = make_waiting_task(alice, plan=STANDARD)
+    attempt = make_attempt(task)
+    Task.objects.update(kind="script", script={"formats": ["chrome_timeline.json"]})
+    receive_report(attempt, started_report(attempt, passes=2))
+    report = started_report(attempt, passes=2, passes_done=1, slowest=SLOWEST)
+    receive_report(attempt, report)
+    assert (attempt.passes_done, attempt.slowest) == (1, None)
+
+
+def test_page_shows_how_long_equal_runs_took_on_this_device(client, alice):
+    def run(seconds: float, **changes) -> None:
+        attempt = start_run(alice, **changes)
+        receive_report(attempt, finished_report(attempt))
+        complete_task(attempt.task)
+        begin = attempt.ended_at - datetime.timedelta(seconds=seconds)
+        Attempt.objects.filter(pk=attempt.pk).update(started_at=begin)
+
+    def text() -> str:
+        page = client.get(f"/tasks/{task.pk}/").text
+        found = re.search(r'id="usual-run">(.*?)</span></span>', page, re.DOTALL)
+        return re.sub(r"<[^>]+>", "", found[1]) if found else ""
+
+    other = [model_file(name="other.mge", md5="a" * 32)]
+    for seconds in (10, 20):
+        run(seconds, files=other)
+    task = make_waiting_task(alice, plan=STANDARD)
+    assert text() == ""
+    run(30, files=other)
+    assert text() == "Usually about 20 s (median of 3 runs with the same plan on this device)"
+    run(50)
+    run(52)
+    same = "with the same model, plan and options on this device"
+    assert text() == f"Usually about 51 s (median of 2 runs {same})"
 
 
 def test_file_and_input_names_are_escaped(client, alice):

@@ -32,15 +32,21 @@ from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import Task
 from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups
+from tasks.run_steps import (
+    awaits_operators,
+    first_operators,
+    page_title,
+    run_steps,
+    usual_run,
+)
 from tasks.scheduling import rebinding
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
-from tasks.scheduling.messages import queue_rows
+from tasks.scheduling.messages import queue_rows, rough
 from tasks.scheduling.queue_status import queue_facts
 from tasks.selectors import (
     events_after,
     last_attempt,
     log_after,
-    progress_words,
     visible_tasks,
 )
 from tasks.states import TaskState
@@ -119,8 +125,8 @@ def detail(request: HttpRequest, task_id: int) -> HttpResponse:
 @login_required
 @require_safe
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Render the changing part of a task's page, which the page fetches after each event."""
-    return render(request, "tasks/_status.html", _detail_context(request, task_id))
+    """Render the changing parts of a task's page, which the page fetches after each event."""
+    return render(request, "tasks/_parts.html", _detail_context(request, task_id))
 
 
 @login_required
@@ -225,11 +231,17 @@ def _task(request: HttpRequest, task_id: int) -> Task:
 def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
     task = _task(request, task_id)
     dump, attempt = dump_of(task), last_attempt(task)
+    usual = usual_run(task) if task.is_live else None
     return {
         "task": task,
         "arguments": shlex.join(task.script["arguments"]) if task.script else "",
         "attempt": attempt,
-        "progress": progress_words(task, attempt),
+        "page_title": page_title(task, attempt),
+        "steps": run_steps(task, attempt),
+        "usual": usual,
+        "usual_time": rough(usual.run_s) if usual else "",
+        "first_operators": first_operators(task, attempt),
+        "awaits_operators": awaits_operators(task, attempt),
         "plan": plan_title(task),
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),

@@ -213,3 +213,46 @@ def test_no_style_animates_without_end():
     styles = ROOT / "static" / "css"
     files = [path for path in styles.rglob("*.css") if "infinite" in path.read_text("utf-8")]
     assert files == []
+
+
+LOG_SCRIPT = """
+import { splitSteps } from "%(module)s";
+console.log(JSON.stringify(splitSteps(process.argv[1])));
+"""
+
+
+def split_steps(text: str) -> dict:
+    module = (ROOT / "static" / "js" / "tasks" / "detail" / "log_steps.js").as_uri()
+    result = node(
+        ["--input-type=module", "-e", LOG_SCRIPT % {"module": module}, text],
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_log_is_split_at_the_headings_of_its_steps():
+    log = (
+        "before\n"
+        "==== model inputs: load_and_run a\ninputs\n"
+        "==== latency, try 2: load_and_run b\n==== no heading\nlatency\n"
+        "==== profile 2 of 5: load_and_run c\n"
+        "==== run 1 of 2 (chrome_timeline.json): main.py\n"
+    )
+    split = split_steps(log + "==== dum")
+    assert "".join(part["text"] for part in split["parts"]) == log
+    steps = [part["step"] for part in split["parts"]]
+    assert steps[0] is None
+    assert [step["kind"] for step in steps[1:]] == ["inputs", "latency", "profile", "run"]
+    assert steps[2]["again"] == "2"
+    assert (steps[3]["number"], steps[3]["count"]) == ("2", "5")
+    assert split["rest"] == "==== dum"
+
+
+def test_only_a_line_that_may_become_a_heading_is_incomplete():
+    for text, rest in (("a\n==", "=="), ("a\nb", ""), ("a ==", ""), ("==== " + "x" * 20_000, "")):
+        split = split_steps(text)
+        assert split["rest"] == rest
+        assert "".join(part["text"] for part in split["parts"]) + rest == text

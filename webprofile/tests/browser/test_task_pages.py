@@ -8,7 +8,15 @@ from profiles.tests.pages import make_result
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
-from tasks.tests.make import make_task, make_waiting_task, model_file
+from tasks.tests.make import (
+    SLOWEST,
+    make_task,
+    make_waiting_task,
+    model_file,
+    receive_report,
+    start_run,
+    started_report,
+)
 from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import DESK, PHONE, PageObject, resize
@@ -147,3 +155,56 @@ def test_task_without_a_stored_model_has_no_link_to_it(pages, alice):
     assert not pages.all(f"#model-{task.pk}")
     pages.open(f"/tasks/{task.pk}/model/")
     assert "not been uploaded yet" in pages.find("#model-reason").text
+
+
+def test_running_task_shows_its_steps_and_first_operators_as_they_come(pages, alice):
+    attempt = start_run(alice, passes_done=1)
+    pages.open(f"/tasks/{attempt.task_id}/")
+    assert pages.browser.title.startswith("▶ 2/6 net · ")
+    assert pages.find("[aria-current=step]").text == "Profile 1 of 5"
+    assert not pages.all("#first-operators")
+    report = started_report(attempt, passes=6, passes_done=2, slowest=SLOWEST)
+    receive_report(attempt, report)
+    pages.fetch_state()
+    pages.until(lambda: pages.all("#first-operators"), "the first operators")
+    assert pages.browser.title.startswith("▶ 3/6 net · ")
+    assert pages.find("[aria-current=step]").text == "Profile 2 of 5"
+    assert pages.find("#first-operators-mark").text == "1 of 5 passes"
+    rows = [row.text for row in pages.all("#first-operators tbody tr")]
+    assert rows == [
+        "1 conv(data,conv1.weight)[493] ConvolutionForward 1.948 ms 14.2 %",
+        "2 <i>relu</i>[2] <b>Elemwise</b> 1.105 ms 8.0 %",
+    ]
+    for size in (PHONE, DESK):
+        resize(pages.browser, size)
+        assert pages.js("return document.documentElement.scrollWidth") <= size[0]
+
+
+ADD_LOG = """
+const [pieces, done] = arguments;
+const { LogPane } = await import("/static/js/tasks/detail/log_pane.js");
+const part = (id) => document.getElementById(id);
+const log = new LogPane(part("log"), { empty: part("log-empty"), cut: part("log-cut") });
+pieces.forEach((text, at) => log.add({ id: at + 1, attempt: 1, text }));
+done();
+"""
+
+
+def test_log_is_shown_by_step(pages, alice):
+    attempt = start_run(alice, passes_done=1)
+    pages.open(f"/tasks/{attempt.task_id}/")
+    log = (
+        "==== model inputs: load_and_run a\n| INPUT |\n"
+        "==== latency, try 2: load_and_run b\niter 1/5\n"
+        "==== profile 1 of 5: load_and_run c\nend\n==== ="
+    )
+    script = "(async (...arguments) => {" + ADD_LOG + "})(...arguments)"
+    # each letter is a piece, so that headings come in parts
+    pages.browser.execute_async_script(script, list(log))
+    titles = [title.text for title in pages.all("#log summary")]
+    assert titles == ["Inspect model inputs", "Latency, try 2", "Profile 1 of 5"]
+    texts = [text.get_attribute("textContent") for text in pages.all("#log .log__text")]
+    assert "".join(texts) == log
+    assert texts[2] == "==== latency, try 2: load_and_run b\niter 1/5\n"
+    pages.find("#log summary").click()
+    assert not pages.all("#log details")[0].get_attribute("open")

@@ -2,13 +2,18 @@
 
 import html
 import json
+import re
 import subprocess
 
 import httpx2
 import pytest
 
+from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.select import Query, select
+from profiles.analysis.table import rows as rows_of
+from profiles.formats.load_and_run.reader import parse
 from webprofile.operations.devserver.demo import DemoError, table
-from webprofile.tests.end_to_end.runs import page, send, watch
+from webprofile.tests.end_to_end.runs import page, send, submit, watch
 from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
@@ -46,6 +51,39 @@ def test_table_of_a_run_equals_the_output_of_profile_analyze(
     output = table(visitor, task, 10)
     assert output.rstrip("\n") == original.rstrip("\n")
     assert "ConvolutionForward" in visitor.get(f"/tasks/{task}/result/?rows=10").text
+
+
+def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, testdata):
+    model = testdata / "models" / "resnet18.mge"
+    data = testdata / "inputs" / "resnet18" / "data.npy"
+    files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
+    plan = {"preset": "custom", "clean": True, "profiled": 2}
+    task = submit(visitor, files, options={"iter": 3}, plan=plan)
+    seen = ""
+    for message in visitor.events(task):
+        if message["type"] == "progress" and not seen:
+            text = visitor.get(f"/tasks/{task}/status/").text
+            seen = text if 'id="first-operators"' in text else ""
+        elif message.get("state") == "finished":
+            assert message["outcome"] == "succeeded"
+            break
+    assert ">1 of 2 passes<" in seen
+    assert "Profile 2 of 2" in seen
+    rows = seen.split('id="first-operators"')[1].split("</tbody>")[0].split("<tr>")[2:]
+    reported = [
+        (re.search(r'title="([^"]+)"', row)[1], re.search(r">([\d.]+ [mµ]s)<", row)[1])
+        for row in rows
+    ]
+    columns = parse(visitor.artifact(task, "profile.json"))
+    table_rows = rows_of(columns, select(columns, Query()), 0, len(reported))
+    assert len(reported) == 50
+    unit = unit_of([table_rows[0].self_s])
+    for (name, time), row in zip(reported, table_rows, strict=True):
+        begin, _, end = html.unescape(name).partition("…")
+        assert row.name.startswith(begin)
+        assert row.name.endswith(end)
+        assert time == duration(row.self_s, unit)
+    assert 'id="first-operators"' not in visitor.get(f"/tasks/{task}/").text
 
 
 def test_memory_plan_of_a_run_is_shown_with_its_operators(visitor, testdata):

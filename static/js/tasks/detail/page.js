@@ -12,10 +12,17 @@ const log = new LogPane(document.getElementById("log"), {
   cut: document.getElementById("log-cut"),
 });
 let lastEvent = Number(task.dataset.after);
+let step = document.querySelector("#steps [aria-current=step] .steps__title")?.textContent ?? "";
+let { title } = document.getElementById("task-status").dataset;
 
 const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
+  others: ["task-operators", "task-about"].map((id) => document.getElementById(id)),
   onSwap: () => {
-    const { state, status } = document.getElementById("task-status").dataset;
+    const { state, status, title: newTitle } = document.getElementById("task-status").dataset;
+    // the rest names the task and the site
+    document.title = newTitle + document.title.slice(title.length);
+    title = newTitle;
+    announceStep();
     hideResume(state);
     if (state === "finished") log.empty.textContent = log.empty.dataset.ended;
     follow(status);
@@ -26,6 +33,13 @@ const follow = followRun(document.getElementById("task-status").dataset.status, 
 const TICK_MS = 1_000;
 updateElapsedTimes(task);
 window.setInterval(() => updateElapsedTimes(task), TICK_MS);
+
+/** Tell screen readers about a new step, from an element that stays in the page. */
+function announceStep() {
+  const current = document.querySelector("#steps [aria-current=step] .steps__title")?.textContent ?? "";
+  if (current !== step) document.getElementById("task-announcement").textContent = current;
+  step = current;
+}
 
 /** The form for the rest of an upload makes sense only while the task waits for its files. */
 function hideResume(state) {

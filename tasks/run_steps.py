@@ -1,0 +1,211 @@
+"""What the page of a task shows until its result is there: steps, usual duration, first operators.
+
+Only profiled passes are numbered, 1 to the number of the plan, as in the result and in the log. The
+model's inputs and calibrations belong to the step in which they happen.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal
+
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from agent.protocol.messages import EndReason
+from agent.protocol.options import has_dump_pass
+from tasks.models import Attempt, Purpose, Task, TaskFile
+from tasks.states import Outcome, Status, TaskState
+
+StepState = Literal["done", "now", "ahead", "failed"]
+
+#: attempts that are searched for runs like this one, and how many of those are used
+_SEARCHED, _USED = 200, 20
+#: fewest runs of other models for an estimate
+_ENOUGH_OTHERS = 3
+
+_TITLES: dict[str, Any] = {
+    "queue": _("Queue"),
+    "download": _("Download"),
+    "inspect": _("Inspect model inputs"),
+    "clean": _("Latency"),
+    "profiled": _("Profile"),
+    "dump": _("Dumps"),
+    "chrome_timeline.json": _("Timeline"),
+    "memory_flow.svg": _("Memory flow"),
+    "result": _("Result"),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. `passes` of it are counted, 0 if it is no pass; `done` of them have ended."""
+
+    kind: str
+    state: StepState
+    passes: int = 0
+    done: int = 0
+
+    @property
+    def title(self) -> str:
+        if self.kind != "profiled" or self.passes < 2:
+            return step_title(self.kind)
+        if self.state in ("now", "failed"):
+            return step_title(self.kind, self.done + 1, self.passes)
+        text = ngettext("Profile (%(count)s pass)", "Profile (%(count)s passes)", self.passes)
+        return text % {"count": self.passes}
+
+
+@dataclass(frozen=True)
+class UsualRun:
+    """How long runs like this one took on the device: median, s, of `runs` runs.
+
+    is_same: they had the same model, plan and options; otherwise only the same plan
+    """
+
+    run_s: float
+    runs: int
+    is_same: bool
+
+
+def step_title(kind: str, number: int = 1, count: int = 1) -> str:
+    """Return the title of a step; profiled pass `number` of `count` has its number."""
+    if kind == "profiled" and count > 1:
+        return gettext("Profile %(number)s of %(count)s") % {"number": number, "count": count}
+    return str(_TITLES.get(kind, kind))
+
+
+def run_steps(task: Task, attempt: Attempt | None) -> list[Step]:
+    """Return the steps of a task; none while its files are uploaded."""
+    if task.state == TaskState.INITIATED or task.submitted_at is None:
+        return []
+    passes = _passes(task)
+    kinds = [("queue", 0), ("download", 0), *passes, ("result", 0)]
+    position, done = _position(task, attempt, passes)
+    state: StepState = "failed" if task.status in (Status.FAILED, Status.CANCELLED) else "now"
+    return [
+        Step(
+            kind,
+            "done" if place < position else "ahead" if place > position else state,
+            count,
+            done if place == position else 0,
+        )
+        for place, (kind, count) in enumerate(kinds)
+    ]
+
+
+def _passes(task: Task) -> list[tuple[str, int]]:
+    """Return the kinds of passes in their order, each with its number of passes."""
+    if task.script is not None:
+        return [(name, 1) for name in task.script.get("formats", ())]
+    plan = task.plan
+    rows = [
+        ("clean", int(bool(plan.get("clean")))),
+        ("profiled", int(plan.get("profiled", 1))),
+        ("dump", int(has_dump_pass(task.options))),
+    ]
+    return [(kind, count) for kind, count in rows if count]
+
+
+def _position(
+    task: Task, attempt: Attempt | None, passes: Sequence[tuple[str, int]]
+) -> tuple[int, int]:
+    """Return the position of the current step, and how many of its passes have ended."""
+    if task.outcome == Outcome.SUCCEEDED:
+        return len(passes) + 3, 0
+    if task.state == TaskState.WAITING or attempt is None:
+        return 0, 0
+    if attempt.started_at is None:
+        return 1, 0
+    left = attempt.passes_done
+    if attempt.end_reason == EndReason.EXITED and attempt.exit_code == 0:
+        left = sum(count for _kind, count in passes)
+    for place, (_kind, count) in enumerate(passes, start=2):
+        if left < count:
+            return place, left
+        left -= count
+    return len(passes) + 2, 0
+
+
+def page_title(task: Task, attempt: Attempt | None) -> str:
+    """Return the title of the page: the model, and while it runs the pass: `▶ 3/6 resnet50`."""
+    name = task.title or PurePath(task.model_name).stem
+    if task.state == TaskState.RUNNING and attempt is not None:
+        count = sum(number for _kind, number in _passes(task))
+        return f"▶ {min(attempt.passes_done + 1, count)}/{count} {name}"
+    return name
+
+
+def usual_run(task: Task) -> UsualRun | None:
+    """Return how long runs like this one took on its device; None without enough of them.
+
+    Counted is the time from the start of the first process until all files were received.
+    """
+    model = task.model_file
+    if model is None:
+        return None
+    rows = (
+        Attempt.objects.filter(
+            worker=task.worker_id,
+            exit_code=0,
+            started_at__isnull=False,
+            ended_at__isnull=False,
+            task__purpose=Purpose.USER,
+            task__kind=task.kind,
+            task__files__kind=TaskFile.Kind.MODEL,
+        )
+        .order_by("-ended_at")
+        .values_list(
+            "started_at", "ended_at", "task__plan", "task__options", "task__script",
+            "task__files__md5", "task__files__size_bytes",
+        )[:_SEARCHED]
+    )  # fmt: skip
+    own = (task.plan, task.options, task.script, model.md5, model.size_bytes)
+    same, others = list[float](), list[float]()
+    for begin, end, *about in rows:
+        assert begin is not None
+        assert end is not None
+        run_s = (end - begin).total_seconds()
+        if tuple(about) == own:
+            same.append(run_s)
+        elif about[0] == task.plan and not task.is_script:
+            others.append(run_s)
+    if same:
+        return UsualRun(statistics.median(same[:_USED]), len(same[:_USED]), is_same=True)
+    if len(others) >= _ENOUGH_OTHERS:
+        return UsualRun(statistics.median(others[:_USED]), len(others[:_USED]), is_same=False)
+    return None
+
+
+def first_operators(task: Task, attempt: Attempt | None) -> dict[str, Any] | None:
+    """Return the operators of the first profiled pass for the template; None if there are none.
+
+    Times are in seconds, `share` is of the time of all operators of this pass.
+    """
+    if attempt is None or not attempt.slowest or task.state == TaskState.WAITING:
+        return None
+    if task.outcome == Outcome.SUCCEEDED:
+        return None
+    slowest, total_us = attempt.slowest, attempt.slowest["total_us"]
+    return {
+        "passes": task.plan.get("profiled", 1),
+        "operators": slowest["operators"],
+        "total_s": total_us / 1e6,
+        "rows": [
+            {
+                "name": name,
+                "type": slowest["types"][place],
+                "device_s": time_us / 1e6,
+                "share": time_us / total_us if total_us else None,
+            }
+            for name, place, time_us in slowest["rows"]
+        ],
+    }
+
+
+def awaits_operators(task: Task, attempt: Attempt | None) -> bool:
+    """Return whether the agent will report the slowest operators of this task."""
+    is_measured = task.script is None and task.plan.get("profiled", 1) > 0
+    is_ahead = task.state in (TaskState.WAITING, TaskState.ASSIGNED, TaskState.RUNNING)
+    return is_measured and is_ahead and first_operators(task, attempt) is None
