@@ -24,9 +24,9 @@ from webprofile.observability.requests import RequestMiddleware  # noqa: E402
 from webprofile.routing import websocket  # noqa: E402
 from webprofile.storage import storage  # noqa: E402
 
-limited = BodyLimit(
-    http, settings.BODY_LIMIT_BYTES, {"/profiles/opened/": settings.OPENED_FORM_LIMIT_BYTES}
-)
+#: the forms that send files without JavaScript
+limits = dict.fromkeys(("/profiles/opened/", "/tasks/new/"), settings.OPENED_FORM_LIMIT_BYTES)
+limited = BodyLimit(http, settings.BODY_LIMIT_BYTES, limits)
 application = RequestMiddleware(ProtocolTypeRouter({"http": limited, "websocket": websocket}))
 # A request that computes holds the interpreter for 5 ms whenever another one returns from the
 # database or storage, dozens of times for a page. Shorter intervals hardly slow it down.

@@ -10,9 +10,12 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
 from accounts.selectors import current_user
@@ -53,11 +56,14 @@ from tasks.states import TaskState
 from tasks.submission.copies import cache_choices, repeat_task
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.views.bulk_actions import cancel_words
+from tasks.views.plain_form import create_from_form
 from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
+from webprofile.api.problems import flattened
 from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
-from webprofile.messages.errors import WORDINGS
+from webprofile.messages.errors import WORDINGS, word
+from webprofile.sentences import sentences
 from webprofile.storage import storage
 from workers.models import Worker
 
@@ -66,11 +72,47 @@ PAGE_SIZE = 25
 PRIORITY_STEP = 5
 
 
+@csrf_exempt  # the CSRF check reads the body, so the length is checked first
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    return _create(request) if request.method == "POST" else _form(request)
+
+
+@login_required
+def _create(request: HttpRequest) -> HttpResponse:
+    limit = settings.OPENED_FORM_LIMIT_BYTES
+    if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
+        raise DomainError("opened_form_large", status=413, limit_mib=limit // 2**20)
+    return _create_from_form(request)
+
+
+@csrf_protect
+def _create_from_form(request: HttpRequest) -> HttpResponse:
+    """Create a task without JavaScript; scripts use the API."""
+    try:
+        task = create_from_form(request.POST, request.FILES, current_user(request))
+    except (DomainError, ValidationError) as error:
+        if isinstance(error, DomainError):
+            problems, status = [(error.field, word(error))], error.status
+        else:
+            problems = [(row["field"], row["detail"]) for row in flattened(error.detail)]
+            status = 422
+        texts = dict.fromkeys(_problem_text(*problem) for problem in problems)
+        context = {"message": sentences([*texts, gettext("Go back to correct the form.")])}
+        return render(request, "error.html", context, status=status)
+    return redirect("tasks:detail", task.pk)
+
+
+def _problem_text(field: str, text: str) -> str:
+    """Return the text of a problem; texts about options do not name them."""
+    option = field.rpartition(".")[2]
+    return f"{option}: {text}" if option in OPTIONS else text
+
+
 # browsers keep no page with `no-store` for "Back", with which the chosen files would be lost
 @login_required
-@require_safe
 @cache_control(private=True, no_cache=True)
-def new(request: HttpRequest) -> HttpResponse:
+def _form(request: HttpRequest) -> HttpResponse:
     reader = current_user(request)
     origin_id = request.GET.get("from", "")
     origin = visible_tasks(reader).filter(pk=parse_key(origin_id)).first()

@@ -220,7 +220,8 @@ DATA_FILES_LIMIT = 32
 #: quota of one user for imported profiles
 OPENED_PROFILES_LIMIT = env.int("OPENED_PROFILES_LIMIT", default=200)
 OPENED_BYTES_LIMIT = env.int("OPENED_BYTES_LIMIT", default=10 * 1024**3)
-#: size limit of the import form without JavaScript, whose files pass through the web server
+#: size limit of the forms for tasks and imports without JavaScript, whose files pass through the
+#: web server
 OPENED_FORM_LIMIT_BYTES = env.int("OPENED_FORM_LIMIT_BYTES", default=2 * PROFILE_SIZE_LIMIT_BYTES)
 PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
 UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
