@@ -8,5 +8,6 @@ export default [
   // scripts match control characters, which names from files may contain
   { rules: { "no-control-regex": "off" } },
   { files: ["**/*.js"], languageOptions: { globals: { ...globals.browser, htmx: "readonly" } } },
+  { files: ["**/*_worker.js"], languageOptions: { globals: globals.worker } },
   { files: ["**/*.mjs"], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
 ];

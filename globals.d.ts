@@ -30,3 +30,5 @@ interface Window {
 }
 
 declare const htmx: any;
+/** Of Web Workers. */
+declare const FileReaderSync: any;

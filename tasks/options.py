@@ -229,6 +229,42 @@ NEVER_TAKEN: dict[str, Any] = {
 #: the options that most tasks set, which the form shows first and outside of the groups
 COMMON = ("iter", "warmup_iter", "batch_size", "fast_run", "optimize_for_inference", "cpu_default")
 
+#: title, help and switches of each preset of the form
+_PRESETS: tuple[tuple[Any, Any, tuple[str, ...]], ...] = (
+    (_("Defaults"), _("As load_and_run runs without options."), ()),
+    (
+        _("Inference"),
+        _("Folds BatchNorm, and fuses convolution, bias and activation."),
+        ("optimize_for_inference", "enable_fuse_conv_bias_nonlinearity"),
+    ),
+    (
+        _("Fastest algorithms"),
+        _(
+            "As Inference; also times the algorithms of each operator, uses the fastest, and "
+            "transforms weights in advance. The first run takes longer."
+        ),
+        (
+            "optimize_for_inference",
+            "enable_fuse_conv_bias_nonlinearity",
+            "fast_run",
+            "weight_preprocess",
+        ),
+    ),
+    (
+        _("Reproducible"),
+        _("Uses only algorithms whose results are the same in every run and for every batch."),
+        ("reproducible", "binary_equal_between_batch"),
+    ),
+)
+
+
+def preset_rows() -> list[dict[str, Any]]:
+    """Return the presets of the form; `options` are the names of switches, separated by spaces."""
+    return [
+        {"title": title, "help": text, "options": " ".join(switches)}
+        for title, text, switches in _PRESETS
+    ]
+
 
 def common_rows() -> list[dict[str, Any]]:
     return [row_of(OPTIONS[name]) for name in COMMON]

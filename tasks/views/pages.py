@@ -34,7 +34,7 @@ from profiles.selectors import (
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import Task
-from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups
+from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups, preset_rows
 from tasks.run_steps import (
     awaits_operators,
     first_operators,
@@ -123,6 +123,7 @@ def _form(request: HttpRequest) -> HttpResponse:
         "script_times": _script_times(),
         "chosen": request.GET.get("worker", ""),
         "common": common_rows(),
+        "presets": preset_rows(),
         "groups": form_groups(cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),

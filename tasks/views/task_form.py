@@ -30,7 +30,20 @@ _FORM_ONLY: dict[str, Any] = {
         "This file could not be read. It may have changed or moved since you chose it: choose it "
         "again."
     ),
-    "model": _("A MegEngine model, %(size)s"),
+    "model": _("A MegEngine model, %(size)s."),
+    "older": _("Older format: its inputs are read on the device."),
+    "unread": _("Its inputs could not be read here; they are read on the device."),
+    "no_such_input": _("The model has no input “%(input)s”. Its inputs: %(inputs)s."),
+    "no_inputs": _("The model has no inputs. Remove this row."),
+    "other_dtype": _("“%(input)s” is %(expected)s in the model, but %(dtype)s here."),
+    "integers_for_float": _(
+        "“%(input)s” is %(expected)s in the model; numbers without a point are %(dtype)s. Write "
+        "1.0 instead of 1."
+    ),
+    "other_shape": _(
+        "“%(input)s” is %(expected)s in the model. The run uses the shape given here."
+    ),
+    "matches": _("%(arrays)s, as in the model"),
     "fortran": _(
         "%(arrays)s in Fortran order. The device reorders it to C order before the run; the values "
         "stay the same."

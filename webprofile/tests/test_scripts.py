@@ -195,6 +195,50 @@ def test_form_and_server_give_the_same_answer_to_models_and_other_files(testdata
     assert answers[str(testdata / "bad" / "models" / "png.mge")]["code"] == "model_is_picture"
 
 
+READ_INPUTS = """
+import { readFileSync } from "node:fs";
+import { readInputs } from "%(module)s";
+const results = {};
+for (const path of JSON.parse(process.argv[1])) {
+  const bytes = readFileSync(path);
+  const part = (size) => (begin, end) => bytes.subarray(begin, Math.min(end, size));
+  const read = (size) => readInputs(part(size), size);
+  // a copy cut short anywhere ends in a result too
+  for (let size = 0; size < bytes.length; size += 1 + (bytes.length >> 8)) read(size);
+  results[path] = read(bytes.length);
+}
+console.log(JSON.stringify(results));
+"""
+
+
+def test_form_reads_the_inputs_of_models(testdata):
+    """Names, types and shapes are those with which the models were dumped."""
+    models = json.loads((testdata / "models" / "models.json").read_text())
+    paths = {model["name"]: testdata / model["file"] for model in models}
+    paths = {name: path for name, path in paths.items() if path.exists()}
+    module = ROOT / "static" / "js" / "tasks" / "new" / "model_inputs.js"
+    script = READ_INPUTS % {"module": module.as_uri()}
+    result = node(
+        ["--input-type=module", "-e", script, json.dumps([str(p) for p in paths.values()])],
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    answers = json.loads(result.stdout)
+    assert "two_inputs" in paths
+    for model in models:
+        if model["name"] not in paths:
+            continue  # made with the MegEngine wheel
+        answer = answers[str(paths[model["name"]])]
+        if model["name"].endswith("_fbs1"):
+            assert answer == {"isOlder": True}
+            continue
+        expected = {row["name"]: (row["dtype"], row["shape"]) for row in model["inputs"]}
+        actual = {row["name"]: (row["dtype"], row["shape"]) for row in answer["inputs"]}
+        assert actual == expected, model["name"]
+
+
 def test_javascript_unit_tests_pass():
     files = sorted((ROOT / "static" / "js" / "tests").glob("*.mjs"))
     assert files

@@ -1,8 +1,17 @@
 """Page object of the form for a new task."""
 
+from pathlib import Path
+
+import numpy as np
 from selenium.webdriver.support.ui import Select
 
 from webprofile.tests.browser.conftest import PageObject
+
+
+def save(folder: Path, name: str, array: np.ndarray) -> Path:
+    """Save an array as the .npy file `name`."""
+    np.save(folder / name, array)
+    return folder / name
 
 
 class Form(PageObject):
@@ -45,6 +54,11 @@ class Form(PageObject):
     def visible_options(self) -> set[str]:
         boxes = (box for box in self.all("[data-option]") if box.is_displayed())
         return {box.get_attribute("data-option") for box in boxes}
+
+    @property
+    def row_status(self) -> str:
+        """The message about the first row for an input."""
+        return self.find(".data-row .data-row__status").text
 
     @property
     def focused(self) -> str:

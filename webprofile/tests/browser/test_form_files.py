@@ -1,7 +1,5 @@
 """Browser tests of the files of the form: refusals after the upload, and navigation back."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from django.contrib.sessions.models import Session
@@ -10,7 +8,7 @@ from selenium.webdriver.support.ui import Select
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
-from webprofile.tests.browser.form import Form
+from webprofile.tests.browser.form import Form, save
 from webprofile.tests.browser.pages import PASSWORD, allow
 from webprofile.tests.machine import CHROMIUM, HEADLESS_SHELL
 from workers.models import Runtime, Worker
@@ -39,15 +37,6 @@ def uploads(storage, settings) -> None:
     allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
 
 
-def save(folder: Path, name: str, array: np.ndarray) -> Path:
-    np.save(folder / name, array)
-    return folder / name
-
-
-def row_status(form: Form) -> str:
-    return form.find(".data-row .data-row__status").text
-
-
 def test_invalid_model_file_is_refused_when_it_is_chosen(form, tmp_path, model):
     form.open()
     picture = tmp_path / "photo.mge"
@@ -69,17 +58,17 @@ def test_row_shows_type_and_shape_and_refuses_object_arrays(form, tmp_path):
     form.open()
     choose = form.find("#data-files").send_keys
     choose(str(save(tmp_path, "data.npy", np.zeros((1, 3, 8, 8), "f4"))))
-    form.until(lambda: row_status(form) == "float32 {1,3,8,8}", "type and shape")
+    form.until(lambda: form.row_status == "float32 {1,3,8,8}", "type and shape")
     assert form.find("[name=data-input]").get_attribute("value") == "data"
     columns = np.asfortranarray(np.zeros((2, 3), "f4"))
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "columns.npy", columns)))
-    form.until(lambda: "float32 {2,3} in Fortran order" in row_status(form), "the order of axes")
+    form.until(lambda: "float32 {2,3} in Fortran order" in form.row_status, "the order of axes")
     objects = np.array([{}], dtype=object)
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "objects.npy", objects)))
-    form.until(lambda: "Python objects" in row_status(form), "that it is refused")
+    form.until(lambda: "Python objects" in form.row_status, "that it is refused")
     form.find("[name=data-file]").send_keys(str(save(tmp_path, "wide.npy", np.zeros(2))))
     form.until(
-        lambda: "float64" in row_status(form) and "float32" in row_status(form), "the type to take"
+        lambda: "float64" in form.row_status and "float32" in form.row_status, "the type to take"
     )
 
 
@@ -87,13 +76,11 @@ def test_data_type_is_checked_for_the_chosen_runtime(form, tmp_path):
     form.open()
     form.choose("#worker", "wheel")
     form.find("#data-files").send_keys(str(save(tmp_path, "ids.npy", np.zeros((2, 3), "i8"))))
-    form.until(lambda: row_status(form) == "int64 {2,3}", "type and shape")
+    form.until(lambda: form.row_status == "int64 {2,3}", "type and shape")
     form.choose("#worker", "binary")
-    form.until(
-        lambda: "compiled load_and_run cannot read" in row_status(form), "that it is refused"
-    )
+    form.until(lambda: "compiled load_and_run cannot read" in form.row_status, "that it is refused")
     form.choose("#worker", "wheel")
-    form.until(lambda: row_status(form) == "int64 {2,3}", "that it is taken again")
+    form.until(lambda: form.row_status == "int64 {2,3}", "that it is taken again")
 
 
 def test_several_data_files_are_chosen_at_once(form, tmp_path, model):
@@ -199,7 +186,7 @@ def test_form_is_restored_after_a_new_login(form, model, tmp_path):
         lambda: "Choose “net.mge” again" in form.text("#model-status"), "the request to choose it"
     )
     form.find("#data-files").send_keys(str(tmp_path / "x.npy"))
-    form.until(lambda: row_status(form) == "float32 {1,2}", "the file in its row")
+    form.until(lambda: form.row_status == "float32 {1,2}", "the file in its row")
     assert len(form.all(".data-row")) == 1
     form.click("#discard-form")
     form.until(lambda: form.find("#title").get_attribute("value") == "", "an empty form")

@@ -40,10 +40,19 @@ export function addRow(file = null) {
   return row;
 }
 
-/** Use a stored file, {id, name}, in a row. */
+/** Use what a row gives for the input variable `name`, as if the user had typed it. */
+export function setInput(row, name) {
+  const input = row.querySelector("[name=data-input]");
+  input.value = name;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  row.querySelector("[data-for]:not([hidden]) :is(input, textarea)").focus();
+}
+
+/** Use a stored file, {id, name, arrays}, in a row. */
 export function setStored(row, stored, input) {
   row.dataset.storedId = stored.id;
   row.dataset.storedName = stored.name;
+  row.dataset.storedArrays = JSON.stringify(stored.arrays);
   row.querySelector(".stored-file").textContent = stored.name;
   row.querySelector("[name=data-input]").value = input;
   showMode(row);
@@ -53,6 +62,7 @@ export function setStored(row, stored, input) {
 function clearStored(row) {
   delete row.dataset.storedId;
   delete row.dataset.storedName;
+  delete row.dataset.storedArrays;
   row.querySelector(".stored-file").textContent = "";
 }
 
@@ -70,16 +80,15 @@ export function addFiles(files) {
   }
 }
 
-/** Use a stored file, {id, name}, as the model, until the user chooses another one. */
-export function setStoredModel({ id, name }) {
-  const { model } = document.getElementById("new-task").elements;
-  const note = document.getElementById("model-stored");
-  model.dataset.storedId = id;
-  model.dataset.storedName = name;
-  note.textContent = fill(note.dataset.text, { name });
-  model.addEventListener("change", () => {
-    delete model.dataset.storedId;
-    delete model.dataset.storedName;
+/** Use a stored file, {id, name}, in a file input, until the user chooses another one. */
+export function setStoredFile(chooser, { id, name }) {
+  const note = document.getElementById(`${chooser.id}-stored`);
+  chooser.dataset.storedId = id;
+  chooser.dataset.storedName = name;
+  note.textContent = fill(note.dataset.text, { name, task: chooser.form.dataset.copiedFrom });
+  chooser.addEventListener("change", () => {
+    delete chooser.dataset.storedId;
+    delete chooser.dataset.storedName;
     note.textContent = "";
   });
 }
@@ -93,9 +102,10 @@ export function setFile(chooser, file) {
 }
 
 /**
- * Read the rows: [{row, mode, file, storedId, name, input, inFile, numbers, shape, dtype}].
+ * Read the rows: [{row, mode, file, storedId, storedArrays, name, input, inFile, numbers, shape, dtype}].
  *
  * `file`: the chosen File, or null; `storedId`: the id of a stored file, or null; `name`: of either.
+ * `storedArrays`: [{name, dtype, shape}] of a stored file.
  * `inFile`: the file itself contains the names of the variables.
  */
 export function readRows() {
@@ -106,6 +116,7 @@ export function readRows() {
       mode: text("mode"),
       file: row.querySelector("[name=data-file]").files[0] ?? null,
       storedId: row.dataset.storedId ? Number(row.dataset.storedId) : null,
+      storedArrays: JSON.parse(row.dataset.storedArrays ?? "[]"),
       name: fileName(row),
       input: containsNames(row) ? "" : text("input"),
       inFile: containsNames(row),

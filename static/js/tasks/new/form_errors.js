@@ -7,9 +7,8 @@ const form = document.getElementById("new-task");
 
 /** The fields that the server validates at every change; all others are validated at submission. */
 const LIVE_FIELDS =
-  "#options, #target, #measuring, #data-rows, [data-field=seed], [data-field=priority], [data-field=worker], " +
-  "[data-field=runtime], #script [data-field=entry], #script [data-field=arguments], #script [data-field=formats], " +
-  "#script [data-field=sample_rate], #script [data-field=time_limit_s]";
+  "#options, #target, #measuring, #advanced, #data-rows, [data-field=worker], [data-field=runtime], " +
+  "#script [data-field=entry], #script [data-field=arguments], #script [data-field=formats], #script [data-field=sample_rate]";
 
 /** Show `message` at a field, or at the end of the form if the form has no such field. */
 export function showError(field, message) {

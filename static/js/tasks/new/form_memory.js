@@ -3,8 +3,8 @@
 // Browsers restore neither rows that a script added nor chosen files; the user must choose these again.
 
 import { fill } from "../../format.js";
-import { addRow, readRows, setStored, setStoredModel } from "./file_rows.js";
-import { addStoredExtraFile, listExtraFiles, setStoredProgram } from "./script_form.js";
+import { addRow, readRows, setStored, setStoredFile } from "./file_rows.js";
+import { addStoredExtraFile, listExtraFiles } from "./script_form.js";
 
 const form = document.getElementById("new-task");
 const key = () => `new-task ${window.location.search}`;
@@ -62,10 +62,10 @@ function readForm() {
   const fileOf = (chooser) => chooser.files[0]?.name ?? chooser.dataset.missingFile ?? "";
   return {
     values: controls().map((control) => [nameOf(control), isBox(control) ? control.checked : control.value]),
-    rows: readRows().map(({ row, storedId, name }) => ({
+    rows: readRows().map(({ row, storedId, storedArrays, name }) => ({
       ...Object.fromEntries(ROW_FIELDS.map((field) => [field, row.querySelector(`[name=data-${field}]`).value])),
       file: fileOf(row.querySelector("[name=data-file]")),
-      taken: storedId ? { id: storedId, name } : null,
+      taken: storedId ? { id: storedId, name, arrays: storedArrays } : null,
     })),
     model: fileOf(model),
     takenModel: storedFileOf(model),
@@ -96,8 +96,8 @@ export function restoreForm(saved) {
   const values = new Map(saved.values);
   for (const name of FIRST) controls().filter((control) => control.name === name).forEach((control) => setValue(control, values));
   for (const control of controls()) if (!FIRST.includes(control.name)) setValue(control, values);
-  if (saved.takenModel) setStoredModel(saved.takenModel);
-  if (saved.takenProgram) setStoredProgram(saved.takenProgram);
+  if (saved.takenModel) setStoredFile(form.elements.model, saved.takenModel);
+  if (saved.takenProgram) setStoredFile(form.elements.program, saved.takenProgram);
   for (const { taken: stored } of saved.beside) if (stored) addStoredExtraFile(stored);
   for (const row of saved.rows) addSavedRow(row);
   const { model, program } = form.elements;

@@ -122,9 +122,20 @@ export class LiveCommand {
         const pass = document.getElementById("command-line").content.cloneNode(true).firstElementChild;
         const times = processes > 1 ? ` · ${fill(this.box.dataset.processes, { number: processes })}` : "";
         pass.querySelector(".command__label").textContent = title + times;
-        pass.querySelector(".command__text").textContent = line;
+        pass.querySelector(".command__text").append(...wordsOf(line));
         return pass;
       }),
     );
   }
+}
+
+/** The words of a command as elements, in which a line breaks only if a word is longer: not after "--". */
+function wordsOf(line) {
+  return line.split(/( )/).map((word) => {
+    if (word === " ") return word;
+    const element = document.createElement("span");
+    element.className = "command__word";
+    element.textContent = word;
+    return element;
+  });
 }

@@ -8,6 +8,10 @@ const search = document.getElementById("option-search");
 const boxes = [...part.querySelectorAll("[data-option]")];
 const groups = [...part.querySelectorAll("details[data-group]")];
 const count = document.getElementById("option-count");
+const presets = [...document.querySelectorAll("#option-presets [data-options]")];
+const switchesOf = ({ dataset }) => dataset.options.split(" ").filter(Boolean);
+/** The options of all presets. */
+const presetSwitches = [...new Set(presets.flatMap(switchesOf))];
 
 /**
  * Read the options: `options`, values by name; `files`, [{option, file, stored}]; `missing`, the names of
@@ -121,10 +125,30 @@ function chooserOf(source) {
   return source.parentElement.querySelector("[type=file]");
 }
 
-/** Show the number of options that are set, in total and for each group. */
+/** Show the number of options that are set, in total and for each group, and the preset that they are. */
 function showCounts() {
   showCount(part, document.getElementById("options-set"));
   for (const group of groups) showCount(group, group.querySelector(".option-group__set"));
+  const { options, files, missing } = readOptions();
+  const isDefault = Object.keys(options).length + files.length + missing.length === 0;
+  const preset = presets.find((button) => {
+    const switches = switchesOf(button);
+    return switches.length ? presetSwitches.every((name) => switches.includes(name) === (options[name] === true)) : isDefault;
+  });
+  for (const button of presets) button.setAttribute("aria-pressed", String(button === preset));
+  document.getElementById("preset-help").textContent = preset?.dataset.help ?? "";
+}
+
+/** Switch on the options of a preset and those of the others off; the one without options sets all to their defaults. */
+function applyPreset(button) {
+  const switches = switchesOf(button);
+  for (const name of presetSwitches) setOption(name, switches.includes(name));
+  for (const control of switches.length ? [] : part.querySelectorAll("[data-kind], [data-source]")) {
+    if (control.type === "checkbox") control.checked = control.defaultChecked;
+    else control.value = "";
+    if (control.dataset.source) control.dispatchEvent(new Event("change"));
+  }
+  part.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 function showCount(group, badge) {
@@ -163,10 +187,13 @@ export function setUpOptions() {
   // Enter in the search field must not submit the form
   search.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   part.addEventListener("input", showCounts);
+  for (const button of presets) button.addEventListener("click", () => applyPreset(button));
   for (const source of part.querySelectorAll("[data-source]")) {
-    source.addEventListener("change", () => {
+    const showChooser = () => {
       chooserOf(source).hidden = source.value !== "upload";
-    });
+    };
+    source.addEventListener("change", showChooser);
+    showChooser();
   }
   filter();
   showCounts();

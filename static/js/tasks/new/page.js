@@ -167,6 +167,7 @@ function setUpReturn(live) {
 function fillForm() {
   const saved = loadSavedForm();
   const origin = document.getElementById("origin-request");
+  if (origin) document.getElementById("origin").hidden = false;
   if (saved) restoreForm(saved);
   else if (origin) prefill(JSON.parse(origin.textContent));
 }

@@ -1,9 +1,9 @@
 // Fill the form with the request of an earlier task; its stored files are used again unless replaced.
 
 import { fill, sentences } from "../../format.js";
-import { addRow, setStored, setStoredModel } from "./file_rows.js";
+import { addRow, setStored, setStoredFile } from "./file_rows.js";
 import { setOption } from "./option_form.js";
-import { addStoredExtraFile, isScript, setScript, setStoredProgram } from "./script_form.js";
+import { addStoredExtraFile, isScript, setScript } from "./script_form.js";
 import { setTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
@@ -53,12 +53,9 @@ function choosePlan(plan) {
 /** Use a file of the earlier task again. Returns false if it is no longer in storage. */
 function reuseFile(file) {
   if (!file.is_stored) return false;
-  const stored = { id: file.id, name: file.name };
-  if (isScript()) {
-    (file.kind === "model" ? setStoredProgram : addStoredExtraFile)(stored);
-    return true;
-  }
-  if (file.kind === "model") setStoredModel(stored);
+  const stored = { id: file.id, name: file.name, arrays: file.arrays };
+  if (file.kind === "model") setStoredFile(isScript() ? form.elements.program : form.elements.model, stored);
+  else if (isScript()) addStoredExtraFile(stored);
   else if (file.kind === "data") setStored(addRow(), stored, file.input);
   else setOption(file.option, stored);
   return true;

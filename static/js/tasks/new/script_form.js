@@ -87,20 +87,6 @@ export function setScript({ entry, arguments: line, formats, sample_rate, profil
   }
 }
 
-/** Use a stored file, {id, name}, as the program, until the user chooses another one. */
-export function setStoredProgram({ id, name }) {
-  const { program } = form.elements;
-  const note = document.getElementById("program-stored");
-  program.dataset.storedId = id;
-  program.dataset.storedName = name;
-  note.textContent = fill(note.dataset.text, { name });
-  program.addEventListener("change", () => {
-    delete program.dataset.storedId;
-    delete program.dataset.storedName;
-    note.textContent = "";
-  });
-}
-
 /** Add a stored file, {id, name}, to the extra files. */
 export function addStoredExtraFile({ id, name }) {
   add({ file: null, storedId: id, name });
@@ -130,7 +116,7 @@ export function setUpScript(onKind) {
 export function showKind() {
   for (const section of form.querySelectorAll("[data-task-kind]")) section.hidden = section.dataset.taskKind !== form.elements.kind.value;
   const isImpossible = isScript() && document.getElementById("script-rest").hidden;
-  for (const id of ["where", "command"]) document.getElementById(id).hidden = isImpossible;
+  for (const id of ["where", "advanced", "start", "command"]) document.getElementById(id).hidden = isImpossible;
 }
 
 function chosenFormats() {

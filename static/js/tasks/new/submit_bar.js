@@ -33,7 +33,7 @@ function stateOf(live) {
   if (isScript() && document.getElementById("script-rest").hidden) return [texts.noScripts, "impossible"];
   if (!isForAny() && !form.elements.worker.value) return [texts.noDevice, "impossible"];
   const problems = [...form.querySelectorAll(".field__error:not([hidden])")].filter((error) => !error.closest("[data-task-kind][hidden]"));
-  if (problems.length) return [fill(texts.problems, { number: problems.length }), "wrong"];
+  if (problems.length) return [fill(problems.length === 1 ? texts.problem : texts.problems, { number: problems.length }), "wrong"];
   if (live?.failure) return [texts.unchecked, "wrong"];
   const name = chosenName();
   if (!name) return [isScript() ? texts.noProgram : texts.noModel, "incomplete"];

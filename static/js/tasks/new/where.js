@@ -57,8 +57,8 @@ export function setUpWhere() {
   const refreshOutlook = makeRefresher(outlook, outlookUrl, { delayMs: 250 });
   for (const choice of form.elements.where) choice.addEventListener("change", show);
   for (const name of ["input", "change"]) {
-    document.getElementById("where").addEventListener(name, (event) => {
-      if (event.target.id !== "title") refreshOutlook();
+    form.addEventListener(name, ({ target }) => {
+      if (target.name === "priority" || (target.closest("#where") && target.id !== "title")) refreshOutlook();
     });
   }
   // `prefill` and `restoreForm` set the fields without events, then dispatch one on the form
