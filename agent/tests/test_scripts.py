@@ -54,8 +54,8 @@ async def test_each_format_has_its_own_run_in_a_new_folder(script_device, server
     assert script_device.trace()
     assert b"</svg>" in server.storage.stored["memory_flow.svg"]
     text = server.log_text()
-    assert "(script): run 1 of 2: chrome_timeline.json: script.py" in text
-    assert "(script): run 2 of 2: memory_flow.svg: script.py" in text
+    assert "==== run 1 of 2 (chrome_timeline.json): script.py\n" in text
+    assert "==== run 2 of 2 (memory_flow.svg): script.py\n" in text
     assert text.count("before False") == 2
     one, other = end.command.splitlines()
     assert ("--format=chrome_timeline.json" in one, "--format=memory_flow.svg" in other) == (
