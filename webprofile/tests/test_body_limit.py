@@ -1,8 +1,14 @@
 """Tests of the size limit of request bodies in the ASGI application."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from webprofile.asgi import limits
 from webprofile.body_limit import BodyLimit
+
+ROOT = Path(__file__).parents[2]
 
 
 class FakeConnection:
@@ -66,3 +72,23 @@ async def test_other_scopes_are_passed_on():
 
     await BodyLimit(app, 10, {})({"type": "lifespan"}, None, None)
     assert scopes == ["lifespan"]
+
+
+def test_site_and_proxy_pass_on_the_same_large_forms():
+    caddyfile = (ROOT / "docker" / "proxy" / "Caddyfile").read_text("utf-8")
+    for matcher in ("@form path", "@small not path"):
+        paths = re.findall(rf"{matcher} (.*)", caddyfile)
+        assert [set(line.split()) for line in paths] == [set(limits)], matcher
+
+
+def test_forms_with_files_have_the_large_limit():
+    """The forms of pages that send files to the site."""
+    pages = {"tasks/new.html": "/tasks/new/", "profiles/_open_form.html": "/profiles/opened/"}
+    templates = ROOT / "templates"
+    found = {
+        str(path.relative_to(templates))
+        for path in templates.rglob("*.html")
+        if "multipart/form-data" in path.read_text("utf-8")
+    }
+    assert found == set(pages)
+    assert set(pages.values()) == set(limits)
