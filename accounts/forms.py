@@ -209,7 +209,7 @@ class PreferencesForm(forms.ModelForm):
         names = time_zones() if chosen in ("", *time_zones()) else (chosen, *time_zones())
         self.fields["time_zone"] = forms.ChoiceField(
             label=_("Time zone"),
-            choices=[("", _("as the browser says")), *((name, name) for name in names)],
+            choices=[("", _("Browser setting")), *((name, name) for name in names)],
             required=False,
             help_text=_("All dates are shown in this time zone."),
         )
@@ -222,7 +222,7 @@ class TokenForm(forms.Form):
     """Name, scopes and lifetime of a new access token; `issue_token` validates them."""
 
     name = forms.CharField(
-        label=_("Name"), help_text=_("What it is for: a script, a machine."), required=False
+        label=_("Name"), help_text=_("What the token is for: a script, a machine."), required=False
     )
     days = forms.IntegerField(label=_("Days until it expires"), required=False)
 
@@ -230,7 +230,7 @@ class TokenForm(forms.Form):
         super().__init__(*args, **kwargs)
         scopes = AccessToken.Scope
         self.fields["scopes"] = forms.MultipleChoiceField(
-            label=_("May"),
+            label=_("Permissions"),
             choices=[c for c in scopes.choices if user.is_staff or c[0] != scopes.ADMIN],
             initial=[scopes.READ],
             widget=forms.CheckboxSelectMultiple,
@@ -245,9 +245,7 @@ class TokenForm(forms.Form):
 class WebhookForm(forms.Form):
     """URL and events of a new webhook; `add_webhook` validates them."""
 
-    url = forms.CharField(
-        label=_("Address"), help_text=_("https:// and where your own server listens.")
-    )
+    url = forms.CharField(label=_("Address"), help_text=_("https:// and the URL of your server."))
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -274,7 +272,7 @@ def _adapt_fields(form: forms.Form) -> None:
         field.widget.attrs.pop("placeholder", None)
     passwords = form.fields.keys() & {"password", "oldpassword"}
     for name in passwords if not settings.HAS_MAIL_SERVER else ():
-        form.fields[name].help_text = _("Forgotten? Ask an administrator for a new one.")
+        form.fields[name].help_text = _("Forgot your password? Ask an administrator for a new one.")
 
 
 def _label_new_password(form: forms.Form) -> None:

@@ -53,7 +53,7 @@ class UserManager(BaseUserManager["User"]):
 
 
 class Theme(models.TextChoices):
-    SYSTEM = "", _("as the system")
+    SYSTEM = "", _("System setting")
     LIGHT = "light", _("light")
     DARK = "dark", _("dark")
 
@@ -64,7 +64,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("administrator"), default=False, help_text=_("May open the administration pages.")
     )
     is_active = models.BooleanField(
-        _("active"), default=True, help_text=_("Clear this instead of deleting a user.")
+        _("active"), default=True, help_text=_("Unselect this instead of deleting a user.")
     )
     date_joined = models.DateTimeField(_("joined"), default=timezone.now)
     #: a language code; empty for the browser's language
@@ -86,7 +86,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("storage (GiB)"),
         null=True,
         blank=True,
-        help_text=_("For the files and results of tasks; empty for the site's own limit."),
+        help_text=_("For the files and results of tasks; empty for the site’s limit."),
     )
 
     objects: ClassVar[UserManager] = UserManager()
@@ -130,15 +130,15 @@ class AccessToken(models.Model):
     class Scope(models.TextChoices):
         READ = "read", _("read tasks, results and devices")
         WRITE = "write", _("create, cancel and delete tasks")
-        ADMIN = "admin", _("see and change what belongs to others (of administrators)")
+        ADMIN = "admin", _("view and change objects of other users (for administrators)")
 
     user = models.ForeignKey(User, models.CASCADE, related_name="access_tokens")
     name = models.CharField(_("name"), max_length=100)
     #: the first characters of the secret, by which users tell tokens apart
     prefix = models.CharField(max_length=16)
     sha256 = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(_("may"), default=list)
-    created_at = models.DateTimeField(_("made"), auto_now_add=True)
+    scopes = models.JSONField(_("permissions"), default=list)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expires"))
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
@@ -164,17 +164,17 @@ class Webhook(models.Model):
     """A URL of a user that the site calls when events happen."""
 
     class Event(models.TextChoices):
-        TASK_FINISHED = "task.finished", _("a task of mine ended")
-        DEVICE_LOST = "device.lost", _("a device went away (for administrators)")
+        TASK_FINISHED = "task.finished", _("one of my tasks ended")
+        DEVICE_LOST = "device.lost", _("a device went offline (for administrators)")
         DEVICE_HELD = "device.held", _("a device was quarantined (for administrators)")
 
     user = models.ForeignKey(User, models.CASCADE, related_name="webhooks")
-    url = models.CharField(_("address"), max_length=500)
+    url = models.CharField(_("URL"), max_length=500)
     events = models.JSONField(_("events"), default=list)
     #: encrypted; calls are also signed with `former_secret` until its owner ends it
     secret = models.CharField(max_length=300)
     former_secret = models.CharField(max_length=300, blank=True, default="")
-    created_at = models.DateTimeField(_("made"), auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
     #: number of consecutive failed deliveries; at `MOST_FAILURES` the webhook is disabled
     failures = models.PositiveSmallIntegerField(default=0)
     disabled_at = models.DateTimeField(_("disabled"), null=True, blank=True)
@@ -258,20 +258,20 @@ class AuditEntry(models.Model):
     Entries are never edited.
     """
 
-    at = models.DateTimeField(_("when"), auto_now_add=True, db_index=True)
+    at = models.DateTimeField(_("date and time"), auto_now_add=True, db_index=True)
     #: None for manage.py and the site itself
     actor = models.ForeignKey(User, models.SET_NULL, related_name="+", null=True, blank=True)
     #: address of the actor at that time
-    actor_email = models.CharField(_("who"), max_length=254, blank=True)
+    actor_email = models.CharField(_("user"), max_length=254, blank=True)
     #: `<noun>.<verb>`, such as `worker.drain` or `user.promote`
-    action = models.CharField(_("what"), max_length=60, db_index=True)
+    action = models.CharField(_("action"), max_length=60, db_index=True)
     target_type = models.CharField(max_length=30)
     target_id = models.CharField(max_length=40, blank=True)
     #: name of the target at that time
-    target_name = models.CharField(_("of what"), max_length=254, blank=True)
+    target_name = models.CharField(_("object"), max_length=254, blank=True)
     before = models.JSONField(_("before"), default=dict)
     after = models.JSONField(_("after"), default=dict)
-    address = models.GenericIPAddressField(_("from where"), null=True, blank=True)
+    address = models.GenericIPAddressField(_("IP address"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("audit entry")

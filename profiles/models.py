@@ -226,7 +226,7 @@ class AttemptMeasurement(models.Model):
     profiled_iterations = models.PositiveIntegerField(default=0)
     profiled_median_ms = models.FloatField(null=True)
     #: median while profiling / median without - 1
-    overhead = models.FloatField(_("cost of profiling"), null=True)
+    overhead = models.FloatField(_("profiling overhead"), null=True)
     #: total device time of each profiled pass, s; null for an unreadable profile
     device_totals_s = models.JSONField(default=list)
     #: the same for the host

@@ -19,7 +19,9 @@ class TaskFilters(django_filters.FilterSet):
         method="with_status",
         help_text="Any of these; may be repeated.",
     )
-    kind = django_filters.ChoiceFilter(choices=TaskKind.choices, help_text="What it profiles.")
+    kind = django_filters.ChoiceFilter(
+        choices=TaskKind.choices, help_text="Kind of profiled program."
+    )
     worker = KeyFilter(field_name="worker_id", help_text="Number of its device.")
     worker_name = TextFilter(
         field_name="worker__name", max_length=60, help_text="Name of its device."

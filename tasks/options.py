@@ -17,23 +17,23 @@ GROUP_TITLES: dict[OptionGroup, Any] = {
     OptionGroup.MODEL: _("Model interface"),
     OptionGroup.BASIC: _("Iterations and threads"),
     OptionGroup.IO: _("Inputs, outputs and dumps"),
-    OptionGroup.FAST_RUN: _("Choice of algorithms"),
+    OptionGroup.FAST_RUN: _("Algorithm selection"),
     OptionGroup.LAYOUT: _("Layouts"),
     OptionGroup.LAYOUT_TRANSFORM: _("Layout transform"),
     OptionGroup.DTYPE: _("Data types"),
-    OptionGroup.OPTIMIZE: _("Optimization of the graph"),
+    OptionGroup.OPTIMIZE: _("Graph optimization"),
     OptionGroup.DEVICE: _("Device and threads"),
     OptionGroup.PLUGIN: _("Checks and profiling"),
     OptionGroup.DEBUG: _("Debugging"),
     OptionGroup.C_OPR: _("Custom operators"),
-    OptionGroup.PACKING: _("Packing and dumping of models"),
+    OptionGroup.PACKING: _("Packing and dumping models"),
     OptionGroup.FITTING: _("Fitting"),
 }
 KIND_WORDS: dict[str, Any] = {
     "bool": _("switch"),
     "int": _("whole number"),
     "float": _("number"),
-    "choice": _("one of several"),
+    "choice": _("choice"),
     "text": _("text"),
     "artifact": _("switch; the file becomes an artifact"),
     "file": _("uploaded file"),
@@ -43,19 +43,19 @@ KIND_WORDS: dict[str, Any] = {
 PLATFORM_WORDS: dict[str, Any] = {
     "cuda": _("Needs a device with CUDA."),
     "tensorrt": _("Needs TensorRT and an NVIDIA GPU."),
-    "opencl": _("Needs a build for OpenCL, which the open source version is not."),
+    "opencl": _("Needs a build with OpenCL. The open source version has none."),
 }
 #: one line of help for each option
 OPTION_HELP: dict[str, Any] = {
     "lite": _(
-        "Load the model by the megengine-lite interface, whatever its format. Several options "
+        "Load the model with the megengine-lite interface, whatever its format. Several options "
         "do not work with it."
     ),
-    "mdl": _("Load the model by the raw graph interface. Not for packed or encrypted models."),
+    "mdl": _("Load the model with the raw graph interface. Not for packed or encrypted models."),
     "iter": _("Timed iterations of each process. The profile holds the last one."),
     "warmup_iter": _(
         "Iterations before the timed ones. The first is far slower than all others, so at least "
-        "one is made."
+        "one is required."
     ),
     "thread": _(
         "Host threads that each load and run a copy of the model: a test of thread safety, not "
@@ -65,7 +65,7 @@ OPTION_HELP: dict[str, Any] = {
         "Read the file into one buffer and share the parameters with it: less memory, faster to "
         "load."
     ),
-    "input": _("Which data each input variable gets."),
+    "input": _("The data of each input variable."),
     "batch_size": _(
         "Set the first axis of every input to this number. Data given for inputs are repeated "
         "to that size."
@@ -83,11 +83,11 @@ OPTION_HELP: dict[str, Any] = {
     "bin_out_dump": _("Write only the outputs of the model as binary files."),
     "copy_to_host": _("Copy the outputs from device to host within the timed part."),
     "fast_run": _(
-        "Time the optimized algorithms of each operator on the real shapes and use the fastest. "
-        "The first run takes about half a minute longer."
+        "Benchmark the optimized algorithms of each operator on the actual shapes and use the "
+        "fastest. The first run takes about half a minute longer."
     ),
     "full_run": _(
-        "As fast_run, but over all algorithms, naive ones too: the first run takes minutes."
+        "Like fast_run, but with all algorithms, including naive ones. The first run takes minutes."
     ),
     "binary_equal_between_batch": _(
         "Use only algorithms whose result for one item does not depend on the batch. Implies "
@@ -97,11 +97,11 @@ OPTION_HELP: dict[str, Any] = {
         "Use only algorithms that give the same result every time. Matters for cuDNN."
     ),
     "fast_run_shared_batch_size": _(
-        "Batch size with which algorithms are tried out, instead of the model's own."
+        "Batch size for benchmarking algorithms, instead of that of the model."
     ),
     "fast_run_algo_policy": _(
-        "Keep the choice of algorithms as an artifact; with a file, start from that choice. It "
-        "fits one device, shape and version."
+        "Save the chosen algorithms as an artifact; a file provides an earlier choice. Valid "
+        "for one device, shape and version."
     ),
     "enable_nchw4": _("Layout NCHW4 for int8 on CUDA (dp4a, cuDNN)."),
     "enable_chwn4": _("Layout CHWN4 for int8 on CUDA, from compute capability 6.1."),
@@ -121,9 +121,10 @@ OPTION_HELP: dict[str, Any] = {
     ),
     "enable_nhwcd4": _("Layout NHWCD4 for OpenCL."),
     "layout_transform": _(
-        "Time the operators in many layouts and rewrite the graph for this target. Takes minutes."
+        "Benchmark the operators in many layouts and rewrite the graph for this target. Takes "
+        "minutes."
     ),
-    "layout_transform_dump": _("Keep the rewritten model as an artifact."),
+    "layout_transform_dump": _("Save the rewritten model as an artifact."),
     "enable_ioc16": _(
         "Store and compute in float16. Meant for ARM with float16 and for CUDA; a hundred times "
         "slower on x86."
@@ -147,56 +148,58 @@ OPTION_HELP: dict[str, Any] = {
         "layouts and fusions."
     ),
     "const_shape": _("Treat the shapes of variables as constant when the model is loaded."),
-    "fake_first": _("Let the first run do everything but compute."),
+    "fake_first": _("Do everything in the first run except the computation."),
     "no_sanity_check": _(
-        "Make no checksums of variables in the first run, which becomes much faster on a busy "
+        "Skip checksums of variables in the first run, which makes it much faster on a busy "
         "machine."
     ),
     "record_comp_seq": _(
         "Record the kernels once, then replay them. Hangs when profiling, and fails if storage "
         "changes."
     ),
-    "record_comp_seq2": _("As record_comp_seq, and free the graph. Models with BatchNorm crash."),
-    "disable_mem_opt": _("Neither plan nor reuse memory: for finding errors."),
-    "workspace_limit": _(
-        "The most bytes of workspace that an algorithm may use. On a compiled load_and_run it "
-        "works with lite only."
+    "record_comp_seq2": _(
+        "Like record_comp_seq, and also free the graph. Models with BatchNorm crash."
     ),
-    "enable_jit": _("Compile fused elementwise operators just in time, by NVRTC."),
+    "disable_mem_opt": _("Disable memory planning and reuse, for debugging."),
+    "workspace_limit": _(
+        "Maximum workspace of an algorithm, in bytes. On a compiled load_and_run it works only "
+        "with lite."
+    ),
+    "enable_jit": _("Compile fused elementwise operators just in time, with NVRTC."),
     "tensorrt": _("Let TensorRT run the parts of the graph that it supports."),
-    "tensorrt_cache": _("Keep TensorRT's engines as an artifact; with a file, start from those."),
+    "tensorrt_cache": _(
+        "Save the TensorRT engines as an artifact; a file provides the engines of an earlier run."
+    ),
     "cpu": _("Run on the CPU with one worker thread."),
     "cuda": _("Run on the first CUDA device."),
     "cpu_default": _("Run on the CPU in the calling thread: steadier times on a busy machine."),
     "multithread": _("Run on the CPU with this many threads."),
-    "multithread_default": _("As multithread, with the caller as one of the threads."),
+    "multithread_default": _("Like multithread, but the calling thread is one of the threads."),
     "multi_thread_core_ids": _(
-        "The core of each thread, with commas between: 0,1,2. As many as there are threads."
+        "The core of each thread, separated by commas, such as 0,1,2. One for each thread."
     ),
-    "range": _(
-        "Fail when a value of any variable is larger than this, or no number. Makes runs slower."
-    ),
-    "check_dispatch": _("Name in the log each operator that starts no kernel on the CPU."),
+    "range": _("Fail if a value of any variable is larger than this or NaN. Makes runs slower."),
+    "check_dispatch": _("Log each operator that starts no kernel on the CPU."),
     "check_var_value": _(
-        "Look for variables whose values change: N or N:first, one more variable every N runs."
+        "Find variables whose values change. N or N:first checks one more variable every N runs."
     ),
-    "profile": _("Where the profile goes."),
+    "profile": _("The path of the profile."),
     "profile_host": _(
         "Request the profile with --profile_host. The file is the same; OpenCL builds need it."
     ),
-    "model_info": _("Write the inputs and outputs of the model with their shapes into the log."),
+    "model_info": _("Log the inputs and outputs of the model with their shapes."),
     "verbose": _("Log in detail. The log becomes very long."),
     "disable_assert_throw": _("Do not fail when an AssertEqual of a test model does not hold."),
     "wait_gdb": _("Wait for a debugger."),
-    "get_static_mem_info": _("Keep the static memory plan and the graph as JSON, as an artifact."),
-    "c_opr_lib": _("Load a library of custom operators that the device's owner lists."),
+    "get_static_mem_info": _("Save the static memory plan and the graph as JSON, as an artifact."),
+    "c_opr_lib": _("Load a library of custom operators that the device's owner configured."),
     "c_opr_lib_with_param": _(
-        "Feed test inputs by the copr_param functions of the library. For test models."
+        "Generate test inputs with the copr_param functions of the library. For test models."
     ),
     "c_opr_init_interface": _("The name of the library's init function."),
-    "packed_model_dump": _("Keep the model as a packed lite model, as an artifact."),
+    "packed_model_dump": _("Save the model as a packed lite model, as an artifact."),
     "pack_info_json": _(
-        "A JSON file with information to embed; it must have name, valid and version."
+        "A JSON file with information to embed. It must contain name, valid and version."
     ),
     "pack_cache": _("A cache of algorithms to embed into the packed model."),
     "pack_info_cryption": _(
@@ -206,24 +209,23 @@ OPTION_HELP: dict[str, Any] = {
     "pack_model_cryption": _(
         "How the model is encrypted: a label only, the file must be encrypted already."
     ),
-    "model_dump": _("Keep the model after all passes over its graph, as an artifact."),
-    "fitting": _(
-        "Try fixed sets of options one after the other and print the best. Most other options "
-        "are reset."
-    ),
-    "dump_fitting_model": _("Keep the model packed with the best options, as an artifact."),
+    "model_dump": _("Save the model after all passes over its graph, as an artifact."),
+    "fitting": _("Try predefined sets of options and print the best. Resets most other options."),
+    "dump_fitting_model": _("Save the model packed with the best options, as an artifact."),
 }
 #: flags that users may not set, with the reason; load_and_run's own options first
 NEVER_TAKEN: dict[str, Any] = {
     "input": _("The agent sets it from the files and values of the task."),
     "profile": _("The agent sets it for each profiled pass; choose their number instead."),
     "wait_gdb": _("It waits for keyboard input, which a task never gets."),
-    "flagfile": _("It reads further options from a file of the device, past every check."),
+    "flagfile": _("It reads more options from a file on the device, without any check."),
     "fromenv, tryfromenv": _("They read options from the device's environment."),
-    "undefok": _("It hides options that are misspelt."),
-    "tab_completion_word, tab_completion_columns": _("They are for a shell and run nothing."),
+    "undefok": _("It hides misspelled options."),
+    "tab_completion_word, tab_completion_columns": _(
+        "They are for shell completion and run nothing."
+    ),
     "help, helpfull, helpshort, helpon, helpmatch, helppackage, helpxml, version": _(
-        "They print a text and run nothing; this page says the same."
+        "They print a help text and run nothing; this page has the same content."
     ),
 }
 #: the options that most tasks set, which the form shows first and outside of the groups
@@ -391,36 +393,42 @@ def conditions_of(option: Option) -> Iterator[str]:
             yield gettext("Needs one of: %(options)s.") % {"options": ", ".join(option.needs)}
     if option.wheel_needs:
         needs = ", ".join(option.wheel_needs)
-        yield gettext("On the Python package it needs: %(options)s.") % {"options": needs}
+        yield gettext("With the Python package, needs: %(options)s.") % {"options": needs}
     yield from _exclusions(option)
     if option.kind == "artifact":
-        yield gettext("Leaves %(file)s.") % {"file": artifact_of(option.name)}
+        yield gettext("Writes %(file)s.") % {"file": artifact_of(option.name)}
     if option.file_taken:
-        yield gettext("A file may be given as its content at the start.")
+        yield gettext("A file can provide the initial content.")
 
 
 def _exclusions(option: Option) -> Iterator[str]:
     if option.excludes:
-        yield gettext("Not together with: %(options)s.") % {"options": ", ".join(option.excludes)}
+        yield gettext("Cannot be combined with: %(options)s.") % {
+            "options": ", ".join(option.excludes)
+        }
     if option.name == "fitting":
         kept = ", ".join(sorted(KEPT_BY_FITTING - {"fitting"}))
-        yield gettext("Only together with: %(options)s.") % {"options": kept}
+        yield gettext("Works only with: %(options)s.") % {"options": kept}
     if option.alone:
         yield gettext("Not available when profiling: choose a custom plan without profiled passes.")
     if option.lite != "ok" and "lite" not in option.excludes:
-        yield gettext("Not together with lite.")
+        yield gettext("Cannot be combined with lite.")
     if option.wheel and not option.wheel_mdl:
         graph = ", ".join(other.name for other in OPTIONS.values() if other.wheel_graph)
-        yield gettext("On the Python package not together with: %(options)s.") % {"options": graph}
+        yield gettext("With the Python package, cannot be combined with: %(options)s.") % {
+            "options": graph
+        }
     if option.wheel_graph:
         yield gettext(
-            "On the Python package it runs the model by the graph interface, which some options "
-            "do not go with."
+            "With the Python package, runs the model with the graph interface, which does not "
+            "support some options."
         )
     if option.name == "layout_transform":
-        yield gettext("For the device that the model runs on: cuda with the option cuda only.")
+        yield gettext(
+            "Must match the device that the model runs on: cuda only with the option cuda."
+        )
     if option.name == "multi_thread_core_ids":
-        yield gettext("No core twice.")
+        yield gettext("Each core at most once.")
 
 
 def _number(value: int | float) -> str:

@@ -24,7 +24,7 @@ class QueryInvalid(serializers.ValidationError):
 class Bodies(serializers.ListSerializer):
     """A list of nested bodies."""
 
-    default_error_messages = {"not_a_list": _("Give a list, in square brackets.")}
+    default_error_messages = {"not_a_list": _("Expected a list, in square brackets.")}
 
 
 class _Read(serializers.Serializer):
@@ -39,7 +39,7 @@ class _Read(serializers.Serializer):
 class Body(_Read):
     """A request body; unknown fields are errors, so that a typo does not go unnoticed."""
 
-    default_error_messages = {"invalid": _('Give an object of fields, as in {{"name": value}}.')}
+    default_error_messages = {"invalid": _('Expected an object, such as {{"name": value}}.')}
 
     class Meta:
         list_serializer_class = Bodies
@@ -77,7 +77,7 @@ class QueryParameters(_Read):
 class Whole(serializers.IntegerField):
     """An integer from 0 to 2^63 - 1 in a query parameter, as text."""
 
-    default_error_messages = {"invalid": _("Give a whole number.")}
+    default_error_messages = {"invalid": _("Expected an integer.")}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"min_value": 0, "max_value": KEY_LIMIT} | kwargs)
@@ -86,7 +86,7 @@ class Whole(serializers.IntegerField):
 class Integer(Whole):
     """An integer from 0 to 2^63 - 1; rejects "1", true and 1.0."""
 
-    default_error_messages = {"invalid": _("Give a whole number, without quotation marks.")}
+    default_error_messages = {"invalid": _("Expected an integer, without quotation marks.")}
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
@@ -98,7 +98,7 @@ class Key(Integer):
     """The id of a row."""
 
     default_error_messages = {
-        "invalid": _("Give its number, which lists show as id, without quotation marks.")
+        "invalid": _("Expected a number, which lists show as id, without quotation marks.")
     }
 
     def __init__(self, **kwargs: Any) -> None:
@@ -108,7 +108,7 @@ class Key(Integer):
 class Real(serializers.FloatField):
     """A finite number in a query parameter, as text."""
 
-    default_error_messages = {"invalid": _("Give a number.")}
+    default_error_messages = {"invalid": _("Expected a number.")}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"min_value": -NUMBER_LIMIT, "max_value": NUMBER_LIMIT} | kwargs)
@@ -123,7 +123,7 @@ class Real(serializers.FloatField):
 class Number(Real):
     """A finite number; rejects "1" and true."""
 
-    default_error_messages = {"invalid": _("Give a number, without quotation marks.")}
+    default_error_messages = {"invalid": _("Expected a number, without quotation marks.")}
 
     def to_internal_value(self, data: Any) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float):
@@ -137,7 +137,7 @@ class Number(Real):
 class Text(serializers.CharField):
     """A string; rejects numbers."""
 
-    default_error_messages = {"invalid": _("Give a text, in quotation marks.")}
+    default_error_messages = {"invalid": _("Expected a string, in quotation marks.")}
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
@@ -155,7 +155,7 @@ class OptionalText(Text):
 class Flag(serializers.BooleanField):
     """A boolean; rejects other values such as 1 and "true"."""
 
-    default_error_messages = {"invalid": _("Give true or false, without quotation marks.")}
+    default_error_messages = {"invalid": _("Expected true or false, without quotation marks.")}
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -166,14 +166,14 @@ class Flag(serializers.BooleanField):
 class List(serializers.ListField):
     """An array."""
 
-    default_error_messages = {"not_a_list": _("Give a list, in square brackets.")}
+    default_error_messages = {"not_a_list": _("Expected a list, in square brackets.")}
 
 
 class Table(serializers.DictField):
     """An object with arbitrary keys."""
 
     default_error_messages = {
-        "not_a_dict": _('Give names with their values, as in {{"name": value}}.')
+        "not_a_dict": _('Expected an object with names and values, such as {{"name": value}}.')
     }
 
 
@@ -203,7 +203,7 @@ class Choice(serializers.ChoiceField):
 class Named(serializers.Field):
     """A row by id or by name; a string is always a name, even if it consists of digits."""
 
-    default_error_messages = {"invalid": _("Give its number, or its name in quotation marks.")}
+    default_error_messages = {"invalid": _("Expected a number, or a name in quotation marks.")}
 
     def to_internal_value(self, data: Any) -> int | str:
         if isinstance(data, str):

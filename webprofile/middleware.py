@@ -49,9 +49,7 @@ class DomainErrorMiddleware(_Middleware):
             return response
         context = {
             "title": _("Page not found"),
-            "message": _(
-                "This address performs an action. Go back and use the button on the page."
-            ),
+            "message": _("This URL performs an action. Go back and use the button on the page."),
         }
         page = render(request, "error.html", context, status=response.status_code)
         page["Allow"] = response["Allow"]

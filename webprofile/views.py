@@ -63,12 +63,13 @@ def bad_request(request: HttpRequest, exception: Any) -> HttpResponse:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024
         context = {
             "title": _("This form is too large"),
-            "message": _("It is larger than %(limit)s KiB. Shorten its texts.") % {"limit": limit},
+            "message": _("It is larger than the limit of %(limit)s KiB. Shorten its texts.")
+            % {"limit": limit},
         }
         return render(request, "500.html", context, status=413)
     context = {
         "title": _("This request cannot be read"),
-        "message": _("Its address or headers are none that this site expects."),
+        "message": _("The URL or the headers are not valid for this site."),
     }
     return render(request, "500.html", context, status=400)
 
@@ -78,7 +79,7 @@ def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
         return problem(DomainError("forbidden", status=403))
     context = {
         "title": _("Not allowed"),
-        "message": _("These pages are for administrators. Log in as one, or ask one."),
+        "message": _("Only administrators can open these pages."),
     }
     return render(request, "error.html", context, status=403)
 
@@ -86,13 +87,13 @@ def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answer a form whose CSRF token is not that of the session (setting CSRF_FAILURE_VIEW)."""
     message = _(
-        "You have logged in again since it was opened, or the browser keeps no cookies of this "
-        "site. Go back, reload the page and try again."
+        "You have logged in again since the page was opened, or your browser blocks cookies of "
+        "this site. Go back, reload the page and try again."
     )
     if reason.startswith(("Origin checking", "Referer checking")):
         message = _(
-            "The form was sent from another address than this site's. If you opened this site, its "
-            "proxy passes on another host or scheme: tell an administrator."
+            "The form was sent from another URL than that of this site. If you opened this "
+            "site, its proxy sends a wrong host or scheme: tell an administrator."
         )
     context = {"title": _("This form was not accepted"), "message": message}
     return render(request, "error.html", context, status=403)
@@ -103,6 +104,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return problem(DomainError("server_error", status=500))
     context = {
         "title": _("Something went wrong"),
-        "message": _("The fault is ours and has been logged. Try again in a minute."),
+        "message": _("This is an error of the site and has been logged. Try again in a minute."),
     }
     return render(request, "500.html", context, status=500)

@@ -41,7 +41,7 @@ class Worker(models.Model):
     is_public = models.BooleanField(
         _("public"),
         default=True,
-        help_text=_("Every user may choose it; otherwise only those granted."),
+        help_text=_("Every user can choose this device; otherwise only users with a grant."),
     )
     is_enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("A disabled device gets no new tasks.")
@@ -278,10 +278,10 @@ class HealthCheck(models.Model):
         FAILURE = "failure", _("after failures")
         ASKED = "asked", _("requested")
         #: one of several equal runs that show how far runs on this device differ
-        SCATTER = "scatter", _("to measure scatter")
+        SCATTER = "scatter", _("run-to-run variance")
 
     class Result(models.TextChoices):
-        PENDING = "", _("under way")
+        PENDING = "", _("in progress")
         PASSED = "passed", _("passed")
         FAILED = "failed", _("failed")
         #: no verdict on the device: it went offline first, or the server was at fault
@@ -297,7 +297,7 @@ class HealthCheck(models.Model):
     #: as those of a task
     notes = models.JSONField(_("notes"), default=list, blank=True)
     detail = models.CharField(_("detail"), max_length=1000, blank=True)
-    created_at = models.DateTimeField(_("begun"), auto_now_add=True)
+    created_at = models.DateTimeField(_("started"), auto_now_add=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
     #: median time of an iteration, s
     median_s = models.FloatField(_("median"), null=True, blank=True)

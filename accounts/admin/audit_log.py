@@ -35,7 +35,7 @@ class _CodeFilter(admin.SimpleListFilter):
 
 
 class ActionFilter(_CodeFilter):
-    title = _("what")
+    title = _("action")
     parameter_name = "action"
     names = ACTIONS
 
@@ -57,7 +57,7 @@ class AuditEntryAdmin(AuditedAdmin):
     date_hierarchy = "at"
     ordering = ("-id",)
     search_fields = ("actor_email", "target_name", "action", "address")
-    search_help_text = _("Who, what, the name of a device or user, or an address")
+    search_help_text = _("User, action, object or address")
     actions = None
     change_form_template = "admin/accounts/auditentry/change_form.html"
 
@@ -106,19 +106,19 @@ class AuditEntryAdmin(AuditedAdmin):
             "target_kind": TARGETS.get(row.target_type, row.target_type),
         }
 
-    @admin.display(description=_("when"), ordering="at")
+    @admin.display(description=_("date and time"), ordering="at")
     def when(self, entry: AuditEntry) -> str:
         return moment(entry.at, "seconds")
 
-    @admin.display(description=_("who"), ordering="actor_email")
+    @admin.display(description=_("user"), ordering="actor_email")
     def who(self, entry: AuditEntry) -> Any:
         return entry.actor_email or _("the site itself")
 
-    @admin.display(description=_("what"), ordering="action")
+    @admin.display(description=_("action"), ordering="action")
     def what(self, entry: AuditEntry) -> str:
         return action_name(entry.action)
 
-    @admin.display(description=_("of what"), ordering="target_name")
+    @admin.display(description=_("object"), ordering="target_name")
     def target(self, entry: AuditEntry) -> str | SafeString:
         page = target_page(entry)
         if not page:

@@ -37,7 +37,7 @@ class AddUserForm(BaseUserCreationForm):
     """The form that creates a user; `UserAdmin.save_model` saves it with `create_account`."""
 
     administrator = forms.BooleanField(
-        label=_("Administrator"), required=False, help_text=_("Has every right.")
+        label=_("Administrator"), required=False, help_text=_("Has all permissions.")
     )
 
     class Meta:
@@ -72,7 +72,7 @@ class UserAdmin(ActionsAdmin):
     )
     list_per_page = 50
     search_fields = ("email", "granted_workers__name")
-    search_help_text = _("An e-mail, or the name of a private device")
+    search_help_text = _("An e-mail address, or the name of a private device")
     ordering = ("email",)
     fields = ("email", "task_limit", "storage_limit_gib")
     readonly_fields = ("email",)
@@ -81,7 +81,7 @@ class UserAdmin(ActionsAdmin):
     def get_admin_actions(self) -> tuple[AdminAction, ...]:
         return (
             AdminAction(
-                "grant_workers", _("Give private devices"), page=partial(self._grants, adds=True)
+                "grant_workers", _("Grant private devices"), page=partial(self._grants, adds=True)
             ),
             AdminAction(
                 "ungrant_workers",
@@ -166,7 +166,9 @@ class UserAdmin(ActionsAdmin):
         if form.is_valid():
             password = form.cleaned_data["new_password1"]
             services.set_user_password(user, password=password, by=current_user(request))
-            text = gettext("%(user)s has another password and is logged out everywhere.")
+            text = gettext(
+                "The password of %(user)s has been changed, and all sessions have been ended."
+            )
             messages.success(request, text % {"user": user.email})
             return redirect(self.page_of(user))
         context = {"title": _("Set a password"), "form": form, "subject": user}
@@ -176,7 +178,7 @@ class UserAdmin(ActionsAdmin):
         user = get_object_or_404(User, pk=pk)
         try:
             end_session(user, session_id=session_id, by=current_user(request))
-            messages.success(request, gettext("The session is ended."))
+            messages.success(request, gettext("The session has been ended."))
         except DomainError as error:
             messages.info(request, word(error))
         return redirect(self.page_of(user))
@@ -202,7 +204,7 @@ class UserAdmin(ActionsAdmin):
                 add_message = messages.success if count else messages.info
                 add_message(request, grant_words(count, adds=adds))
                 return None
-        title = _("Give private devices") if adds else _("Revoke private devices")
+        title = _("Grant private devices") if adds else _("Revoke private devices")
         context = {
             "title": title,
             "form": form,

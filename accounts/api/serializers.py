@@ -31,20 +31,20 @@ class PairAnswer(serializers.Serializer):
     """An access token and the refresh token that belongs to it."""
 
     access = serializers.CharField(help_text="For `Authorization: Bearer`.")
-    refresh = serializers.CharField(help_text="Good for one renewal.")
-    access_expires_at = serializers.DateTimeField(help_text="When `access` ends.")
-    refresh_expires_at = serializers.DateTimeField(help_text="When `refresh` ends.")
+    refresh = serializers.CharField(help_text="Valid for one renewal.")
+    access_expires_at = serializers.DateTimeField(help_text="Expiry of `access`.")
+    refresh_expires_at = serializers.DateTimeField(help_text="Expiry of `refresh`.")
 
 
 class AccessTokenBody(fields.Body):
     """Name, scopes and lifetime of a new access token."""
 
-    name = fields.Text(max_length=100, help_text="What it is for.")
+    name = fields.Text(max_length=100, help_text="Purpose of the token.")
     scopes = fields.List(
         child=fields.Choice(AccessToken.Scope.choices),
         min_length=1,
         max_length=len(AccessToken.Scope.values),
-        help_text="What it may do; `admin`, of administrators, adds what belongs to others.",
+        help_text="Scopes of the token; `admin`, for administrators, adds objects of other users.",
     )
     days = fields.Integer(min_value=1, max_value=DAYS_LIMIT, help_text="Days until it expires.")
 
@@ -53,10 +53,10 @@ class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
     """A new access token with its secret."""
 
     scopes = serializers.ListField(
-        child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="What it may do."
+        child=serializers.ChoiceField(AccessToken.Scope.choices), help_text="Scopes of the token."
     )
     secret = serializers.SerializerMethodField(
-        help_text="Shown this once: for `Authorization: Bearer`."
+        help_text="Only contained in this response; for `Authorization: Bearer`."
     )
 
     class Meta:
@@ -68,12 +68,12 @@ class IssuedTokenAnswer(serializers.ModelSerializer[AccessToken]):
         read_only_fields = fields
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "name": {"help_text": "What it is for."},
+            "name": {"help_text": "Purpose of the token."},
             "prefix": {"help_text": "The secret's first characters."},
-            "created_at": {"help_text": "When it was made."},
-            "expires_at": {"help_text": "When it ends."},
-            "last_used_at": {"help_text": "When it was used last, to the minute; null: never."},
-            "revoked_at": {"help_text": "When it was revoked; null if it was not."},
+            "created_at": {"help_text": "When it was created."},
+            "expires_at": {"help_text": "Expiry."},
+            "last_used_at": {"help_text": "When it was last used, to the minute; null if never."},
+            "revoked_at": {"help_text": "When it was revoked, or null."},
         }
 
     def get_secret(self, token: AccessToken) -> str:
@@ -84,9 +84,9 @@ class MeAnswer(serializers.ModelSerializer[User]):
     """The current user."""
 
     is_administrator = serializers.BooleanField(
-        source="is_staff", help_text="Whether this request may do what administrators may."
+        source="is_staff", help_text="Whether this request has administrator permissions."
     )
-    scopes = serializers.SerializerMethodField(help_text="What this request may do.")
+    scopes = serializers.SerializerMethodField(help_text="Scopes of this request.")
 
     class Meta:
         model = User
@@ -96,13 +96,17 @@ class MeAnswer(serializers.ModelSerializer[User]):
         )  # fmt: skip
         read_only_fields = fields
         extra_kwargs = {
-            "id": {"help_text": "The user's number."},
+            "id": {"help_text": "Id of the user."},
             "email": {"help_text": "The login."},
-            "date_joined": {"help_text": "When the account was made."},
-            "language": {"help_text": "`en`, `zh-hans`, or empty: what the browser asks for."},
-            "time_zone": {"help_text": "Of the tz database; empty: the browser's."},
-            "theme": {"help_text": "`light`, `dark`, or empty: as the system."},
-            "task_limit": {"help_text": "Tasks waiting and running at once; null: the site's."},
+            "date_joined": {"help_text": "When the account was created."},
+            "language": {"help_text": "`en`, `zh-hans`, or empty for the setting of the browser."},
+            "time_zone": {
+                "help_text": "Name in the tz database; empty for the setting of the browser."
+            },
+            "theme": {"help_text": "`light`, `dark`, or empty for the setting of the system."},
+            "task_limit": {
+                "help_text": "Maximum number of waiting and running tasks; null for the default."
+            },
         }
 
     @extend_schema_field(

@@ -86,7 +86,7 @@ class AccessTokenList(ApiView):
     permission_classes = (NoAccessToken,)
 
     @extend_schema(
-        summary="Make an access token",
+        summary="Create an access token",
         request=AccessTokenBody,
         responses={201: IssuedTokenAnswer}
         | problems(

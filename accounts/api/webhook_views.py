@@ -26,12 +26,12 @@ from webprofile.api.views import ApiListView, ApiViewSet
 class WebhookBody(fields.Body):
     """URL and events of a new webhook."""
 
-    url = fields.Text(max_length=LONGEST_URL, help_text="https://, with the port 443 or 8443.")
+    url = fields.Text(max_length=LONGEST_URL, help_text="URL with https:// and port 443 or 8443.")
     events = fields.List(
         child=fields.Choice(Webhook.Event.choices),
         min_length=1,
         max_length=len(Webhook.Event.values),
-        help_text="What it is told of; `device.*` is for administrators.",
+        help_text="Subscribed events; `device.*` is for administrators.",
     )
 
 
@@ -39,10 +39,10 @@ class WebhookAnswer(serializers.ModelSerializer[Webhook]):
     """A webhook, without its secrets."""
 
     events = serializers.ListField(
-        child=serializers.ChoiceField(Webhook.Event.choices), help_text="What it is told of."
+        child=serializers.ChoiceField(Webhook.Event.choices), help_text="Subscribed events."
     )
     has_former_secret = serializers.BooleanField(
-        source="former_secret", help_text="Whether the secret before signs too."
+        source="former_secret", help_text="Whether calls are also signed with the previous secret."
     )
 
     class Meta:
@@ -53,10 +53,10 @@ class WebhookAnswer(serializers.ModelSerializer[Webhook]):
         read_only_fields = fields
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "url": {"help_text": "What is called."},
-            "created_at": {"help_text": "When it was made."},
+            "url": {"help_text": "URL that is called."},
+            "created_at": {"help_text": "When it was created."},
             "disabled_at": {
-                "help_text": "When too many calls in a row were given up; null if it is enabled."
+                "help_text": "When it was disabled after failed calls; null if it is enabled."
             },
         }
 
@@ -65,14 +65,17 @@ class SecretAnswer(serializers.Serializer):
     """The secret of a webhook."""
 
     secret = serializers.CharField(
-        help_text="Shown this once: `whsec_` and base64, as standardwebhooks.com describes."
+        help_text=(
+            "Only contained in this response: `whsec_` and base64, as described at "
+            "standardwebhooks.com."
+        )
     )
 
 
 class MadeWebhookAnswer(WebhookAnswer):
     """A new webhook with its secret."""
 
-    secret = serializers.CharField(read_only=True, help_text="Shown this once.")
+    secret = serializers.CharField(read_only=True, help_text="Only contained in this response.")
 
     class Meta(WebhookAnswer.Meta):
         fields = (*WebhookAnswer.Meta.fields, "secret")
@@ -90,14 +93,14 @@ class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
         )  # fmt: skip
         read_only_fields = fields
         extra_kwargs = {
-            "id": {"help_text": "Its number; `webhook-id` is `msg_` and this."},
-            "event": {"help_text": "`test` for one that was asked for."},
-            "data": {"help_text": "What is told: numbers and addresses of this site."},
-            "created_at": {"help_text": "When it happened."},
-            "attempts": {"help_text": "How often it was called."},
-            "next_at": {"help_text": "When it is called next; null if never again."},
-            "ended_at": {"help_text": "When it was told or given up; null until then."},
-            "status": {"help_text": "Of the last answer; null without one."},
+            "id": {"help_text": "Id; the header `webhook-id` is `msg_` followed by it."},
+            "event": {"help_text": "Name of the event; `test` for a test."},
+            "data": {"help_text": "Data of the event: ids and URLs of this site."},
+            "created_at": {"help_text": "Time of the event."},
+            "attempts": {"help_text": "Number of calls."},
+            "next_at": {"help_text": "Time of the next call; null if there is none."},
+            "ended_at": {"help_text": "When it was delivered or abandoned; null until then."},
+            "status": {"help_text": "HTTP status of the last response; null without one."},
             "problem": {
                 "help_text": "Why the last call failed: `status`, `refused`, `unknown_name`, "
                 "`tls`, `timeout`, `unreachable`, `url`, `disabled`; empty if it did not."
@@ -157,14 +160,14 @@ class WebhookViewSet(ApiViewSet):
         remove_webhook(self.get_object())
         return Response(status=204)
 
-    @extend_schema(summary="Make a new secret", request=None, responses=SecretAnswer)
+    @extend_schema(summary="Create a new secret", request=None, responses=SecretAnswer)
     def webhook_secret(self, request: Request, webhook_id: int) -> Response:
-        """Create a new secret. Calls are also signed with the former one until it is ended."""
+        """Create a new secret. Calls are also signed with the previous one until it is revoked."""
         return Response({"secret": rotate_webhook_secret(self.get_object())})
 
-    @extend_schema(summary="End the former secret", responses={204: None})
+    @extend_schema(summary="Revoke the previous secret", responses={204: None})
     def webhook_secret_end(self, request: Request, webhook_id: int) -> Response:
-        """End the former secret, so that only the new one signs. Repeating this has no effect."""
+        """Revoke the previous secret: calls are then signed with the new one only. Idempotent."""
         end_former_secret(self.get_object())
         return Response(status=204)
 

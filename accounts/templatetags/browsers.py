@@ -48,4 +48,4 @@ def browser(user_agent: str) -> str:
 @register.filter
 def place(address: str) -> str:
     """Return the IP address of a session, or a text if it is unknown."""
-    return gettext("not known") if address == NO_ADDRESS else address
+    return gettext("unknown") if address == NO_ADDRESS else address

@@ -109,8 +109,8 @@ def test_the_field_of_a_code_has_the_same_label_everywhere(language, label):
 @pytest.mark.parametrize(
     ("language", "texts"),
     [
-        ("en", ["You are logged in as root@example.com.", "“fast” is added.", "Saved.",
-                "“fast” is deleted.", "2 are deleted.", "You are logged out."]),
+        ("en", ["You are logged in as root@example.com.", "“fast” has been added.", "Saved.",
+                "“fast” has been deleted.", "2 have been deleted.", "You have been logged out."]),
         ("zh-hans", ["您已以 root@example.com 登录。", "“fast”已添加。", "已保存。",
                      "“fast”已删除。", "已删除 2 项。", "您已退出登录。"]),
     ],
@@ -137,7 +137,7 @@ def test_a_name_in_a_message_is_escaped():
     upload = ProfileUpload.objects.create(owner=root, name="<b>{x}%s</b>", size_bytes=1)
     page = f"/admin/profiles/profileupload/{upload.pk}/delete/"
     assert page_messages(client.post(page, {"post": "yes"}, follow=True)) == [
-        "“&lt;b&gt;{x}%s&lt;/b&gt;” is deleted."
+        "“&lt;b&gt;{x}%s&lt;/b&gt;” has been deleted."
     ]
 
 
@@ -156,7 +156,7 @@ def test_mails_about_an_account_name_the_event_address_and_time(language, settin
     form = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
     client.post(reverse("account_change_password"), form)
     subjects = {
-        "en": ["Authenticator app set up", "New recovery codes made",
+        "en": ["Authenticator app set up", "New recovery codes generated",
                "Authenticator app turned off", "Password changed"],
         "zh-hans": ["已设置身份验证器应用", "已生成新的恢复代码", "已关闭身份验证器应用",
                     "密码已更改"],

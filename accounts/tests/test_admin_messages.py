@@ -23,9 +23,9 @@ def root(client):
     [
         (
             "promote",
-            "bob@example.com is an administrator now.",
-            "carol@example.com, dave@example.com are administrators now.",
-            "bob@example.com was an administrator before.",
+            "bob@example.com is now an administrator.",
+            "carol@example.com, dave@example.com are now administrators.",
+            "bob@example.com was already an administrator.",
         ),
         (
             "deactivate",
@@ -44,12 +44,14 @@ def test_messages_have_singular_and_plural_forms(client, root, name, one, severa
 
 def test_each_action_has_a_message_for_no_change(client, root):
     bob = make_user("bob")
-    assert messages_after(client, USERS, "demote", bob) == ["bob@example.com was no administrator."]
+    assert messages_after(client, USERS, "demote", bob) == [
+        "bob@example.com was not an administrator."
+    ]
     assert messages_after(client, USERS, "reactivate", bob) == [
         "bob@example.com was not deactivated."
     ]
     assert messages_after(client, USERS, "end_sessions", bob) == [
-        "There was no session or access token of bob@example.com to end."
+        "bob@example.com had no sessions or access tokens."
     ]
 
 
@@ -58,7 +60,7 @@ def test_an_error_names_its_user_once(client, root):
     assert text.startswith("root@example.com is the last administrator")
     assert text.count("root@example.com") == 1
     assert messages_after(client, USERS, "deactivate", root) == [
-        "root@example.com: You cannot shut yourself out. Ask another administrator."
+        "root@example.com: You cannot deactivate yourself. Ask another administrator."
     ]
 
 
@@ -70,7 +72,7 @@ def test_counts_of_grants_have_a_singular_form(client, root):
         data = {**chosen, "chosen": "yes", "workers": [board.pk]}
         return messages_in(client.post(USERS, data, follow=True).content.decode())
 
-    assert granted(bob) == ["1 permission given."]
-    assert granted(bob) == ["Nothing to change: it was so before."]
-    assert granted(bob, carol) == ["1 permission given."]
+    assert granted(bob) == ["1 permission granted."]
+    assert granted(bob) == ["Nothing has been changed."]
+    assert granted(bob, carol) == ["1 permission granted."]
     assert granted(bob, carol, name="ungrant_workers") == ["2 permissions revoked."]

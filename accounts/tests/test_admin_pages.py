@@ -80,7 +80,7 @@ def test_grants_to_deactivated_users_or_of_public_devices_are_rejected(client, r
 
 def test_promotion_and_demotion_need_confirmation_and_the_last_administrator_stays(client, root):
     bob = make_user("bob")
-    assert "may change everything" in run_action(client, "promote", bob)
+    assert "can see and change all" in run_action(client, "promote", bob)
     bob.refresh_from_db()
     assert not bob.is_staff
     run_action(client, "promote", bob, confirm="yes")
@@ -94,9 +94,9 @@ def test_promotion_and_demotion_need_confirmation_and_the_last_administrator_sta
 
 
 OF_ONESELF = {
-    "demote": "these pages close to you at once",
-    "deactivate": "only another administrator can shut you out",
-    "remove_second_factor": "is turned off in your account",
+    "demote": "you will lose access to these pages",
+    "deactivate": "only another administrator can deactivate you",
+    "remove_second_factor": "turn off your own second factor in your account",
 }
 
 
@@ -193,7 +193,7 @@ def test_sessions_are_listed_and_ended(client, root):
     assert client.get(end).status_code == 405
     page(client, end, confirm="yes")
     assert browser.get("/tasks/").status_code == 302
-    assert "ended already" in page(client, end, confirm="yes")
+    assert "already ended" in page(client, end, confirm="yes")
     assert client.post(f"{USERS}{root.pk}/sessions/999/end/").status_code == 302
 
 
@@ -231,10 +231,10 @@ def test_administrators_who_end_their_own_sessions_keep_the_current_one(client, 
     for browser in (client, other):
         log_in(browser, root.email)
     url = f"{USERS}{root.pk}/act/end_sessions/"
-    assert "the session that you use now stays" in client.post(url).content.decode()
+    assert "your current session is kept" in client.post(url).content.decode()
     response = client.post(url, {"confirm": "yes"}, follow=True)
     assert response.status_code == 200
-    assert "root@example.com is logged out." in response.content.decode()
+    assert "All sessions of root@example.com have been ended." in response.content.decode()
     assert other.get("/tasks/").status_code == 302
 
 

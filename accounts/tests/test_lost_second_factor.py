@@ -100,11 +100,11 @@ def test_the_page_of_a_user_offers_the_removal_and_asks_for_confirmation(browser
     assert url in browser.get(f"{USERS}{alice.pk}/change/").text
     assert ACTION not in browser.get(f"{USERS}{bob.pk}/change/").text
     confirmation = browser.post(url).text
-    assert "be sure that it is they who ask" in confirmation
+    assert "Verify the identity of the user first" in confirmation
     assert alice.email in confirmation
     assert Authenticator.objects.exists()
     done = browser.post(url, {"confirm": "yes"}, follow=True).text
-    assert "alice@example.com logs in by the password alone now." in done
+    assert "alice@example.com now logs in with the password only." in done
     assert "Second factor removed" in done
     assert "blue key" in done
     assert not Authenticator.objects.exists()
@@ -113,9 +113,9 @@ def test_the_page_of_a_user_offers_the_removal_and_asks_for_confirmation(browser
 def test_the_list_removes_several_and_names_users_without_a_second_factor(browser, alice):
     bob = make_user("bob")
     form = {"action": ACTION, "_selected_action": [alice.pk, bob.pk]}
-    assert "be sure that it is they who ask" in browser.post(USERS, form).text
+    assert "Verify the identity of the user first" in browser.post(USERS, form).text
     done = browser.post(USERS, form | {"confirm": "yes"}, follow=True).text
-    assert "alice@example.com logs in by the password alone now." in done
+    assert "alice@example.com now logs in with the password only." in done
     assert "bob@example.com has no second factor." in done
 
 
@@ -135,7 +135,7 @@ def test_the_command_removes_the_second_factor_of_the_only_administrator(alice):
     alice.is_staff = alice.is_superuser = True
     alice.save()
     call_command("users", "remove-second-factor", alice.email, stdout=out)
-    assert out.getvalue() == "alice@example.com logs in by the password alone now.\n"
+    assert out.getvalue() == "alice@example.com now logs in with the password only.\n"
     assert can_log_in_with_the_password_only(alice)
     with pytest.raises(CommandError, match=r"alice@example\.com has no second factor"):
         call_command("users", "remove-second-factor", alice.email, stdout=out)

@@ -71,11 +71,11 @@ def test_a_password_is_set_but_not_accepted_as_an_argument(set_stdin):
 def test_users_are_promoted_and_demoted_except_the_last_administrator():
     make_user("alice"), make_user("bob")
     assert users("promote", "alice@example.com", "bob@example.com").splitlines() == [
-        "alice@example.com is an administrator now.",
-        "bob@example.com is an administrator now.",
+        "alice@example.com is now an administrator.",
+        "bob@example.com is now an administrator.",
     ]
     output = users("promote", "alice@example.com")
-    assert output == "alice@example.com was an administrator before.\n"
+    assert output == "alice@example.com was already an administrator.\n"
     users("demote", "alice@example.com")
     with pytest.raises(CommandError, match=r"^bob@example\.com is the last administrator"):
         users("demote", "bob@example.com")
@@ -91,10 +91,12 @@ def test_sessions_are_ended(client):
     alice = make_user("alice")
     log_in(client, alice.email)
     assert client.get("/tasks/").status_code == 200
-    assert users("end-sessions", alice.email) == "alice@example.com is logged out.\n"
+    assert (
+        users("end-sessions", alice.email) == "All sessions of alice@example.com have been ended.\n"
+    )
     assert client.get("/tasks/").status_code == 302
     output = users("end-sessions", alice.email)
-    assert output == "There was no session or access token of alice@example.com to end.\n"
+    assert output == "alice@example.com had no sessions or access tokens.\n"
 
 
 def test_an_error_for_one_user_does_not_prevent_the_others():
@@ -107,7 +109,7 @@ def test_an_error_for_one_user_does_not_prevent_the_others():
         call_command("users", "demote", *emails, stdout=out)
     assert out.getvalue().splitlines() == [
         "alice@example.com is no longer an administrator.",
-        "carol@example.com was no administrator.",
+        "carol@example.com was not an administrator.",
     ]
 
 

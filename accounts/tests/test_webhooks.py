@@ -48,13 +48,16 @@ def test_the_page_tests_rotates_and_removes_a_webhook(client, alice):
     def act(name):
         return client.post(reverse("accounts:webhook-action", args=[webhook.pk, name]), follow=True)
 
-    assert "on its way" in act("test").content.decode()
+    assert "in progress" in act("test").content.decode()
     assert "whsec_" in act("rotate").content.decode()
-    assert "Both secrets sign" in client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
-    assert "Both secrets sign" not in act("end-former").content.decode()
+    assert (
+        "signed with both secrets"
+        in client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
+    )
+    assert "signed with both secrets" not in act("end-former").content.decode()
     assert act("explode").status_code == 404
     page = client.get(f"/accounts/webhooks/{webhook.pk}/").content.decode()
-    assert "Last calls" in page
+    assert "Latest calls" in page
     assert "ttempt" not in page  # an attempt is part of a task
     act("remove")
     assert not Webhook.objects.exists()

@@ -92,7 +92,7 @@ def session_end(request: HttpRequest, session_id: int) -> HttpResponse:
     if session.session_key == request.session.session_key:
         return _log_out(request, session)
     session.end()
-    messages.success(request, _("The session is ended."))
+    messages.success(request, _("The session has been ended."))
     return redirect("usersessions_list")
 
 

@@ -95,12 +95,12 @@ def _render_webhook(request: HttpRequest, webhook: Webhook, **context: Any) -> H
 _ACTIONS: dict[str, tuple[Callable[[Webhook], object], Any]] = {
     "test": (
         send_test_delivery,
-        _("The test is on its way; what becomes of it stands in the list below."),
+        _("The test is being sent. The list below shows its result."),
     ),
-    "end-former": (end_former_secret, _("The new secret alone signs now.")),
+    "end-former": (end_former_secret, _("Calls are now signed with the new secret only.")),
     "enable": (
         enable_webhook,
         _("The webhook is enabled and receives events from now on."),
     ),
-    "remove": (remove_webhook, _("The webhook is removed.")),
+    "remove": (remove_webhook, _("The webhook has been removed.")),
 }

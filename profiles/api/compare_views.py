@@ -39,22 +39,22 @@ class TotalAnswer(export.TestAnswer):
     """A sum of one of the other profiles, compared with the baseline."""
 
     letter: Annotated[str, means("Whose.")]
-    time_s: Annotated[float | None, unknown("Its value, s.")]
+    time_s: Annotated[float | None, unknown("Value of the sum, s.")]
     verdict_advice: Annotated[
-        str, means("Why it is not clear which is faster and what to do, in the reader's words.")
+        str, means("Reason why there is no verdict, and the next step, in the user's language.")
     ]
     equal_runs_differ_by: Annotated[
         float | None,
         unknown(
-            "Up to which ratio minus 1 equal runs of the device differ; a smaller change gets "
-            "no verdict. Null: not known."
+            "Relative difference of equal runs on the device; a smaller change gets no verdict. "
+            "Null if unknown."
         ),
     ]
     equal_runs_are: Annotated[
         ScatterSource | None,
         means(
-            "Runs that show this: equal: of the same task; device: all equal runs of the "
-            "device; sample: runs of the sample model on the device while it was idle."
+            "Runs from which it was derived: equal: of the same task; device: all equal runs of "
+            "the device; sample: runs of the sample model on the idle device."
         ),
     ]
 
@@ -64,10 +64,10 @@ class TotalsAnswer(TypedDict):
 
     key: Annotated[
         Literal["device", "host", "latency"],
-        means("Total on the device, on the host, or median of iterations without profiling."),
+        means("Total on the device, on the host, or median latency with the profiler off."),
     ]
-    baseline_s: Annotated[float | None, unknown("Of the baseline, s.")]
-    others: Annotated[Sequence[TotalAnswer], means("Of the others.")]
+    baseline_s: Annotated[float | None, unknown("Value of the baseline, s.")]
+    others: Annotated[Sequence[TotalAnswer], means("Values of the other profiles.")]
 
 
 class StepAnswer(TypedDict):
@@ -75,10 +75,10 @@ class StepAnswer(TypedDict):
 
     kind: Annotated[Literal["start", "step", "rest", "end"], means("Totals are `start` and `end`.")]
     name: Annotated[str, means("Operator, type or scope; empty: none.")]
-    delta_s: Annotated[float | None, unknown("What it adds, s.")]
-    from_s: Annotated[float | None, unknown("Where it begins, s.")]
-    to_s: Annotated[float | None, unknown("Where it ends, s.")]
-    rows: Annotated[int, means("How many rows it stands for.")]
+    delta_s: Annotated[float | None, unknown("Difference, s.")]
+    from_s: Annotated[float | None, unknown("Start of the step, s.")]
+    to_s: Annotated[float | None, unknown("End of the step, s.")]
+    rows: Annotated[int, means("Number of rows in the step.")]
     row: Annotated[int | None, means("The row, if it is a single one.")]
 
 
@@ -88,17 +88,17 @@ class CompareAnswer(export.ComparedFile):
     common: Annotated[
         Sequence[int], means("Rows that each other profile shares with the baseline.")
     ]
-    totals: Annotated[Sequence[TotalsAnswer], means("Sums and iteration time.")]
+    totals: Annotated[Sequence[TotalsAnswer], means("Totals and latency.")]
     waterfall: Annotated[
         Sequence[StepAnswer], means("From the baseline's total to that of `with`.")
     ]
-    counts: Annotated[dict[str, int], means("Rows by status, before any narrowing.")]
-    quiet: Annotated[int, means("Rows that fit but changed too little.")]
+    counts: Annotated[dict[str, int], means("Rows by status, before filters.")]
+    quiet: Annotated[int, means("Matching rows with a smaller change.")]
     quiet_delta_s: Annotated[
-        Sequence[float | None], unknown("What these add for each other profile, s.")
+        Sequence[float | None], unknown("Total difference of these rows for each other profile, s.")
     ]
-    total: Annotated[int, means("Rows that were asked for.")]
-    offset: Annotated[int, means("Place of the first row here.")]
+    total: Annotated[int, means("Requested rows.")]
+    offset: Annotated[int, means("Index of the first row.")]
 
 
 class CompareView(ResultView):

@@ -34,21 +34,24 @@ class PassAnswer(serializers.Serializer):
 
     number = serializers.IntegerField(help_text="From 1.")
     kind = serializers.CharField(help_text="`clean`, `profiled`, `dump` or `inspect`.")
-    kept = serializers.BooleanField(help_text="Whether it counts.")
-    iterations = serializers.IntegerField(help_text="How many were timed.")
+    kept = serializers.BooleanField(help_text="Whether its results are kept.")
+    iterations = serializers.IntegerField(help_text="Number of timed iterations.")
     median_ms = fields.number("Median of its own iterations, ms.")
     last_ms = fields.number("Its last iteration, which a profile holds, ms.")
-    exit_code = serializers.IntegerField(allow_null=True, help_text="Null: it was ended.")
-    run_s = fields.number("How long it ran, s.")
+    exit_code = serializers.IntegerField(
+        allow_null=True, help_text="Null if the process was stopped."
+    )
+    run_s = fields.number("Run time, s.")
     used = serializers.BooleanField(
-        default=True, help_text="Whether the figures are computed of it; disturbed ones may not be."
+        default=True,
+        help_text="Whether the figures include this pass; disturbed passes may be left out.",
     )
     waited = fields.number(
         "Time that its threads were ready and waited for a core, as a share of the time observed; "
         "null if the device does not count it.",
     )
     disturbed_by = serializers.ListField(
-        child=serializers.CharField(), default=[], help_text="Codes of what disturbed it."
+        child=serializers.CharField(), default=[], help_text="Codes of its disturbances."
     )
 
 
@@ -56,7 +59,7 @@ class DisturbanceAnswer(serializers.Serializer):
     """Something that may have distorted the figures."""
 
     code = serializers.CharField(help_text="Stable code.")
-    text = serializers.CharField(help_text="In the reader's words.")
+    text = serializers.CharField(help_text="Text in the user's language.")
     detail = serializers.CharField(
         help_text="What was observed, in the user's language.", allow_blank=True
     )
@@ -74,17 +77,19 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     """Iteration times with the profiler off, and the conditions of the run."""
 
     histogram = answer_of(Histogram)(
-        allow_null=True, help_text="Of the iterations without profiling; null without them."
+        allow_null=True,
+        help_text="Histogram of the iterations with the profiler off; null without a clean pass.",
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
-    disturbances = DisturbanceAnswer(many=True, help_text="What disturbed it.")
+    disturbances = DisturbanceAnswer(many=True, help_text="Disturbances of the run.")
     disturbed_text = serializers.CharField(
-        allow_blank=True, help_text="That it was disturbed, in the reader's words; empty if not."
+        allow_blank=True,
+        help_text="Message in the user's language if the run was disturbed, else empty.",
     )
-    disturbance_notes = fields.texts("What the disturbances mean, in the reader's words.")
+    disturbance_notes = fields.texts("Explanations of the disturbances, in the user's language.")
     device = DeviceStateAnswer(many=True, help_text="The device before and after.")
     device_totals_s = fields.numbers("Total of operators on the device in each profiled pass, s.")
-    waited_s = fields.number("How long it waited for a quiet device, s.")
+    waited_s = fields.number("Waiting time for an idle device, s.")
 
     class Meta:
         model = AttemptMeasurement
@@ -95,23 +100,25 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "disturbances", "disturbed_text", "disturbance_notes", "device",
         )  # fmt: skip
         extra_kwargs = {
-            "iterations": {"help_text": "How many were timed without profiling."},
+            "iterations": {"help_text": "Number of iterations with the profiler off."},
             "median_ms": {"help_text": "Their median, ms; null without a clean pass."},
             "mean_ms": {"help_text": "Their mean, ms."},
-            "p90_ms": {"help_text": "A tenth took longer, ms."},
-            "p99_ms": {"help_text": "A hundredth took longer, ms."},
-            "min_ms": {"help_text": "The shortest, ms."},
-            "max_ms": {"help_text": "The longest, ms."},
+            "p90_ms": {"help_text": "90th percentile, ms."},
+            "p99_ms": {"help_text": "99th percentile, ms."},
+            "min_ms": {"help_text": "Minimum, ms."},
+            "max_ms": {"help_text": "Maximum, ms."},
             "cv": {"help_text": "Standard deviation (n - 1) / mean."},
-            "profiled_iterations": {"help_text": "How many were timed while profiling."},
+            "profiled_iterations": {"help_text": "Number of iterations with the profiler on."},
             "profiled_median_ms": {"help_text": "Their median, ms."},
             "overhead": {
-                "help_text": "Median while profiling / median without - 1; below 0 it is lost in "
-                "noise."
+                "help_text": (
+                    "Median with the profiler on / median with it off - 1; negative values are "
+                    "within noise."
+                )
             },
             "device_cv": {"help_text": "Standard deviation / mean of `device_totals_s`."},
-            "start_s": {"help_text": "What a process does beside iterations, s."},
-            "load_ms": {"help_text": "How long the model loads, ms."},
+            "start_s": {"help_text": "Run time of a process outside of iterations, s."},
+            "load_ms": {"help_text": "Loading time of the model, ms."},
         }
 
 
@@ -127,14 +134,14 @@ class SideAnswer(serializers.Serializer):
         help_text="Total of each pass, s, in the order of `passes` of the profile; null: nothing "
         "was timed.",
     )
-    lowest_s = fields.number("The least total of a pass, s.")
-    highest_s = fields.number("The greatest total of a pass, s.")
+    lowest_s = fields.number("Minimum of the totals of passes, s.")
+    highest_s = fields.number("Maximum of the totals of passes, s.")
     place = serializers.ChoiceField(
         ["among", "below", "above"],
         help_text="Whether `total_s` lies among the totals of the passes, or beyond all of them: "
         "the median of an operator leaves out its slow or fast passes.",
     )
-    stability = answer_of(Stability)(help_text="How steady the times are.")
+    stability = answer_of(Stability)(help_text="Variation of the times.")
     not_finite = serializers.IntegerField(
         source="faults.not_finite",
         help_text="Operators whose time is NaN, infinite or no possible time: then there is no "
@@ -144,7 +151,7 @@ class SideAnswer(serializers.Serializer):
         source="faults.negative",
         help_text="Operators that end before they start. The total includes their negative times.",
     )
-    notes = fields.texts("The same in the reader's words; mostly empty.")
+    notes = fields.texts("The same in the user's language; usually empty.")
 
 
 class CoverageAnswer(answer_of(Coverage)):  # type: ignore[misc]
@@ -162,8 +169,8 @@ class LeftOutAnswer(serializers.Serializer):
     """A file that could not be merged."""
 
     name = serializers.CharField(help_text="The file.")
-    word = serializers.CharField(help_text="Why, in the reader's words.")
-    detail = serializers.CharField(help_text="Why, in English.", allow_blank=True)
+    word = serializers.CharField(help_text="Reason in the user's language.")
+    detail = serializers.CharField(help_text="Details in English.", allow_blank=True)
 
 
 class StatisticsAnswer(serializers.Serializer):
@@ -172,16 +179,17 @@ class StatisticsAnswer(serializers.Serializer):
     passes = serializers.IntegerField(help_text="Profiled passes that were merged.")
     left_out = LeftOutAnswer(many=True, help_text="Files that could not be merged.")
     mismatches = fields.texts(
-        "Why opened files cannot be of one run, in the reader's words; mostly empty."
+        "Reasons why imported files cannot belong to one run, in the user's language; usually "
+        "empty."
     )
     damage = fields.texts(
-        "What could not be read of the trace whose operators these are, with the positions in the "
-        "file, in the reader's words; mostly empty."
+        "Parts of the trace that could not be read, with their positions in the file, in the "
+        "user's language; usually empty."
     )
     sides = SideAnswer(many=True, help_text="Device and host.")
-    coverage = CoverageAnswer(allow_null=True, help_text="Null: no pass's iteration is known.")
+    coverage = CoverageAnswer(allow_null=True, help_text="Null if no iteration time is known.")
     latency = LatencyAnswer(
-        allow_null=True, help_text="What the agent measured; null: nothing (an imported profile)."
+        allow_null=True, help_text="Measurement of the agent; null for an imported profile."
     )
 
 
@@ -203,21 +211,21 @@ class FindingAnswer(serializers.Serializer):
         help_text="warning: other figures are wrong as long as this is so; gain: time can be "
         "saved; note: neither.",
     )
-    title = serializers.CharField(help_text="What, in the reader's words.")
-    sentence = serializers.CharField(help_text="With its numbers.")
-    why = serializers.CharField(help_text="Why it matters.", allow_blank=True)
+    title = serializers.CharField(help_text="Title in the user's language.")
+    sentence = serializers.CharField(help_text="Description with figures.")
+    why = serializers.CharField(help_text="Explanation.", allow_blank=True)
     step = serializers.CharField(help_text="What to do.", allow_blank=True)
-    saves_s = fields.number("The most that an iteration could save, s.")
+    saves_s = fields.number("Maximum saving per iteration, s.")
     estimate = serializers.CharField(
         help_text="How `saves_s` was estimated: `removed`, `halved`, `roof`, `idle`, `issuing`, "
         "`outside`, or empty.",
         allow_blank=True,
     )
     overlaps = fields.texts(
-        "Rules of other findings whose savings are, in part, the same time: these do not add up."
+        "Rules of other findings that cover part of the same time, so the savings do not add up."
     )
     options = fields.texts("Options of load_and_run that may help.")
-    rows = fields.whole("Operators that it is about, the one with most time first, at most 200.")
+    rows = fields.whole("Affected operators, slowest first, at most 200.")
     operators = AdviceOperator(many=True, help_text="The first five of them.")
 
 
@@ -225,7 +233,7 @@ class UnknownRule(serializers.Serializer):
     """A rule that could not be evaluated."""
 
     title = serializers.CharField(help_text="The rule.")
-    lacks = serializers.CharField(help_text="What it lacks.")
+    lacks = serializers.CharField(help_text="Missing data.")
 
 
 class AdviceAnswer(serializers.Serializer):
@@ -233,19 +241,18 @@ class AdviceAnswer(serializers.Serializer):
 
     findings = FindingAnswer(
         many=True,
-        help_text="Warnings, then what could save time, then notes. What names an option comes "
-        "first.",
+        help_text="Warnings, then potential savings, then notes; findings with an option first.",
     )
-    has_gain = serializers.BooleanField(help_text="Whether any could save time.")
+    has_gain = serializers.BooleanField(help_text="Whether there are potential savings.")
     one_sample = serializers.BooleanField(
-        help_text="Whether all times rest on a single sample of each operator."
+        help_text="Whether there is a single sample of each operator."
     )
     checked = fields.texts("Titles of the rules that were evaluated.")
     suppressed = fields.texts(
         "Titles of the rules that were not, because they depend on times, and the run was "
         "disturbed or is a first execution."
     )
-    unknown = UnknownRule(many=True, help_text="Those that lack a fact.")
+    unknown = UnknownRule(many=True, help_text="Rules that were skipped because of missing data.")
 
 
 class FiguresView(ViewSetMixin, DataView):

@@ -16,9 +16,9 @@ class ProfileFilters(django_filters.FilterSet):
     """Filters are combined: a result must match all of them."""
 
     origin = django_filters.ChoiceFilter(
-        choices=[("task", "of a task"), ("opened", "opened from files")],
+        choices=[("task", "of a task"), ("opened", "imported from files")],
         method="with_origin",
-        help_text="Of tasks, or opened from files.",
+        help_text="Results of tasks, or imports.",
     )
     task = KeyFilter(field_name="attempt__task_id", help_text="The result of this task.")
     opened = KeyFilter(field_name="upload_id", help_text="The result of this imported profile.")
@@ -29,16 +29,16 @@ class ProfileFilters(django_filters.FilterSet):
         field_name="attempt__task__runtime_version", max_length=40, help_text="MegEngine's."
     )
     title = TextFilter(
-        method="with_title", max_length=300, help_text="A part of the model's or own name."
+        method="with_title", max_length=300, help_text="Part of the name of the model or import."
     )
     owner = TextFilter(
-        method="with_owner", max_length=254, help_text="A part of the e-mail of whose it is."
+        method="with_owner", max_length=254, help_text="Part of the owner's e-mail address."
     )
     built_after = MomentFilter(
-        field_name="built_at", lookup_expr="gte", help_text="Made at this moment or later."
+        field_name="built_at", lookup_expr="gte", help_text="Created at this time or later."
     )
     built_before = MomentFilter(
-        field_name="built_at", lookup_expr="lt", help_text="Made before this moment."
+        field_name="built_at", lookup_expr="lt", help_text="Created before this time."
     )
 
     class Meta:
@@ -63,12 +63,12 @@ class OpenedFilters(django_filters.FilterSet):
     """Filters by state, name and owner."""
 
     state = django_filters.ChoiceFilter(choices=_SHOWN, help_text="In this state.")
-    name = TextFilter(lookup_expr="icontains", max_length=255, help_text="A part of its name.")
+    name = TextFilter(lookup_expr="icontains", max_length=255, help_text="Part of the name.")
     owner = TextFilter(
         field_name="owner__email",
         lookup_expr="icontains",
         max_length=254,
-        help_text="A part of the e-mail of who opened it.",
+        help_text="Part of the owner's e-mail address.",
     )
 
     class Meta:

@@ -21,17 +21,15 @@ from webprofile.api.schema import problems
 class NodeAnswer(TypedDict):
     """An operator that runs."""
 
-    node: Annotated[int, means("Its place in the order of execution, from 0.")]
-    row: Annotated[
-        int | None, means("Its row in tables; null: it has neither times nor footprint.")
-    ]
-    id: Annotated[str, means("The number that MegEngine gave it.")]
+    node: Annotated[int, means("Index in execution order, starting from 0.")]
+    row: Annotated[int | None, means("Row in tables; null without times and footprint.")]
+    id: Annotated[str, means("Number in MegEngine.")]
     name: Annotated[str, means("Its name.")]
     type: Annotated[str, means("Its type.")]
     params: Annotated[Any, means("Its parameters by name; null: unknown.")]
     device_s: Annotated[float | None, unknown("Self time on the device, s.")]
     host_s: Annotated[float | None, unknown("Self time on the host, s.")]
-    outputs: Annotated[Sequence[str], means("Ids of the variables that it makes.")]
+    outputs: Annotated[Sequence[str], means("Ids of its output variables.")]
 
 
 class EdgeAnswer(TypedDict):
@@ -40,12 +38,12 @@ class EdgeAnswer(TypedDict):
     variable: Annotated[str, means("Its id.")]
     name: Annotated[str, means("Its name.")]
     from_node: Annotated[
-        int | None, means("The node that makes it; null: it is a constant, or fed.")
+        int | None, means("The node that produces it; null for a constant or an input.")
     ]
     to_node: Annotated[int, means("The node that reads it.")]
-    slot: Annotated[int, means("Its place among the inputs of `to_node`, from 0.")]
+    slot: Annotated[int, means("Index among the inputs of `to_node`, starting from 0.")]
     is_constant: Annotated[
-        bool, means("Whether it has its value before the run: a weight, or a shape.")
+        bool, means("Whether its value is known before the run: a weight, or a shape.")
     ]
     shape: Annotated[Any, means("Elements along each axis; null: unknown.")]
     dtype: Annotated[str | None, means("Its data type; null: unknown.")]
@@ -55,10 +53,12 @@ class GraphAnswer(TypedDict):
     """A window of the executed graph: nodes in order of execution, and the variables they read."""
 
     total: Annotated[int, means("Nodes of the whole graph.")]
-    offset: Annotated[int, means("The first node here.")]
+    offset: Annotated[int, means("Index of the first node.")]
     nodes: Annotated[Sequence[NodeAnswer], means("The nodes.")]
-    edges: Annotated[Sequence[EdgeAnswer], means("What these nodes read, also from others.")]
-    left_out: Annotated[int, means("Operators that never run.")]
+    edges: Annotated[
+        Sequence[EdgeAnswer], means("Variables that these nodes read, also from other nodes.")
+    ]
+    left_out: Annotated[int, means("Operators that were not executed.")]
     problems: Annotated[Sequence[str], means("Sections of the raw file that are damaged.")]
 
 

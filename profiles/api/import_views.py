@@ -52,7 +52,7 @@ class FileToOpenBody(fields.Body):
     name = fields.Text(
         max_length=1000, trim_whitespace=False, help_text="Its name, without a path."
     )
-    size_bytes = fields.Integer(help_text="Its exact size in bytes: the upload must have it.")
+    size_bytes = fields.Integer(help_text="Exact size in bytes.")
     md5 = fields.OptionalText(
         max_length=100,
         help_text="Its MD5, 32 lower-case hexadecimal digits. Leave it out to send a file of more "
@@ -66,10 +66,10 @@ class FileToOpenBody(fields.Body):
 
 
 class OpenBody(fields.Body):
-    """A profile to be opened."""
+    """A profile to import."""
 
     name = fields.OptionalText(
-        max_length=1000, help_text="Your own words; the first file's name if not given."
+        max_length=1000, help_text="Name of the import; by default that of the first file."
     )
     files = FileToOpenBody(  # type: ignore[call-arg]
         many=True,
@@ -81,14 +81,14 @@ class OpenBody(fields.Body):
 class RenameBody(fields.Body):
     """A new name."""
 
-    name = fields.Text(max_length=1000, help_text="Your own words.")
+    name = fields.Text(max_length=1000, help_text="Name of the import.")
 
 
 @extend_schema_view(
     get=extend_schema(summary="List imported profiles", operation_id="profiles_opened_list")
 )
 class OpenedList(ApiListView):
-    """Profiles that the caller opened; administrators see all."""
+    """The user's imports; administrators see all."""
 
     queryset = ProfileUpload.objects.all()
     serializer_class = OpenedAnswer
@@ -152,7 +152,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response(status=204)
 
     @extend_schema(
-        summary="Renew an imported profile's addresses",
+        summary="Renew the upload URLs of an imported profile",
         request=None,
         responses={200: UploadsAnswer} | problems({409: ["opened_gone"]}),
         operation_id="profiles_opened_uploads",
@@ -230,7 +230,7 @@ class OpenedView(ViewSetMixin, ResultView):
         return Response(OpenedAnswer(upload).data, status=status, headers=headers)
 
     @extend_schema(
-        summary="Fetch a file of an imported profile",
+        summary="Download a file of an imported profile",
         responses=redirect_to("the file in storage"),
         operation_id="profiles_opened_file",
     )

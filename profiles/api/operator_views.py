@@ -112,7 +112,7 @@ class OperatorRow(OperatorAnswer):
     cumulative_s = number("`self_s` of this row and those above it, s.")
     cumulative_share = number("The same as a share of the total.")
     is_unstable = serializers.BooleanField(
-        help_text="Whether its times differ much from pass to pass."
+        help_text="Whether its times are unstable across passes."
     )
 
 
@@ -120,7 +120,7 @@ class GroupRow(serializers.Serializer):
     """Operators of one type, or all of them."""
 
     type = serializers.CharField(help_text="The operators' type; `all` for all of them.")
-    operators = serializers.IntegerField(help_text="How many they are.")
+    operators = serializers.IntegerField(help_text="Number of operators.")
     time_s = number("The aggregate of their self times on the side that was asked for, s.")
     share = number("`time_s` / total of the side.")
     cumulative_s = number("`time_s` of this row and those above it, s.")
@@ -133,9 +133,9 @@ class GroupRow(serializers.Serializer):
 class TableAnswer(serializers.Serializer):
     """A window of the table of operators."""
 
-    side = serializers.CharField(help_text="Whose times: `device` or `host`.")
-    total = serializers.IntegerField(help_text="Rows of the whole table.")
-    offset = serializers.IntegerField(help_text="Place of the first row here.")
+    side = serializers.CharField(help_text="Side of the times: `device` or `host`.")
+    total = serializers.IntegerField(help_text="Number of rows of the whole table.")
+    offset = serializers.IntegerField(help_text="Index of the first row.")
     place = serializers.IntegerField(
         allow_null=True, help_text="Place of the operator `around`; null: not in the table."
     )
@@ -143,7 +143,7 @@ class TableAnswer(serializers.Serializer):
         child=serializers.FloatField(allow_null=True),
         help_text="`device_s` and `host_s`: of all operators, also of those left out, s.",
     )
-    said = serializers.CharField(help_text="How many rows there are, in words.")
+    said = serializers.CharField(help_text="Number of rows, as text.")
     operators = OperatorRow(many=True, help_text="The rows; none if groups were asked for.")
     groups = GroupRow(many=True, help_text="The groups, if `agg` asked for them.")
 
@@ -251,7 +251,7 @@ class FilesView(ViewSetMixin, DataView):
         return printed_response(request._request, profile, printed)
 
     @extend_schema(
-        summary="Fetch a raw profile",
+        summary="Download a raw profile",
         responses=redirect_to("the file in storage"),
     )
     def raw(self, request: Request, profile_id: int, number: int) -> HttpResponse:

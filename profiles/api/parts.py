@@ -34,7 +34,7 @@ class PartAsked(fields.Body):
 class PartsBody(fields.Body):
     """The parts to be sent."""
 
-    upload = fields.Key(help_text="The try, as the file's `parts` name it.")
+    upload = fields.Key(help_text="The upload attempt, as in `parts` of the file.")
     parts = PartAsked(  # type: ignore[call-arg]
         many=True, max_length=SIGNED_AT_ONCE, help_text=f"At most {SIGNED_AT_ONCE}."
     )
@@ -71,7 +71,7 @@ class TaskFileParts(ViewSetMixin, ResultView):
     """A file of a task that is sent in parts."""
 
     @extend_schema(
-        summary="Ask where to send parts",
+        summary="Request URLs for parts",
         request=PartsBody,
         responses={200: PartAddressesAnswer}
         | problems(

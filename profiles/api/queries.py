@@ -46,13 +46,13 @@ def _row(help_text: str, *, high: int = ROW_LIMIT, **more: Any) -> fields.Whole:
 
 
 def _with(help_text: str) -> fields.Whole:
-    place = "a place in `p`, from 1 (the first after the baseline)."
+    place = "an index in `p`, starting from 1 (the first after the baseline)."
     return _whole(f"{help_text}: {place}", low=1, high=MOST - 1)
 
 
 def _limit(usual: int) -> fields.Whole:
     return fields.Whole(
-        default=usual, min_value=1, max_value=ROWS_LIMIT, help_text="At most so many rows."
+        default=usual, min_value=1, max_value=ROWS_LIMIT, help_text="Maximum number of rows."
     )
 
 
@@ -78,7 +78,7 @@ class TableQuery(fields.QueryParameters):
     text = _text("Text that occurs anywhere in the name or in the type, whatever its case.")
     dtype = _text("Operators with an input of this data type, such as `Float32`.")
     min = _duration("Self time at least: `0.1ms`, `100us`, or `1e-4`, which is seconds.")
-    max = _duration("Self time at most, written alike.")
+    max = _duration("Self time at most, in the same notation.")
     end = _choice(
         ("end", "kern"),
         "end",
@@ -91,18 +91,18 @@ class TableQuery(fields.QueryParameters):
     order = _choice(
         ORDERS,
         "time",
-        "By what rows are ordered. Groups know no ids, names, shapes and statistics; one pass "
-        "knows no statistics (p10, p90, min, cv, count): then it is the time.",
+        "Sort column. Groups have no ids, names, shapes and statistics; a single pass has no "
+        "statistics (p10, p90, min, cv, count): the default is then the time.",
     )
     up = fields.Choice(
-        ["0", "1"], required=False, help_text="1: the smallest first; usually the largest."
+        ["0", "1"], required=False, help_text="1 for ascending order; descending by default."
     )
     side = _choice(("device", "host"), "device", "Whose times.")
     rows = fields.Whole(
         required=False,
         min_value=1,
         max_value=MOST_ROWS,
-        help_text="The table ends after so many rows; all if not given.",
+        help_text="Maximum number of rows; all by default.",
     )
 
 
@@ -120,7 +120,7 @@ class PassesQuery(TableQuery):
 class OperatorsQuery(PassesQuery):
     """A window of the table."""
 
-    offset = _whole("Rows to pass over.")
+    offset = _whole("Number of rows to skip.")
     limit = _limit(50)
     around = _row(
         "Instead of `offset`: begin at the window of `limit` rows with this operator (its `row`)."
@@ -132,7 +132,7 @@ class TextQuery(PassesQuery):
     output.
     """
 
-    rows = _whole("At most so many rows of each table; 0: all.")
+    rows = _whole("Maximum number of rows of each table; 0 for all.")
     only = fields.Choice(
         ["summary", "device", "host"],
         required=False,
@@ -141,14 +141,14 @@ class TextQuery(PassesQuery):
     copies = fields.Choice(
         ["1"],
         required=False,
-        help_text="Two lines more about operators that copy (`--copy-time`).",
+        help_text="Adds two lines about copy operators (`--copy-time`).",
     )
 
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
         del declared["side"]
         declared["order"] = _choice(
-            get_args(Order), "time", "By what rows are ordered; groups know no ids and shapes."
+            get_args(Order), "time", "Sort column; groups have no ids and shapes."
         )
         declared["style"] = _choice(
             ("table", "names", "wiki"),
@@ -182,7 +182,7 @@ class CutQuery(fields.QueryParameters):
         default=None,
         help_text="What touches the time from here on, s, by the clock of the trace.",
     )
-    end_s = fields.Real(default=None, help_text="Up to here, s.")
+    end_s = fields.Real(default=None, help_text="End, s.")
     lane = serializers.ListField(
         child=fields.Whole(max_value=10_000),
         default=None,
@@ -194,7 +194,7 @@ class CutQuery(fields.QueryParameters):
 class MemoryQuery(fields.QueryParameters):
     """The device whose memory is returned."""
 
-    device = _text("Such as `cpu0`; that with most if not given.", limit=100)
+    device = _text("Such as `cpu0`; by default the device with most memory.", limit=100)
 
 
 class MemoryFlowQuery(fields.QueryParameters):
@@ -217,7 +217,7 @@ class NetronQuery(GraphViewQuery):
     side = fields.Choice(
         ["device", "host"],
         default=None,
-        help_text="Whose times; usually the device's, the host's where those are not known.",
+        help_text="Side of the times; default: the device, or the host without device times.",
     )
 
 
@@ -229,7 +229,7 @@ class GraphQuery(fields.QueryParameters):
         default=200,
         min_value=1,
         max_value=2000,
-        help_text="At most so many nodes.",
+        help_text="Maximum number of nodes.",
     )
 
 
@@ -242,7 +242,7 @@ class TasksQuery(fields.QueryParameters):
         max_length=MOST_TASKS,
         help_text="Numbers of tasks, repeated.",
     )
-    format = _choice(("csv", "json"), "csv", "How the table is written.")
+    format = _choice(("csv", "json"), "csv", "Format of the table.")
 
 
 class ChosenQuery(fields.QueryParameters):
@@ -270,7 +270,7 @@ class RowsQuery(ChosenQuery):
         required=False,
         min_value=0,
         max_value=1000,
-        help_text="Least change, percent of the baseline's total.",
+        help_text="Minimum change, percent of the baseline's total.",
     )
     rows = fields.Choice(
         ["all"], required=False, help_text="Leave nothing out for having changed too little."
@@ -283,18 +283,21 @@ class ChangeQuery(ChosenQuery, GraphViewQuery):
     """A view of the graph of one of the profiles, coloured by the difference."""
 
     side = _choice(("device", "host"), "device", "Whose times.")
-    graph = _row("Whose graph: a place in `p`, from 0. Usually that of `with`.", high=MOST - 1)
+    graph = _row(
+        "Profile of the graph: an index in `p`, starting from 0. By default that of `with`.",
+        high=MOST - 1,
+    )
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Who is compared with the baseline")}
+        return super().get_fields() | {"with": _with("Profile that is compared with the baseline")}
 
 
 class CompareQuery(RowsQuery):
     """A window of a comparison's rows, and its waterfall."""
 
     by = _choice(BYS, "row", "What a step of the waterfall is.")
-    offset = _whole("Rows to pass over.")
+    offset = _whole("Number of rows to skip.")
     limit = _limit(100)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Whom the waterfall goes to")}
+        return super().get_fields() | {"with": _with("Profile at the end of the waterfall")}

@@ -22,14 +22,14 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
     """A result in a list."""
 
     title = serializers.SerializerMethodField(
-        help_text="File name of the model, or what its owner calls an opened one."
+        help_text="File name of the model, or name of the import."
     )
     origin = serializers.SerializerMethodField(help_text="Of a task, or opened from files.")
     task = serializers.IntegerField(
         source="attempt.task_id",
         allow_null=True,
         read_only=True,
-        help_text="The task that left it; null: opened.",
+        help_text="The task that produced it; null for an import.",
     )
     attempt = serializers.IntegerField(
         source="attempt.number",
@@ -40,7 +40,7 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
     opened = serializers.IntegerField(
         source="upload_id", allow_null=True, help_text="The imported profile; null: of a task."
     )
-    owner = serializers.SerializerMethodField(help_text="E-mail of whose it is.")
+    owner = serializers.SerializerMethodField(help_text="E-mail address of its owner.")
     worker_name = serializers.SerializerMethodField(help_text="The device, or empty.")
     runtime_version = serializers.SerializerMethodField(help_text="MegEngine, or empty.")
 
@@ -53,14 +53,14 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
         )  # fmt: skip
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "operators": {"help_text": "How many operators it has."},
+            "operators": {"help_text": "Number of operators."},
             "device_total_s": {"help_text": "Sum of self times on the device, s; null: none."},
             "host_total_s": {"help_text": "Sum of self times on the host, s; null: none."},
-            "iterations": {"help_text": "Iterations that the log of the first pass tells."},
+            "iterations": {"help_text": "Number of iterations in the log of the first pass."},
             "mean_ms": {"help_text": "Mean of an iteration while profiling, ms."},
-            "min_ms": {"help_text": "The shortest, ms."},
-            "max_ms": {"help_text": "The longest, ms."},
-            "built_at": {"help_text": "When it was read last."},
+            "min_ms": {"help_text": "Minimum, ms."},
+            "max_ms": {"help_text": "Maximum, ms."},
+            "built_at": {"help_text": "When it was last parsed."},
         }
 
     def get_title(self, profile: Profile) -> str:
@@ -87,23 +87,21 @@ class RawAnswer(serializers.Serializer):
 
     number = serializers.IntegerField(help_text="From 1; of a profiled pass its number.")
     kind = serializers.CharField(help_text="profile, trace, memory_flow, static_memory or graph.")
-    name = serializers.CharField(help_text="What it is called.")
+    name = serializers.CharField(help_text="Name.")
     size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
-    url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
+    url = serializers.CharField(help_text="URL of the download, which redirects to storage.")
 
 
 class ProfileAnswer(ProfileRow):
     """A result."""
 
-    warnings = texts("What its reader noticed, in English.")
+    warnings = texts("Warnings of the parser, in English.")
     is_ready = serializers.SerializerMethodField(
         help_text="false: its data could not be recomputed; the raw files are kept."
     )
     raw = serializers.SerializerMethodField(help_text="The raw files, by pass.")
     exports = serializers.SerializerMethodField(help_text="Names of the formats of its exports.")
-    page = serializers.CharField(
-        source="page_url", read_only=True, help_text="Address of its page."
-    )
+    page = serializers.CharField(source="page_url", read_only=True, help_text="URL of its page.")
 
     class Meta(ProfileRow.Meta):
         fields = (*ProfileRow.Meta.fields, "warnings", "is_ready", "raw", "exports", "page")
@@ -136,8 +134,8 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
         fields = ("number", "kind", "name", "size_bytes", "md5")
         extra_kwargs = {
             "number": {"help_text": "Its place among them, from 1."},
-            "kind": {"help_text": "What its first bytes told it to be."},
-            "name": {"help_text": "As its owner calls it."},
+            "kind": {"help_text": "Kind of file, from its first bytes."},
+            "name": {"help_text": "Name given by its owner."},
             "size_bytes": {"help_text": "Its size in bytes."},
             "md5": {
                 "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
@@ -149,26 +147,28 @@ class OpenedFileAnswer(serializers.ModelSerializer[OpenedFile]):
 class ProgressAnswer(serializers.Serializer):
     """Progress of reading the files."""
 
-    step = serializers.CharField(help_text="`fetching` from storage, `reading` or `adding_up`.")
+    step = serializers.CharField(
+        help_text="Phase: `fetching` from storage, `reading` or `adding_up`."
+    )
     percent = serializers.IntegerField(help_text="Of the files' bytes.")
-    text = serializers.CharField(help_text="In the reader's words.")
+    text = serializers.CharField(help_text="Text in the user's language.")
 
 
 class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
-    """A profile that was recorded elsewhere and opened here."""
+    """A profile that was recorded elsewhere and imported."""
 
-    owner = serializers.CharField(source="owner.email", help_text="E-mail of who opened it.")
+    owner = serializers.CharField(source="owner.email", help_text="E-mail address of its owner.")
     profile = serializers.SerializerMethodField(help_text="The result, once it is ready, or null.")
     problem_text = serializers.SerializerMethodField(
-        help_text="Why it failed and what to do, in the reader's words; empty if it did not."
+        help_text=(
+            "Cause of the failure and next step, in the user's language; empty if it did not fail."
+        )
     )
-    may_retry = serializers.SerializerMethodField(
-        help_text="Whether reading it once more may help."
-    )
+    may_retry = serializers.SerializerMethodField(help_text="Whether a retry may succeed.")
     progress = serializers.SerializerMethodField(
-        help_text="While it is read: how far that is, or null where nobody knows."
+        help_text="Progress of parsing, or null if unknown."
     )
-    files = OpenedFileAnswer(many=True, help_text="Its files: passes, and what else the run left.")
+    files = OpenedFileAnswer(many=True, help_text="Its files: passes, and other files of the run.")
 
     class Meta:
         model = ProfileUpload
@@ -178,15 +178,15 @@ class OpenedAnswer(serializers.ModelSerializer[ProfileUpload]):
         )  # fmt: skip
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "name": {"help_text": "What its owner calls it."},
+            "name": {"help_text": "Name given by its owner."},
             "state": {
                 "help_text": "initiated: files are on their way; processing: they are read; ready: "
                 "see `profile`; failed: see `problem_text`."
             },
             "problem": {"help_text": "Stable code of why it failed, or empty."},
-            "problem_detail": {"help_text": "What the reader said, in English."},
+            "problem_detail": {"help_text": "Details in English."},
             "size_bytes": {"help_text": "Of all files together, bytes."},
-            "created_at": {"help_text": "When it was opened."},
+            "created_at": {"help_text": "When it was imported."},
         }
 
     def get_profile(self, upload: ProfileUpload) -> int | None:

@@ -25,7 +25,7 @@ from webprofile.api.views import ApiListView
 
 @extend_schema_view(get=extend_schema(summary="List profiles", operation_id="profiles_list"))
 class ProfileList(ApiListView):
-    """Profiles of the caller's tasks, and those the caller opened; administrators see all."""
+    """Profiles of the user's tasks and imports; administrators see all."""
 
     queryset = Profile.objects.all()
     serializer_class = ProfileRow

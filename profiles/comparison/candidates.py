@@ -40,7 +40,7 @@ def problem_of(ids: Sequence[int | None]) -> str:
     """Return why these profiles cannot be compared, as a sentence; empty if they can."""
     twice = next((number for number in ids if ids.count(number) > 1), None)
     if twice is not None:
-        return _("A result is chosen twice. Compared with itself it would show no difference.")
+        return _("A result is selected twice. Compared with itself it has no differences.")
     if len(ids) > MOST:
         return _("At most %(most)s results can be compared. Remove some.") % {"most": MOST}
     if len(ids) == 1:

@@ -95,8 +95,8 @@ def _other_steps(compared: ComparisonResult) -> list[str]:
     first, *others = steps_of_all(compared)
     return [
         _(
-            "%(letter)s has another number of training steps than the baseline: %(ours)s instead "
-            "of %(theirs)s. Totals are those of all steps; compare the times of one step."
+            "%(letter)s has a different number of training steps than the baseline: %(ours)s "
+            "instead of %(theirs)s. Totals are those of all steps; compare the times of one step."
         )
         % {"letter": letter(number), "ours": steps, "theirs": first}
         for number, steps in enumerate(others, start=1)
@@ -114,21 +114,21 @@ def _single_samples(compared: ComparisonResult) -> list[str]:
     warnings = []
     if others:
         text = ngettext(
-            "%(letters)s has one sample of each operator, so nothing says whether a "
+            "%(letters)s has one sample of each operator, which cannot show whether a "
             "difference is more than noise. A run with the plan “standard” has five.",
-            "%(letters)s have one sample of each operator, so nothing says whether a "
+            "%(letters)s have one sample of each operator, which cannot show whether a "
             "difference is more than noise. A run with the plan “standard” has five.",
             len(others),
         )
         warnings.append(text % {"letters": listed(others)})
     if traces:
         text = ngettext(
-            "%(letters)s is a trace, which times each execution once, so nothing says whether a "
-            "difference is more than noise. Record the same program twice and compare these two: "
-            "what differs there is noise.",
-            "%(letters)s are traces, which time each execution once, so nothing says whether a "
-            "difference is more than noise. Record the same program twice and compare these two: "
-            "what differs there is noise.",
+            "%(letters)s is a trace, which times each execution once, so it cannot show whether "
+            "a difference is more than noise. Record the same program twice and compare the "
+            "two: their differences are noise.",
+            "%(letters)s are traces, which time each execution once, so they cannot show "
+            "whether a difference is more than noise. Record the same program twice and compare "
+            "the two: their differences are noise.",
             len(traces),
         )
         warnings.append(text % {"letters": listed(traces)})
@@ -152,7 +152,7 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
         text = _(
-            "It is not known yet how far equal runs differ on %(devices)s, so no difference gets a "
+            "The run-to-run variance of %(devices)s is not known yet, so no difference gets a "
             "verdict. The device measures it while it is idle. You can also run the same task "
             "there %(number)s times without disturbance, with the plan “standard”."
         )
@@ -192,8 +192,8 @@ def _other_inputs(comparison: Comparison) -> list[str]:
         if shapes != first:
             warnings.append(
                 _(
-                    "%(letter)s has other inputs than the baseline: %(ours)s instead of "
-                    "%(theirs)s. Differences of times show both."
+                    "%(letter)s has different inputs than the baseline: %(ours)s instead of "
+                    "%(theirs)s. Differences of times may be due to the inputs."
                 )
                 % {
                     "letter": letter(number),
@@ -233,7 +233,7 @@ def _of_run(profile: Profile) -> dict[str, str]:
         _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
         _("Random seed"): "" if task.is_script else str(task.seed),
         _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
-        _("Disturbed by"): _disturbances(measurement) or _("nothing known"),
+        _("Disturbances"): _disturbances(measurement) or _("none known"),
     }
 
 
@@ -244,7 +244,7 @@ def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
     return {
         _("Inputs"): _shapes_text(input_shapes(nodes)),
         _("Profiled passes"): str(len(data.passes)),
-        _("Operators that ran"): str(len(graph.execution_order())),
+        _("Executed operators"): str(len(graph.execution_order())),
         _("Computing nodes"): ", ".join(lanes),
     }
 

@@ -20,30 +20,33 @@ MINUS = "\N{MINUS SIGN}"
 STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "same": (
         pgettext_lazy("operator", "same operator"),
-        _("Same type, parameters, shapes and data types, no clear difference of device time."),
+        _(
+            "Same type, parameters, shapes and data types, no significant difference of device "
+            "time."
+        ),
     ),
     "changed": (
         pgettext_lazy("operator", "changed"),
         _(
-            "The same operator with other parameters, shapes, data types or a clearly other device "
-            "time."
+            "The same operator with other parameters, shapes or data types, or a significantly "
+            "different device time."
         ),
     ),
     "fused": (
         pgettext_lazy("operator", "fused"),
         _(
-            "Several operators became fewer, which do the same part of the graph; or a BatchNorm "
-            "was folded into the weights of a convolution."
+            "Several operators were replaced by fewer that compute the same part of the graph; "
+            "or a BatchNorm was folded into the weights of a convolution."
         ),
     ),
     "split": (
         pgettext_lazy("operator", "split"),
         _(
-            "One operator or a few became more, which do the same part of the graph; or a "
-            "BatchNorm stands where it was folded before."
+            "One or a few operators were replaced by more that compute the same part of the "
+            "graph; or a BatchNorm is present that was folded before."
         ),
     ),
-    "new": (pgettext_lazy("operator", "new"), _("The baseline has nothing that corresponds.")),
+    "new": (pgettext_lazy("operator", "new"), _("The baseline has no corresponding operator.")),
     "gone": (
         pgettext_lazy("operator", "removed"),
         _("Only the baseline has it."),
@@ -59,10 +62,10 @@ REASON_WORDS: dict[Reason, Any] = {
 }
 SORT_WORDS: dict[Sort, Any] = {
     "change": _("largest change first"),
-    "slower": _("what got slower first"),
-    "faster": _("what got faster first"),
+    "slower": _("slowdowns first"),
+    "faster": _("speedups first"),
     "baseline": _("slowest in the baseline first"),
-    "order": _("order of execution"),
+    "order": _("execution order"),
     "name": _("name"),
 }
 BY_WORDS: dict[By, Any] = {
@@ -74,8 +77,8 @@ HOW_WORDS: dict[str, Any] = {
     "name": _("by name and shapes"),
     "value": _("by the names of its outputs"),
     "neighbours": _("by its neighbours in the graph"),
-    "order": _("by the order of execution"),
-    "region": _("by what goes into the group and comes out of it"),
+    "order": _("by execution order"),
+    "region": _("by the inputs and outputs of the group"),
 }
 
 
@@ -139,7 +142,7 @@ def verdict_word(code: Verdict) -> str:
         "disturbed": str(DISTURBED_RUN["verdict"]),
         "single": gettext("not enough evidence: one sample"),
         "few": gettext("not enough evidence: too few passes"),
-        "unknown": gettext("not enough evidence: scatter of equal runs unknown"),
+        "unknown": gettext("not enough evidence: run-to-run variance unknown"),
         "none": gettext("no clear difference"),
         "faster": gettext("faster"),
         "slower": gettext("slower"),
@@ -151,17 +154,16 @@ def verdict_advice(code: Verdict) -> str:
     """Return why there is no verdict and what to do about it; empty if there is one."""
     advice = {
         "disturbed": str(DISTURBED_RUN["verdict_advice"]),
-        "single": gettext("one sample of a result; run it with the plan “standard”"),
-        "few": gettext("too few passes of a result; run it with the plan “standard”"),
+        "single": gettext("a result has one sample; repeat it with the plan “standard”"),
+        "few": gettext("a result has too few passes; repeat it with the plan “standard”"),
         "unknown": gettext(
-            "it is not known how far equal runs differ on the device; leave it idle for two "
-            "minutes after its set-up, or run the same task there five times with the plan "
-            "“standard”"
+            "the run-to-run variance of the device is unknown; leave it idle for two minutes "
+            "after its set-up, or run the same task there five times with the plan “standard”"
         ),
         "none": gettext(
-            "no clear difference, since equal runs or passes differ by as much; a quieter device "
-            "or more passes (the plan “thorough”) may decide, but hardly ever between two runs of "
-            "the same files and settings, as these are equal runs themselves"
+            "no clear difference, since equal runs or passes differ by the same amount; a less "
+            "busy device or more passes (the plan “thorough”) may show one, but hardly between "
+            "two runs with the same files and settings"
         ),
     }
     return advice.get(code, "")

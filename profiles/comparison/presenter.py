@@ -127,16 +127,16 @@ def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
 #: texts on the smallest significant difference, by the runs that show it
 _EQUAL_RUNS: dict[ScatterSource, Any] = {
     "equal": gettext_lazy(
-        "Equal runs of this task may differ by %(percent)s in device total. A smaller difference "
+        "Equal runs of this task may differ by %(percent)s in device time. A smaller difference "
         "of %(letter)s gets no verdict."
     ),
     "device": gettext_lazy(
-        "Equal runs on this device may differ by %(percent)s in device total. A smaller difference "
-        "of %(letter)s gets no verdict."
+        "Equal runs on this device may differ by %(percent)s in device time. A smaller "
+        "difference of %(letter)s gets no verdict."
     ),
     "sample": gettext_lazy(
         "Equal runs of the sample model on this device differ by up to %(percent)s in device "
-        "total. A smaller difference of %(letter)s gets no verdict."
+        "time. A smaller difference of %(letter)s gets no verdict."
     ),
 }
 
@@ -153,8 +153,8 @@ def total_notes(compared: ComparisonResult) -> list[str]:
     if any(judgement.code(0) == "single" for judgement in compared.latency):
         notes.append(
             _(
-                "The median iteration without profiling gets no verdict: iterations of one process "
-                "are not independent, and a run has only one process without profiling."
+                "The median latency gets no verdict: iterations of one process are not "
+                "independent, and a run has only one clean process."
             )
         )
     return notes
@@ -257,7 +257,7 @@ def waterfall_view(compared: ComparisonResult, request: ComparisonRequest) -> di
 def _step_view(step: WaterfallStep, request: ComparisonRequest, unit: TimeUnit) -> dict[str, Any]:
     names = {
         "start": _("Total of the baseline"),
-        "rest": _("everything else"),
+        "rest": _("all other operators"),
         "end": _("Total"),
     }
     name = step.name or names.get(step.kind) or _("without a scope")

@@ -77,12 +77,12 @@ _OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
     (
         "p10_s",
         "number",
-        gettext_noop("With several profiled passes: a tenth was faster, seconds."),
+        gettext_noop("With several profiled passes: 10th percentile of the self times, seconds."),
     ),
     (
         "p90_s",
         "number",
-        gettext_noop("With several profiled passes: a tenth was slower, seconds."),
+        gettext_noop("With several profiled passes: 90th percentile of the self times, seconds."),
     ),
     (
         "cv",
@@ -91,7 +91,7 @@ _OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
             "With several profiled passes: standard deviation (n - 1) / mean of the self times."
         ),
     ),
-    ("samples", "count", gettext_noop("Passes that timed the operator.")),
+    ("samples", "count", gettext_noop("Number of passes that timed the operator.")),
 )
 
 
@@ -107,12 +107,14 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "row",
         "count",
-        gettext_noop("Place in the profile's own order, from 0; pages call it ?op=ROW."),
+        gettext_noop(
+            "Index in the order of the profile, starting from 0. In the URL of a page: ?op=ROW."
+        ),
     ),
-    Field("id", "text", gettext_noop("The number that MegEngine gave the operator.")),
+    Field("id", "text", gettext_noop("The number of the operator in MegEngine.")),
     Field("name", "text", gettext_noop("Name of the operator.")),
     Field("type", "text", gettext_noop("Type of the operator, such as ConvolutionForward.")),
-    Field("step", "count", gettext_noop("Place in the order of execution, from 0.")),
+    Field("step", "count", gettext_noop("Index in execution order, starting from 0.")),
     *_side_fields("device"),
     *_side_fields("host"),
     Field(
@@ -136,7 +138,9 @@ FIELDS: tuple[Field, ...] = (
     Field("intensity_flo_per_byte", "number", gettext_noop("computation_flo / memory_bytes.")),
     Field("in_shapes", "json", gettext_noop("Shapes of the inputs.")),
     Field("out_shapes", "json", gettext_noop("Shapes of the outputs.")),
-    Field("in_dtypes", "json", gettext_noop("Dtypes of the inputs; null for one without memory.")),
+    Field(
+        "in_dtypes", "json", gettext_noop("Data types of the inputs; null for one without memory.")
+    ),
     Field("in_layouts", "json", gettext_noop("Strides of inputs that are not contiguous.")),
     Field("params", "json", gettext_noop("Parameters of the operator.")),
 )

@@ -90,7 +90,7 @@ def _facts(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("MegEngine", meta.get("megengine", "")),
         (_("Finished"), _minute(meta.get("finished_at"))),
         (_("Imported"), _minute(meta.get("opened_at"))),
-        (_("Report made"), _minute(meta.get("exported_at"))),
+        (_("Report created"), _minute(meta.get("exported_at"))),
         (_("Command on the device"), meta.get("command", "")),
     ]
     return [(name, visible(value)) for name, value in rows if value]

@@ -32,10 +32,10 @@ class ReadingProgress:
     @property
     def text(self) -> str:
         words = {
-            "fetching": _("The file is fetched from storage: %(percent)s %%."),
+            "fetching": _("Downloading the file from storage: %(percent)s %%."),
             "reading": _("%(percent)s %% of the file has been read."),
         }
-        template = words.get(self.step, _("All of the file is read; its times are added up."))
+        template = words.get(self.step, _("The file has been read; adding up its times…"))
         return template % {"percent": self.percent}
 
 

@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                 ('cv', models.FloatField(null=True)),
                 ('profiled_iterations', models.PositiveIntegerField(default=0)),
                 ('profiled_median_ms', models.FloatField(null=True)),
-                ('overhead', models.FloatField(null=True, verbose_name='cost of profiling')),
+                ('overhead', models.FloatField(null=True, verbose_name='profiling overhead')),
                 ('device_totals_s', models.JSONField(default=list)),
                 ('host_totals_s', models.JSONField(db_default=[], default=list)),
                 ('device_cv', models.FloatField(null=True)),

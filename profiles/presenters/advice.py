@@ -184,9 +184,9 @@ def _overlaps(
     # all of them overlap with each other
     exclude_each_other = all(group - {other.rule} <= set(other.overlaps) for other in others)
     if exclude_each_other:
-        text = _("Counts the same time as %(names)s: of these savings at most one.")
+        text = _("Covers the same time as %(names)s: only one of these savings can be achieved.")
     else:
-        text = _("Counts some of the time of %(names)s: these savings do not add up.")
+        text = _("Covers part of the time of %(names)s: these savings do not add up.")
     return text % {"names": names}
 
 

@@ -27,11 +27,11 @@ RULES: Mapping[str, RuleWords] = {
         _("First execution"),
         _("This profile is of the first execution, so all of its times are too high."),
         _(
-            "A profile's clock begins with its first execution, and this one began sooner than it "
-            "lasted: nothing as long can have run before it. A first execution also allocates "
-            "memory and checks each variable. Without a warm-up, host times were about 90 times "
-            "and device times 1.2 to 3 times too high in our measurements. Rules that depend on "
-            "times were not evaluated."
+            "The clock of a profile starts with its first execution. This execution took longer "
+            "than the time since then, so no similar execution preceded it. A first execution "
+            "also allocates memory and checks each variable. In our measurements without a "
+            "warm-up, host times were about 90 times and device times 1.2 to 3 times too high. "
+            "Rules that depend on times were not evaluated."
         ),
         _("Profile again with at least one warm-up."),
     ),
@@ -42,57 +42,63 @@ RULES: Mapping[str, RuleWords] = {
             "Recommendations that depend on times are left out."
         ),
         _(
-            "The agent looks at the device before, during and after each pass. Recommendations "
-            "that remain look at the graph; their savings are those of this run."
+            "The agent checks the device before, during and after each pass. The remaining "
+            "recommendations are based on the graph; their savings are those of this run."
         ),
-        _("Measure again, best with the plan “thorough”, when the device is idle."),
+        _("Measure again when the device is idle, preferably with the plan “thorough”."),
     ),
     "unsteady": RuleWords(
         _("High run-to-run variance"),
-        _("The measurement is unsteady: the largest spread is %(spread)s of the mean."),
+        _("The measurement is unstable: the largest variation is %(spread)s of the mean."),
         _(
             "Applies when the standard deviation of the device times of the passes, or of the "
             "iterations with the profiler off, exceeds 5 %% of the mean on processors, or 2.5 %% "
             "on GPUs. Smaller differences are not significant."
         ),
-        _("Measure again with the plan “thorough”, on a device that nothing else uses."),
+        _("Measure again with the plan “thorough”, on an otherwise idle device."),
     ),
     "interrupted": RuleWords(
         _("Interrupted operators"),
         ngettext_lazy(
-            "%(count)s operator took at least ten times as long as most others like it, which "
-            "makes %(share)s of the device's time: probably something else used the processor.",
-            "%(count)s operators took at least ten times as long as most others like them, which "
-            "makes %(share)s of the device's time: probably something else used the processor.",
+            "%(count)s operator took at least ten times as long as most similar ones, which "
+            "accounts for %(share)s of device time: probably something else used the CPU.",
+            "%(count)s operators took at least ten times as long as most similar ones, which "
+            "accounts for %(share)s of device time: probably something else used the CPU.",
             "count",
         ),
         _(
-            "Applies on processors with fewer than three profiled passes, to operators that "
-            "lasted ten times the median of four or more similar ones, if the excess is 10 %% of "
-            "device time. Similar operators have equal type, parameters, shapes and data types."
+            "Applies on CPUs with fewer than three profiled passes, to operators that took ten "
+            "times the median of four or more similar ones, if the excess is 10 %% of device "
+            "time. Similar operators have equal type, parameters, shapes and data types."
         ),
-        _("Measure with the plan “standard” or “thorough”: the median leaves single ones out."),
+        _(
+            "Measure with the plan “standard” or “thorough”: the median excludes single "
+            "interruptions."
+        ),
     ),
     "spike": RuleWords(
         _("One constant or copy in a single sample"),
         _(
             "One constant or copy (%(type)s) accounts for %(share)s of device time in the only "
-            "sample. This is probably a first memory access or an interruption, not work."
+            "sample. The cause is probably a first memory access or an interruption."
         ),
         _(
             "Applies to one profiled pass in which one operator that holds a constant or copies "
-            "accounts for at least half of device time; to a computed constant, if its FLOPs and "
-            "bytes need less than a tenth of that time on a slow core. Such operators are "
-            "usually short. Other rules ignore this operator, and it makes all other shares too "
-            "low."
+            "accounts for at least half of device time; to a computed constant, if its FLOPs "
+            "and bytes need less than a tenth of that time on a slow core. Such operators are "
+            "usually short. Other rules ignore this operator. All other shares are too low "
+            "because of it."
         ),
-        _("Measure again with the plan “standard”: five samples show whether it stays."),
+        _(
+            "Measure again with the plan “standard”: five samples show whether the operator is "
+            "always slow."
+        ),
     ),
     "dominant_operator": RuleWords(
         _("One operator dominates"),
         _("One %(type)s operator accounts for %(share)s of device time."),
         _("Applies when one operator accounts for at least 25 %% of device time."),
-        _("Look at this operator first: its shapes, its dtype, its parameters."),
+        _("Check this operator first: its shapes, data type and parameters."),
     ),
     "dominant_type": RuleWords(
         _("One type dominates"),
@@ -106,29 +112,29 @@ RULES: Mapping[str, RuleWords] = {
     "slow_float16": RuleWords(
         _("No kernels for float16"),
         ngettext_lazy(
-            "%(count)s operator computes in float16, for which this processor has no fast "
-            "kernels, and accounts for %(share)s of device time.",
-            "%(count)s operators compute in float16, for which this processor has no fast "
-            "kernels, and account for %(share)s of device time.",
+            "%(count)s operator computes in float16, for which this CPU has no fast kernels, "
+            "and accounts for %(share)s of device time.",
+            "%(count)s operators compute in float16, for which this CPU has no fast kernels, "
+            "and account for %(share)s of device time.",
             "count",
         ),
         _(
-            "Applies on processors when matrix products and convolutions in float16 of 100 µs "
-            "and more reach less than 1 GFLOP/s and account for at least 10 %% of device time."
+            "Applies on CPUs when matrix products and convolutions in float16 of 100 µs and "
+            "more reach less than 1 GFLOP/s and account for at least 10 %% of device time."
         ),
         _(
-            "Compute in float32 here, without enable_ioc16: a resnet18 ran in 14 instead of 1,640 "
-            "ms."
+            "Compute in float32 on this device, without enable_ioc16. In our measurement a "
+            "resnet18 took 14 instead of 1,640 ms."
         ),
     ),
     "far_from_roof": RuleWords(
         _("Below roofline"),
         ngettext_lazy(
-            "%(count)s operator reaches %(reached)s of what the device was measured to do (bound "
-            "by computing: %(computing)s, by memory: %(moving)s).",
-            "%(count)s operators reach less than half of what the device was measured to do "
-            "(bound by computing: %(computing)s, by memory: %(moving)s); the one that loses most "
-            "reaches %(reached)s.",
+            "%(count)s operator reaches %(reached)s of the measured peak performance (limited "
+            "by computation: %(computing)s, by memory: %(moving)s).",
+            "%(count)s operators reach less than half of the measured peak performance (limited "
+            "by computation: %(computing)s, by memory: %(moving)s); the one with the largest "
+            "loss reaches %(reached)s.",
             "count",
         ),
         _(
@@ -137,34 +143,29 @@ RULES: Mapping[str, RuleWords] = {
             "than twice as long, if they could save 10 %% together. Small operators, and those "
             "whose FLOPs or bytes are not reliable, are ignored."
         ),
-        _(
-            "Try other algorithms or another layout; for those bound by memory, fuse them with "
-            "others."
-        ),
+        _("Try other algorithms or another layout. If memory is the limit, fuse operators."),
     ),
     "untried_algorithms": RuleWords(
-        _("Algorithms not tried"),
+        _("Algorithms not benchmarked"),
         ngettext_lazy(
             "%(count)s fused convolution accounts for %(share)s of device time; its algorithm "
-            "was chosen by heuristics, not by measurement.",
-            "%(count)s fused convolutions account for %(share)s of device time; their algorithms "
-            "were chosen by heuristics, not by measurement.",
+            "was chosen by heuristics, not by benchmarking.",
+            "%(count)s fused convolutions account for %(share)s of device time; their "
+            "algorithms were chosen by heuristics, not by benchmarking.",
             "count",
         ),
         _(
-            "Applies when ConvBiasForward accounts for at least 30 %% of device time and neither "
-            "fast_run nor full_run was on. With fast_run, a fused resnet18 ran in 5.1 instead of "
-            "10.3 ms on an x86 server; plain convolutions did not improve."
+            "Applies when ConvBiasForward accounts for at least 30 %% of device time and "
+            "neither fast_run nor full_run was on. On an x86 server, fast_run reduced the time "
+            "of a fused resnet18 from 10.3 to 5.1 ms; plain convolutions did not improve."
         ),
-        _("Run again with fast_run. Its choices can be stored and used again."),
+        _("Run again with fast_run. Its choices can be saved and reused."),
     ),
     "blocked_layout": RuleWords(
         _("Blocked layout"),
         ngettext_lazy(
-            "%(count)s convolution in NCHW accounts for %(share)s of device time on an ARM "
-            "processor.",
-            "%(count)s convolutions in NCHW account for %(share)s of device time on an ARM "
-            "processor.",
+            "%(count)s convolution in NCHW accounts for %(share)s of device time on an ARM CPU.",
+            "%(count)s convolutions in NCHW account for %(share)s of device time on an ARM CPU.",
             "count",
         ),
         _(
@@ -186,7 +187,8 @@ RULES: Mapping[str, RuleWords] = {
         _(
             "Applies to a BatchNorm in inference mode that is the only consumer of a "
             "convolution, if all of them account for at least 1 %% of device time. Folding the "
-            "20 of a resnet18 reduced its latency from 13.4 to 9.8 ms on an x86 server."
+            "20 BatchNorms of a resnet18 reduced its latency from 13.4 to 9.8 ms on an x86 "
+            "server."
         ),
         _("Run with optimize_for_inference, or dump the model with its BatchNorm folded."),
     ),
@@ -201,10 +203,10 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "Applies to a constant bias that is added to a convolution, and to a ReLU, sigmoid "
-            "or H-Swish after it, if nothing else reads the values in between and they account "
-            "for at least 1 %% of device time."
+            "or H-Swish after it, if no other operator reads the values in between and they "
+            "account for at least 1 %% of device time."
         ),
-        _("Run with enable_fuse_conv_bias_nonlinearity. Then fast_run may help more, too."),
+        _("Run with enable_fuse_conv_bias_nonlinearity. It may also make fast_run more effective."),
     ),
     "constant_work": RuleWords(
         _("Constants recomputed every iteration"),
@@ -220,12 +222,12 @@ RULES: Mapping[str, RuleWords] = {
             "account for at least 1 %% of device time. Folding a product of two weights reduced "
             "the latency of a small model from 7.0 to 0.2 ms."
         ),
-        _("Run with optimize_for_inference, or compute these values before the model is dumped."),
+        _("Run with optimize_for_inference, or compute these values before you dump the model."),
     ),
     "tiny_operators": RuleWords(
         _("Many tiny operators"),
         _(
-            "%(count)s operators last less than 10 µs each, and account for %(share)s of device "
+            "%(count)s operators take less than 10 µs each, and account for %(share)s of device "
             "time together: mostly kernel launches."
         ),
         _(
@@ -234,33 +236,33 @@ RULES: Mapping[str, RuleWords] = {
             "from 4.1 to 0.6 ms on an x86 server."
         ),
         _(
-            "Run with record_comp_seq, which replays the kernels without the operators. It needs "
-            "shapes that do not change, and a plan without profiled passes. Or compute more in "
-            "each operator."
+            "Run with record_comp_seq, which replays the kernels without the operators. It "
+            "needs constant shapes and a plan without profiled passes. Alternatively, use "
+            "fewer, larger operators."
         ),
     ),
     "host_bound": RuleWords(
         _("Host-bound"),
         _(
-            "The device is idle for %(idle)s of the time, while the host issues operators for "
-            "%(host)s of it."
+            "The device is idle for %(idle)s of the time, while the host dispatches operators "
+            "for %(host)s of it."
         ),
         _(
             "Applies when the only comp node is idle for at least 10 %% of the time from its "
-            "first to its last operator, and the host issues operators during 90 %% of it."
+            "first to its last operator, and the host dispatches operators during 90 %% of it."
         ),
         _(
-            "Run with record_comp_seq (no profiled passes, shapes that do not change), or with "
-            "larger batches, so that each operator has more to do."
+            "Run with record_comp_seq (no profiled passes, constant shapes), or with larger "
+            "batches, so that each operator has more work."
         ),
     ),
     "slow_to_issue": RuleWords(
         _("High dispatch time"),
         ngettext_lazy(
-            "%(count)s operator waits for the host, which needs %(host)s of its time to issue its "
-            "kernels.",
-            "%(count)s operators wait for the host, which needs %(host)s of their time to issue "
-            "their kernels.",
+            "%(count)s operator waits for the host, which needs %(host)s of its time to "
+            "dispatch its kernels.",
+            "%(count)s operators wait for the host, which needs %(host)s of their time to "
+            "dispatch their kernels.",
             "count",
         ),
         _(
@@ -270,8 +272,8 @@ RULES: Mapping[str, RuleWords] = {
             "x86 server."
         ),
         _(
-            "Run with record_comp_seq, which replays the kernels. It needs shapes that do not "
-            "change, and a plan without profiled passes."
+            "Run with record_comp_seq, which replays the kernels. It needs constant shapes and "
+            "a plan without profiled passes."
         ),
     ),
     "copies": RuleWords(
@@ -285,7 +287,10 @@ RULES: Mapping[str, RuleWords] = {
             "Applies when copies between comp nodes, of inputs and of results account for at "
             "least 5 %% of device time, not counting the time in which a copy waits for its data."
         ),
-        _("Keep tensors on one device, and return only what is needed, in the smallest dtype."),
+        _(
+            "Keep tensors on one device, and return only the values you need, in the smallest "
+            "data type."
+        ),
     ),
     "layout_changes": RuleWords(
         _("Layout changes"),
@@ -301,7 +306,7 @@ RULES: Mapping[str, RuleWords] = {
             "inputs account for at least 5 %% of device time."
         ),
         _(
-            "Leave out transposes that undo each other, or let a matrix product read its input "
+            "Remove transposes that cancel each other, or let a matrix product read its input "
             "transposed."
         ),
     ),
@@ -313,7 +318,7 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _("Applies when TypeCvt accounts for at least 5 %% of device time."),
-        _("Convert once, at the inputs, or compute in one dtype throughout."),
+        _("Convert once, at the inputs, or use one data type throughout."),
     ),
     "python_callbacks": RuleWords(
         _("Values exchanged with Python"),
@@ -342,10 +347,10 @@ RULES: Mapping[str, RuleWords] = {
     "dynamic_shapes": RuleWords(
         _("Shapes that depend on values"),
         ngettext_lazy(
-            "%(count)s operator (%(type)s) makes outputs whose size depends on values, so memory "
-            "cannot be planned ahead.",
-            "%(count)s operators (%(type)s) make outputs whose size depends on values, so memory "
-            "cannot be planned ahead.",
+            "%(count)s operator (%(type)s) has outputs whose size depends on values, so memory "
+            "cannot be planned in advance.",
+            "%(count)s operators (%(type)s) have outputs whose size depends on values, so "
+            "memory cannot be planned in advance.",
             "count",
         ),
         _(
@@ -367,40 +372,46 @@ RULES: Mapping[str, RuleWords] = {
             "writes such profiles; with it a resnet18 ran 30 to 40 %% longer than with "
             "load_and_run."
         ),
-        _("Dump the model and run it here: load_and_run knows shapes and plans the memory once."),
+        _(
+            "Dump the model and run it on this site: load_and_run knows the shapes and plans the "
+            "memory once."
+        ),
     ),
     "training": RuleWords(
         _("Training"),
-        _("This is a step of training, so options that optimize inference do not apply."),
-        _("Applies when operators of gradients or backward passes have run."),
+        _("This is a training step, so options that optimize inference do not apply."),
+        _("Applies when operators of gradients or backward passes were executed."),
         "",
     ),
     "too_short": RuleWords(
         _("Too short to measure"),
-        _("The whole iteration lasts %(total_us)s on the device; the clock’s resolution is 1 µs."),
+        _(
+            "The whole iteration takes %(total_us)s on the device; the resolution of the clock is "
+            "1 µs."
+        ),
         _("Applies on processors below 100 µs. Shares of such a short time are not meaningful."),
         _("Use larger inputs, or a larger batch."),
     ),
     "single_sample": RuleWords(
         _("One sample"),
-        _("Each operator was timed once, so the order of similar ones is chance."),
+        _("Each operator was timed once, so the order of operators with similar times is random."),
         _(
-            "A profile holds the last iteration of one process. Of ten such runs of the same "
-            "model, 8 to 10 named other operators as the three slowest."
+            "A profile contains the last iteration of one process. Of ten such runs of the same "
+            "model, 8 to 10 had different operators as the three slowest."
         ),
-        _("Measure with the plan “standard”, or import your own files of several runs together."),
+        _("Measure with the plan “standard”, or import several runs of your own together."),
     ),
     "slow_profiling": RuleWords(
         _("High profiling overhead"),
         _(
-            "Profiling makes iterations %(overhead)s longer, so small operators appear slower "
-            "than they are."
+            "With the profiler on, iterations take %(overhead)s longer, so small operators "
+            "appear slower than they are."
         ),
         _(
             "Applies when the median iteration with the profiler on is at least 25 %% longer "
             "than with it off. Profiling adds 1 to 2 µs to each operator."
         ),
-        _("Trust the clean pass for the iteration, and the operators for their order."),
+        _("Use the clean pass for the latency, and the operators only for their order."),
     ),
 }
 
@@ -408,18 +419,18 @@ RULES: Mapping[str, RuleWords] = {
 ESTIMATES: Mapping[str, Any] = {
     "removed": _("the whole time of these operators"),
     "halved": _("half of the time of these operators, as if they were twice as fast"),
-    "roof": _("the time above what four fifths of the measured limits allow"),
+    "roof": _("the time above that at 80 percent of the measured peak performance"),
     "idle": _("the time in which the device is idle"),
-    "issuing": _("the time in which the host issues the kernels of these operators"),
-    "outside": _("the time of an iteration that belongs to no operator"),
+    "issuing": _("the time in which the host dispatches the kernels of these operators"),
+    "outside": _("the time of an iteration that is not attributed to operators"),
 }
 
 #: messages for the facts that a rule lacks
 NEEDS: Mapping[str, Any] = {
-    "iteration": _("the time of the profiled iteration is not known"),
-    "overhead": _("the time of an iteration without profiling is not known"),
+    "iteration": _("the time of the profiled iteration is unknown"),
+    "overhead": _("the iteration time with the profiler off is unknown"),
     "roofs": _("the limits of the device were not measured (agent runtime check)"),
-    "options": _("the options of the run are not known"),
+    "options": _("the options of the run are unknown"),
 }
 
 SEVERITIES: Mapping[str, Any] = {

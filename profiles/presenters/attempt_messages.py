@@ -20,7 +20,7 @@ from webprofile.sentences import sentences
 _LARGEST = 2**63
 #: file name -> (title, description)
 ARTIFACTS: dict[str, tuple[Any, Any]] = {
-    LOG_NAME: (_("Log"), _("What load_and_run printed in all passes.")),
+    LOG_NAME: (_("Log"), _("The output of load_and_run in all passes.")),
     MEASUREMENT_NAME: (
         _("Measurement"),
         _("Times of all iterations and passes, and the state of the device."),
@@ -37,20 +37,20 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     "bin_out_dump.zip": (_("Values of the outputs"), _("One file for each output and iteration.")),
     "algo_cache.bin": (
         _("Algorithm cache"),
-        _("The algorithms that fast_run chose. A later task can start from it."),
+        _("The algorithms that fast_run chose. A later task can reuse them."),
     ),
     "tensorrt_cache.bin": (
         _("TensorRT cache"),
-        _("Engines that TensorRT built. A later task can start from it."),
+        _("Engines that TensorRT built. A later task can reuse them."),
     ),
     "chrome_timeline.json": (_("Trace"), _("What MegEngine’s Profiler recorded of the script.")),
-    "memory_flow.svg": (_("Memory flow"), _("Which tensor lay where in memory, and when.")),
+    "memory_flow.svg": (_("Memory flow"), _("Address and live range of each tensor over time.")),
     "staticmeminfo.zip": (_("Static memory plan"), _("Address and live range of each variable.")),
     "layout_transform.mge": (
         _("Model with transformed layouts"),
         _("The model after the option layout_transform."),
     ),
-    "model_dump.mge": (_("Optimized model"), _("The graph after all passes of optimization.")),
+    "model_dump.mge": (_("Optimized model"), _("The graph after all optimization passes.")),
     "packed_model.lite": (_("Packed model"), _("Written by the option packed_model_dump.")),
     "fitting_model.lite": (_("Fitted model"), _("A packed model with the best options found.")),
 }
@@ -61,14 +61,14 @@ DISTURBED_RUN: dict[str, Any] = {
     "left_out": _("Its pass was disturbed, and enough other passes were not."),
     "withheld": _("Not shown: the run was disturbed."),
     "compared": _(
-        "%(letter)s was disturbed: %(causes)s. Its times may be too high, so a difference of it "
-        "gets no verdict. Run it again while the device is idle."
+        "%(letter)s was disturbed: %(causes)s. Its times may be too high, so its differences "
+        "get no verdict. Repeat it while the device is idle."
     ),
     "verdict": _("no verdict: a run was disturbed"),
-    "verdict_advice": _("a run was disturbed; run it again while the device is idle"),
+    "verdict_advice": _("a run was disturbed; repeat it while the device is idle"),
     "verdict_help": _(
-        "Something else used the device during one of the runs. The figures are shown, but nothing "
-        "follows from their difference."
+        "Something else used the device during one of the runs. The figures are shown, but no "
+        "conclusion can be drawn from their difference."
     ),
 }
 #: kinds of disturbances
@@ -116,7 +116,7 @@ def artifact_title(name: str) -> str:
 def artifact_help(name: str, *, is_script: bool = False) -> str:
     """Return the description of a file of an attempt, in a sentence; empty if it is unknown."""
     if is_script and name == LOG_NAME:
-        return gettext("What the script printed to stdout and stderr.")
+        return gettext("Output of the script to stdout and stderr.")
     if profile_number(name):
         return gettext("Times of each operator, of the last iteration of one profiled pass.")
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
@@ -154,7 +154,7 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
     if used < len(rows):
         counts = {"used": used, "all": len(rows)}
         text = gettext(
-            "The figures are of %(used)s of %(all)s profiled passes. The others were disturbed."
+            "The figures are from %(used)s of %(all)s profiled passes. The others were disturbed."
         )
         notes.append(text % counts)
     load = _mapping(measurement.other_load)
@@ -170,8 +170,8 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
     if timed and all("waited" in row and row["waited"] is None for row in timed):
         notes.append(
             gettext(
-                "The device does not count how long a run waits for a core. So other load on the "
-                "cores of the run counts as a disturbance, even if it cost the run nothing."
+                "The device does not measure how long a run waits for a core. Any other load on "
+                "the cores of the run therefore counts as a disturbance."
             )
         )
     if measurement.gate.get("passed") is False:
@@ -196,14 +196,14 @@ def _notes(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _named(names: Sequence[str]) -> list[str]:
-    return [gettext("The busiest were: %(names)s.") % {"names": listed(names)}] if names else []
+    return [gettext("Busiest: %(names)s.") % {"names": listed(names)}] if names else []
 
 
 _KINDS: dict[str, Any] = {
-    "dumps": _("values, dumps and models that runs wrote"),
-    "caches": _("caches of algorithms"),
-    "failed": _("profiles and traces of attempts that became no result"),
-    "files": _("models and data that were uploaded"),
+    "dumps": _("values, dumps and models written by runs"),
+    "caches": _("algorithm caches"),
+    "failed": _("profiles and traces of attempts without a result"),
+    "files": _("uploaded models and data"),
     "logs": _("the log on this page"),
 }
 

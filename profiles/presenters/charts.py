@@ -230,14 +230,11 @@ def _lane(lane: TimelineLane) -> LaneAnswer:
 def _timeline_sentence(drawn: Timeline) -> str:
     device = [lane for lane in drawn.lanes if lane.side == "device"]
     if not device:
-        return _("From the first start to the last end: %(span)s.") % {
-            "span": duration(drawn.span_us / 1e6)
-        }
+        return _("Span: %(span)s.") % {"span": duration(drawn.span_us / 1e6)}
     work_us, wait_us = sum(lane.work_us for lane in device), sum(lane.wait_us for lane in device)
     unit = unit_of(time_us / 1e6 for time_us in (drawn.span_us, work_us, wait_us))
     return _(
-        "From the first start to the last end: %(span)s. On the device, operators compute for "
-        "%(work)s and wait for %(wait)s, added up."
+        "Span: %(span)s. On the device, operators run for %(work)s and wait for %(wait)s in total."
     ) % {
         "span": duration(drawn.span_us / 1e6, unit),
         "work": duration(work_us / 1e6, unit),
@@ -254,8 +251,8 @@ def _copy_notes(data: ProfileData) -> list[str]:
         return []
     return [
         _(
-            "A copy between devices is drawn on each of them with what that one waited for the "
-            "other, and so it is added up here. No operator’s time has that."
+            "A copy between devices is drawn on each of them, including the time it waited for "
+            "the other, and is counted here with that time. Operator times do not include it."
         )
     ]
 
@@ -265,15 +262,15 @@ def _timeline_notes(drawn: Timeline) -> list[str]:
     if drawn.shift_us is not None:
         notes.append(
             _(
-                "The clocks of device and host start at different times, and the profile does "
-                "not contain the offset. Device tracks are shifted by %(shift)s, the smallest "
-                "shift for which no operator starts on the device before the host issues it. The "
+                "The clocks of device and host have different origins, and the profile does not "
+                "contain the offset. Device tracks are shifted by %(shift)s, the smallest shift "
+                "for which no operator starts on the device before the host dispatches it. The "
                 "gap between an operator on the host and on the device may be larger than shown."
             )
             % {"shift": duration(drawn.shift_us / 1e6)}
         )
     odd = {
-        "not_finite": _("no finite number"),
+        "not_finite": _("not finite"),
         "negative": _("negative"),
         "reversed": _("ends before it starts"),
     }
@@ -406,7 +403,7 @@ def _roofline_sentence(points: Roofline, operators: int) -> str:
 
 def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     counts = (
-        (points.no_time, _("a time of 0 or none that can be drawn")),
+        (points.no_time, _("a time that is 0 or cannot be drawn")),
         (points.no_computation, _("FLOPs that MegEngine does not count")),
         (points.no_memory, _("bytes that MegEngine does not count")),
     )
@@ -419,15 +416,15 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
         if bool((points.flops > points.intensity * roofs.copy_bytes_s).any()):
             notes.append(
                 _(
-                    "Operators above the copy line read from caches: what they need was used "
+                    "Operators above the copy line read from caches: their inputs were used "
                     "shortly before, and caches are faster than the memory that was measured."
                 )
             )
     elif len(points.rows):
         notes.append(
             _(
-                "No roofs were measured on this device. The lines are the best FLOP/s and the best "
-                "bytes/s of any operator of at least 10 µs in this profile, no limit of the "
+                "No roofs were measured on this device. The lines are the highest FLOP/s and "
+                "bytes/s of any operator of at least 10 µs in this profile, not limits of the "
                 "hardware."
             )
         )
@@ -489,9 +486,10 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
     if plan.estimated.any():
         notes.append(
             _(
-                "Estimated: variables that MegEngine allocates while the graph runs have no place "
-                "in its plan. Their bytes are shape × element size, the element size as the "
-                "operators' bytes tell; results written in place of an input are counted twice."
+                "Estimated: variables that MegEngine allocates while the graph runs are not in "
+                "its plan. Their size is shape × element size, where the element size comes "
+                "from the bytes of the operators. Results that are written in place of an input "
+                "are counted twice."
             )
         )
     if plan.unknown:
@@ -529,7 +527,11 @@ def cumulative_data(data: ProfileData) -> CumulativeChart:
 
 
 def _side_notes(side: Side) -> list[str]:
-    return [] if side == "device" else [_("No operator was timed on the device: host times.")]
+    return (
+        []
+        if side == "device"
+        else [_("No operator was timed on the device. These are host times.")]
+    )
 
 
 def _odd_notes(left_out: int) -> list[str]:

@@ -24,15 +24,15 @@ class Explanation:
 #: operator table
 _TIME = _("time, with its unit")
 _SECONDS = _("seconds")
-_RATIO = _("per cent")
+_RATIO = _("percent")
 
 _ALL = (
     Explanation(
         "latency_median",
         _("Median of an iteration"),
         _(
-            "Half of the iterations without profiling were faster. It is what a user of the model "
-            "waits, and does not mind a few slow iterations as the mean does."
+            "Half of the iterations with the profiler off were faster. Unlike the mean, it is "
+            "hardly affected by a few slow iterations."
         ),
         _TIME,
         _("50th percentile of all timed iterations of the clean pass"),
@@ -40,7 +40,7 @@ _ALL = (
     Explanation(
         "latency_p90",
         _("p90 of an iteration"),
-        _("Nine of ten iterations without profiling were at least this fast."),
+        _("Nine of ten iterations with the profiler off were at least this fast."),
         _TIME,
         _("90th percentile, interpolated between the two nearest iterations"),
     ),
@@ -48,8 +48,8 @@ _ALL = (
         "latency_p99",
         _("p99 of an iteration"),
         _(
-            "99 of 100 iterations without profiling were at least this fast. With fewer than 100 "
-            "iterations it is nearly that of the slowest one."
+            "99 of 100 iterations with the profiler off were at least this fast. With fewer "
+            "than 100 iterations it is close to the slowest one."
         ),
         _TIME,
         _("99th percentile, interpolated between the two nearest iterations"),
@@ -59,9 +59,9 @@ _ALL = (
         _("Histogram of iterations"),
         _(
             "Distribution of iteration times with the profiler off. Several peaks mean that the "
-            "device changed its state, such as its clock, in between."
+            "device changed its state during the pass, such as its clock frequency."
         ),
-        _("iterations in each interval of time"),
+        _("iterations in each time interval"),
         _(
             "width of an interval = 2 × interquartile range / cube root of the number of "
             "iterations (Freedman and Diaconis), 5 to 60 intervals"
@@ -69,15 +69,15 @@ _ALL = (
     ),
     Explanation(
         "latency_cv",
-        _("Spread of iterations"),
-        _("Spread of single iterations around their mean, with the profiler off."),
+        _("Variation of iterations"),
+        _("Variation of single iterations around their mean, with the profiler off."),
         _RATIO,
         _("standard deviation (n − 1) of the iterations / their mean"),
     ),
     Explanation(
         "profiled_median",
         _("Latency (profiler on)"),
-        _("Half of the iterations in which operators were timed were faster."),
+        _("Half of the iterations with the profiler on were faster."),
         _TIME,
         _("50th percentile of the iterations of all profiled passes"),
     ),
@@ -85,9 +85,9 @@ _ALL = (
         "overhead",
         _("Profiling overhead"),
         _(
-            "How much slower an iteration is while operators are timed. It falls on small "
-            "operators most: one to two µs each. It cannot be negative: where iterations were "
-            "faster with profiling, it is lost in noise."
+            "How much slower an iteration is with the profiler on. Small operators are affected "
+            "most, by 1 to 2 µs each. It is never negative: where iterations were faster with "
+            "the profiler on, the overhead is within noise."
         ),
         _RATIO,
         _("median of profiled iterations / median of the clean pass − 1"),
@@ -96,9 +96,9 @@ _ALL = (
         "coverage",
         _("Coverage"),
         _(
-            "How much of an iteration the operators explain, pass by pass: a profile holds the "
-            "last iteration of its process, so each pass is compared with that iteration. Above "
-            "100 per cent, operators overlap on several computing nodes."
+            "The share of an iteration that the operators account for, pass by pass: a profile "
+            "contains the last iteration of its process, so each pass is compared with that "
+            "iteration. Above 100 percent if operators overlap on several computing nodes."
         ),
         _RATIO,
         _("median over passes of: sum of the operators on the device / last iteration of the pass"),
@@ -107,9 +107,9 @@ _ALL = (
         "outside",
         _("Time not attributed to operators"),
         _(
-            "The rest of the iterations that were profiled: issuing operators, waiting, copying "
-            "inputs and results. Not shown for a disturbed run, where operators overlap, or where "
-            "the device runs operators nearly all the time."
+            "The rest of the profiled iterations: dispatch, waiting, and copying inputs and "
+            "results. Not shown for a disturbed run, if operators overlap, or if the device "
+            "runs operators nearly all the time."
         ),
         _TIME,
         _("median over passes of: last iteration of the pass − sum of its operators on the device"),
@@ -118,8 +118,8 @@ _ALL = (
         "device_total",
         _("Device total"),
         _(
-            "Work on the device, not elapsed time: operators that overlap count in full. The range "
-            "is that of the totals of single passes."
+            "Work on the device, not elapsed time: overlapping operators are counted in full. "
+            "The range covers the totals of single passes."
         ),
         _TIME,
         _("sum over operators of the median over passes of the self time"),
@@ -128,8 +128,8 @@ _ALL = (
         "host_total",
         _("Host total"),
         _(
-            "Work of the threads that issue the operators, which overlap too. The range is that of "
-            "the totals of single passes."
+            "Work of the threads that dispatch the operators; they overlap, too. The range "
+            "covers the totals of single passes."
         ),
         _TIME,
         _("sum over operators of the median over passes of the self time"),
@@ -137,13 +137,13 @@ _ALL = (
     Explanation(
         "total_cv",
         _("CV of the total"),
-        _("How much the totals of the profiled passes differ from each other."),
+        _("Variation of the totals of the profiled passes."),
         _RATIO,
         _("standard deviation (n − 1) of the totals of passes / their mean"),
     ),
     Explanation(
         "pass_totals",
-        _("Device total of each profiled pass"),
+        _("Device time of each profiled pass"),
         _(
             "Sum of operator self times on the device, for each pass. A dash marks a pass that "
             "was not merged."
@@ -155,8 +155,8 @@ _ALL = (
         "start_up",
         _("Process start-up"),
         _(
-            "Time of the first pass outside of warm-ups and iterations: starting the interpreter "
-            "or program, loading and compiling the model, ending."
+            "Time of the first pass outside of warm-ups and iterations: starting the "
+            "interpreter or program, loading and compiling the model, exiting."
         ),
         _TIME,
         _("run time of the process − warm-ups − iterations"),
@@ -164,15 +164,15 @@ _ALL = (
     Explanation(
         "load",
         _("Loading the model"),
-        _("What load_and_run itself says of reading the model file."),
+        _("The time for reading the model file, as load_and_run reports it."),
         _TIME,
     ),
     Explanation(
         "waited",
         _("Waited for an idle device"),
         _(
-            "Load of other processes, heat or lack of memory would disturb the run, so the agent "
-            "waits before it starts."
+            "The time that the agent waited before the run, because load of other processes, "
+            "heat or lack of memory would have disturbed it."
         ),
         _TIME,
     ),
@@ -180,8 +180,8 @@ _ALL = (
         "waited_for_core",
         _("Waited for a core"),
         _(
-            "How long the threads of the run were ready and had to wait for a processor core, "
-            "summed over all threads. A pass above 5 per cent counts as disturbed."
+            "Time that the threads of the run were ready but waited for a processor core, "
+            "summed over all threads. A pass above 5 percent counts as disturbed."
         ),
         _("percent of the time"),
         _("waiting time ÷ duration of the timed iterations (of a compiled binary: of the process)"),
@@ -190,11 +190,11 @@ _ALL = (
         "unstable",
         _("Unstable operators"),
         _(
-            "Operators whose time differs too much from pass to pass to be ranked by it. The "
-            "clock of a processor counts whole µs, so very short operators are often unstable."
+            "Operators whose times vary too much between passes to be ranked. The clock of a "
+            "CPU has a resolution of 1 µs, so very short operators are often unstable."
         ),
         _("operators"),
-        _("CV above 5 per cent on a processor, above 2.5 per cent on a GPU"),
+        _("CV above 5 percent on a CPU, above 2.5 percent on a GPU"),
     ),
     Explanation(
         "passes",
@@ -208,42 +208,42 @@ _ALL = (
     Explanation(
         "median",
         _("Median"),
-        _("The middle one of an operator's times in the passes, and its share of the total."),
+        _("The median of the times of an operator in the passes, and its share of the total."),
         _SECONDS,
         _("50th percentile over the passes"),
     ),
     Explanation(
         "p10",
         "p10",
-        _("A tenth of the passes was faster."),
+        _("A tenth of the passes were faster."),
         _SECONDS,
         _("10th percentile over the passes, interpolated between the two nearest"),
     ),
     Explanation(
         "p90",
         "p90",
-        _("A tenth of the passes was slower."),
+        _("A tenth of the passes were slower."),
         _SECONDS,
         _("90th percentile over the passes, interpolated between the two nearest"),
     ),
     Explanation(
         "minimum",
         _("Minimum"),
-        _("The fastest pass: the nearest to what the device can do undisturbed."),
+        _("The fastest pass, which is closest to an undisturbed run."),
         _SECONDS,
-        _("smallest over the passes"),
+        _("minimum over the passes"),
     ),
     Explanation(
         "cv",
         "CV",
-        _("Coefficient of variation: spread of single passes around their mean."),
+        _("Coefficient of variation: the variation of single passes around their mean."),
         _RATIO,
         _("standard deviation (n − 1) over the passes / their mean"),
     ),
     Explanation(
         "samples",
         "n",
-        _("In how many of the passes the operator was timed."),
+        _("The number of passes in which the operator was timed."),
         _("passes"),
     ),
 )

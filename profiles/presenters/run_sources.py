@@ -80,7 +80,7 @@ def _missing_backward_pass(data: ProfileData, names: Mapping[str, str]) -> str:
     if "backward" not in phases or not is_inference:
         return ""
     return _(
-        "“%(trace)s” has a backward pass, and “%(profile)s” has no operator of one. Totals and "
+        "“%(trace)s” has a backward pass, but “%(profile)s” has no operator of one. Totals and "
         "operators are not those of the training step."
     ) % {"trace": names["trace"], "profile": names["profile"]}
 
@@ -96,8 +96,8 @@ def _other_tensors(data: ProfileData, names: Mapping[str, str]) -> str:
     if least < _MIN_NAMES or len(made & held) >= _MIN_SHARED * least:
         return ""
     return _(
-        "“%(trace)s” and “%(flow)s” have few names of tensors in common: they look like those of "
-        "two programs."
+        "“%(trace)s” and “%(flow)s” have few tensor names in common: they are probably of two "
+        "programs."
     ) % {"trace": names["trace"], "flow": names["memory_flow"]}
 
 
@@ -109,7 +109,7 @@ def _other_plan(data: ProfileData, names: Mapping[str, str]) -> str:
     makers = sum(1 for operator in plan.operators if operator.makes)
     if makers < _MIN_NAMES or rows_by_step(plan, data):
         return ""
-    return _("No operator of the memory plan “%(plan)s” is one of “%(profile)s”.") % {
+    return _("No operator of the memory plan “%(plan)s” occurs in “%(profile)s”.") % {
         "plan": names["static_memory"],
         "profile": names["profile"],
     }

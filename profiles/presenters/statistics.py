@@ -155,9 +155,9 @@ def fault_notes(faults: TimeFaults) -> list[str]:
     if number := faults.negative:
         notes.append(
             ngettext(
-                "%(number)s operator ends before it starts. Its time is below 0, and the total "
+                "%(number)s operator ends before it starts. Its time is negative, and the total "
                 "includes it.",
-                "%(number)s operators end before they start. Their times are below 0, and the "
+                "%(number)s operators end before they start. Their times are negative, and the "
                 "total includes them.",
                 number,
             )
@@ -190,8 +190,7 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
             "Sum of the operators’ medians, above every single pass: %(low)s to %(high)s."
         ),
         gettext_lazy(
-            "Each pass is fast at other operators, and the median of an operator leaves its fast "
-            "passes out."
+            "Fast passes differ per operator, so the sum of medians can be above every pass."
         ),
     ),
 }
@@ -229,12 +228,12 @@ _WITHHELD = {
     "disturbed": DISTURBED_RUN["withheld"],
     "overlap": gettext_lazy("Not shown: operators overlap, so their times cannot be subtracted."),
     "busy": gettext_lazy(
-        "Not shown: the device runs operators nearly all the time, so the rest of an iteration is "
-        "noise of the machine."
+        "Not shown: the device runs operators nearly all the time, so the rest of an iteration "
+        "is within noise."
     ),
 }
 _OVERLAP = gettext_lazy(
-    "Above 100 per cent: operators overlap, so their times add up to more than the iteration."
+    "Above 100 percent: operators overlap, so their times add up to more than the iteration."
 )
 
 
@@ -296,17 +295,19 @@ def _left_out(
     lead = data.passes[0] if data.passes else ""
     words = {
         "second_of_kind": _second_of_kind(file, names, data, profile),
-        "other_graph": _("It executed other operators than “%(name)s”, whose operators are shown.")
+        "other_graph": _("It has other operators than “%(name)s”, whose operators are shown.")
         % {"name": isolated(names.get(lead, lead))},
         "disturbed": str(DISTURBED_RUN["left_out"]),
         "too_heavy": _("Reading it exceeds the memory or time limit of this site."),
-        "trace_without_anything": _("Nothing was called while its Profiler ran."),
+        "trace_without_anything": _("Nothing was recorded while its Profiler was active."),
         "object_missing": _("It is not in storage."),
-        "object_too_large": _("With it, the profiles would be larger than this site reads."),
-        "graph_alone": _("It is a part of a memory plan, and the plan is not here."),
+        "object_too_large": _(
+            "Together with it, the profiles would exceed the size limit of this site."
+        ),
+        "graph_alone": _("It is part of a memory plan, and the plan is missing."),
         "graph_of_another": _("It does not belong to the memory plan."),
-        "static_memory_zip": _("It holds no memory plan that can be read."),
-        "device_total_zero": _("Its times on the device add up to 0, since some are below 0."),
+        "static_memory_zip": _("It contains no valid memory plan."),
+        "device_total_zero": _("Its device times add up to 0, because some are negative."),
     }
     return {
         "name": names.get(file.name, file.name),
@@ -328,8 +329,8 @@ def _second_of_kind(
     kind = kinds.get(file.name, "")
     candidates = (name for name in kinds if kinds[name] == kind and name not in left_out)
     if not (match := next(candidates, "")):
-        return _("Another file of its kind is shown.")
-    return _("“%(name)s” is shown, which is of the same kind; a run has one of them.") % {
+        return _("Another file of the same kind is displayed.")
+    return _("“%(name)s” is displayed, which is of the same kind; a run has only one of them.") % {
         "name": isolated(names.get(match, match))
     }
 

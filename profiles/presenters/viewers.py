@@ -65,7 +65,7 @@ def task_model_view(task: Task) -> dict[str, Any]:
         on a header of test data and on bytes after the graph
     """
     if task.is_script:
-        return _refusal(gettext("This task ran a script, so there is no model file to draw."))
+        return _refusal(gettext("This task ran a script, so there is no model file."))
     file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
     if file is None or file.purged_at is not None:
         return _refusal(gettext("The uploaded model has been removed from the server."))
@@ -75,7 +75,9 @@ def task_model_view(task: Task) -> dict[str, Any]:
     if file.size_bytes > limit:
         mib = limit // 1024**2
         return _refusal(
-            gettext("The model is larger than %(limit)s MiB, the most that a browser draws.")
+            gettext(
+                "The model is larger than the limit of %(limit)s MiB for display in the browser."
+            )
             % {"limit": mib}
         )
     head = storage.read_start(file.object_key, size_bytes=FORM_BYTES)
@@ -102,7 +104,8 @@ def _why_not(form: ModelForm) -> str:
             "The model is in a very old format of MegEngine, which the viewer cannot read."
         )
     return gettext(
-        "The model is packed, encrypted or no plain MegEngine file, so the viewer cannot read it."
+        "The model is packed, encrypted or not a plain MegEngine file, so the viewer cannot "
+        "read it."
     )
 
 
@@ -137,8 +140,8 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
     if original.size_bytes > TRACE_LIMIT_BYTES:
         text = gettext(
-            "The trace is larger than %(limit)s MiB, the most that a browser can draw. The file "
-            "can be opened with Perfetto’s own tools."
+            "The trace is larger than the limit of %(limit)s MiB for display in the browser. "
+            "You can open the file with Perfetto’s own tools."
         )
         return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
     return {

@@ -52,25 +52,25 @@ CHARTS = {
     "types": Chart(
         _("Time by operator type"),
         _(
-            "Self times (end − start) of all operators of a type, added up, and their share of "
-            "the total. A click shows only these operators in the table."
+            "Sum of the self times (end − start) of all operators of a type, and its share of "
+            "the total. Click a type to show only its operators in the table."
         ),
         (_("Type"), _("Time"), _("Share"), _("Operators")),
     ),
     "cumulative": Chart(
         _("Cumulative time (Pareto)"),
         _(
-            "Operators from the slowest to the fastest; the curve is the sum of self times up to "
-            "each of them, as a share of the total."
+            "Operators from the slowest to the fastest. The curve is the cumulative self time "
+            "as a share of the total."
         ),
-        (_("Operator"), _("Rank"), _("Time"), _("Share up to here")),
+        (_("Operator"), _("Rank"), _("Time"), _("Cumulative share")),
     ),
     "scopes": Chart(
         _("Time by scope"),
         _(
-            "Areas are self times (end − start). An operator’s scope comes from the name of its "
-            "variable; colours are operator types. Click a scope to open it; the bar below leads "
-            "back."
+            "Areas are self times (end − start). The scope of an operator comes from the name "
+            "of its variable; colours are operator types. Click a scope to open it; use the bar "
+            "below to go back."
         ),
         (_("Scope"), _("Time"), _("Share"), _("Operators")),
     ),
@@ -79,22 +79,22 @@ CHARTS = {
         _(
             "Horizontal: arithmetic intensity (FLOP/byte = computation / memory). Vertical: "
             "speed (FLOP/s = computation / self time). Both axes are logarithmic; the area of a "
-            "point is its self time. Operators left of the bend are limited by memory, those "
-            "right of it by computation. Points far below the line can be faster."
+            "point is its self time. Operators left of the ridge point are limited by memory, "
+            "those right of it by computation. Points far below the line can be faster."
         ),
         (_("Operator"), _("Type"), "FLOP/byte", "FLOP/s", _("Time")),
     ),
     "memory": Chart(
         _("Memory by execution step"),
         _(
-            "Bytes in use while each operator runs: parameters, constants and inputs throughout; "
-            "chunks of MegEngine’s memory plan from the first operator that writes them to the "
-            "last that reads them. Computed from the plan, not measured."
+            "Bytes in use while each operator runs: parameters, constants and inputs all the "
+            "time; chunks of MegEngine’s memory plan from the first operator that writes them "
+            "to the last that reads them. Computed from the plan, not measured."
         ),
         (
             _("Operator"),
             _("Step"),
-            _("In all"),
+            _("In total"),
             pgettext_lazy("memory", "planned"),
             pgettext_lazy("memory", "estimated"),
         ),

@@ -70,7 +70,7 @@ def test_the_timeline_of_several_passes_names_its_pass(make_getter):
 def test_the_timeline_of_a_single_pass_does_not_name_it(make_getter):
     chart = make_getter(good_profile("tiny"))("timeline").json()
     assert (chart["pass_number"], chart["passes"]) == (1, 1)
-    assert chart["sentence"].startswith("From the first start")
+    assert chart["sentence"].startswith("Span: ")
 
 
 def test_an_unchanged_chart_returns_304(make_getter):
@@ -115,7 +115,9 @@ def test_invalid_times_are_counted_in_a_note(make_getter):
 def test_charts_use_host_times_without_device_times(make_getter):
     get = make_getter(to_json(make_profile({"1": {}}, host={"1": 0.5})))
     assert get("operators").json()["side"] == "host"
-    assert get("cumulative").json()["notes"] == ["No operator was timed on the device: host times."]
+    assert get("cumulative").json()["notes"] == [
+        "No operator was timed on the device. These are host times."
+    ]
 
 
 def test_measured_ceilings_replace_the_best_operators(make_getter):
@@ -123,7 +125,7 @@ def test_measured_ceilings_replace_the_best_operators(make_getter):
     data = profile_data(Profile.objects.get())
     best_seen = roofline_data(data, None)
     assert not best_seen["measured"]
-    assert any("no limit of the hardware" in note for note in best_seen["notes"])
+    assert any("not limits of the hardware" in note for note in best_seen["notes"])
     roofs = Roofs({"Float32": 1e11, "Float16": 4e11}, copy_bytes_s=2e10, source="GEMM of 1024³.")
     measured = roofline_data(data, roofs)
     # no operator computes in float16

@@ -92,7 +92,7 @@ def test_without_equal_runs_the_page_gives_advice_instead_of_verdicts(client, sl
     page = client.get(address(*slower_pair))
     assert tones(page) == {""}
     total = page.context["totals"][0]["cells"][1]["verdict"]
-    assert total["word"] == "not enough evidence: scatter of equal runs unknown"
+    assert total["word"] == "not enough evidence: run-to-run variance unknown"
     (advice,) = [warning for warning in page.context["warnings"] if "not known yet" in warning]
     assert "run the same task there 5 times without disturbance" in advice
 
@@ -263,7 +263,7 @@ def test_a_result_of_another_user_returns_404(client, results):
 def test_a_result_cannot_be_compared_with_itself(client, results):
     page = client.get(address(results[0], results[0]))
     assert page.status_code == 400
-    assert "chosen twice" in page.text
+    assert "selected twice" in page.text
     assert page.context["kept"] == [results[0].pk]
 
 

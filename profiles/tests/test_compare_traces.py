@@ -24,7 +24,9 @@ def traces(alice):
 def test_different_numbers_of_training_steps_give_a_warning(client, traces):
     page = page_of(client, *traces)
     warnings = " ".join(page.context["warnings"])
-    assert "B has another number of training steps than the baseline: 3 instead of 1" in warnings
+    assert (
+        "B has a different number of training steps than the baseline: 3 instead of 1" in warnings
+    )
     steps = next(fact for fact in page.context["facts"] if fact.name == "Training steps")
     assert steps.values == ("1", "3")
 

@@ -182,7 +182,7 @@ def test_json_has_the_source_of_the_profile_and_the_query(client, task_profile):
 def test_invalid_queries_and_unknown_formats_are_refused(client, imported):
     response = client.get(f"/profiles/{imported.pk}/export/csv/?name=(")
     assert response.status_code == 422
-    assert "The table cannot be made" in response.text
+    assert "The table cannot be computed" in response.text
     assert client.get(f"/profiles/{imported.pk}/export/parquet/").status_code == 404
 
 
@@ -228,7 +228,7 @@ def test_the_command_exports_files_and_tasks(task_profile, tmp_path):
         ("--profile 999", "has no profile", 1),
         ("--profile no-such-file.json", "No such file", 1),
         ("--profile {bad}", "JSON", 1),
-        ("--profile {good} --query name=(", "cannot be made", 1),
+        ("--profile {good} --query name=(", "cannot be computed", 1),
         ("--profile {good} --format parquet", "csv, json, trace, report, text", 2),
         ("--profile {good} --all", "without numbers, filters and", 2),
         ("--profile {good} --rows operator", "without numbers, filters and", 2),

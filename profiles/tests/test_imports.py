@@ -109,13 +109,13 @@ def test_passes_are_ordered_by_numbers_in_their_names(names, order):
 FOREIGN = [
     ("models/tiny.mge", "is a model"),
     ("models/tiny_fbs1.mge", "is a model"),
-    ("bad/inputs/ok.npy", "an array of numpy"),
+    ("bad/inputs/ok.npy", "is a numpy array"),
     ("bad/inputs/ok.npz", "Unpack it"),
     ("bad/inputs/pickle_dict.pkl", "pickle"),
-    ("bad/profiles/list.json", "but a list"),
-    ("bad/profiles/not_json.json", "is not JSON"),
+    ("bad/profiles/list.json", "a JSON list"),
+    ("bad/profiles/not_json.json", "is not valid JSON"),
     (b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>',
-     "memory_flow.svg can be opened"),
+     "picture is memory_flow.svg"),
 ]  # fmt: skip
 
 
@@ -278,7 +278,7 @@ def test_a_pass_of_another_model_is_named_at_the_top_of_the_page(client, alice):
     assert 'href="#left-out">1 file could not be used</a>' in top
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "p1.json" in left_out
-    assert "It executed other operators than “" in left_out
+    assert "It has other operators than “" in left_out
     assert "profile-2.json" not in left_out
 
 

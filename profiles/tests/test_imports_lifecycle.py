@@ -186,7 +186,7 @@ def test_an_import_that_times_out_can_be_retried(client, alice):
     sweep_imports()
     upload.refresh_from_db()
     assert (upload.state, upload.problem) == (State.FAILED, "timed_out")
-    assert "Read again" in client.get(f"/profiles/opened/{upload.pk}/").text
+    assert "Retry" in client.get(f"/profiles/opened/{upload.pk}/").text
     client.post(f"/profiles/opened/{upload.pk}/retry/")
     build_opened(upload.pk)
     upload.refresh_from_db()

@@ -330,7 +330,7 @@ def test_a_disturbed_pass_is_left_out_and_the_run_is_not_disturbed(client, stora
         pytest.approx(total_s) if total_s else None for total_s in (0.010, None, 0.012, 0.011)
     ]
     text = get_page(client, task, "result/")
-    assert "The figures are of 3 of 4 profiled passes." in text
+    assert "The figures are from 3 of 4 profiled passes." in text
     assert "Other processes used 31 % of a core on average, at most 95 %." in text
     assert "make (90 %)" in text
     assert "(disturbed, left out)" in text
@@ -354,6 +354,6 @@ def test_a_disturbed_clean_pass_disturbs_the_run(storage):
 
 def test_a_device_that_does_not_count_waiting_is_told(client, standard_attempt):
     task = process_attempt(standard_attempt)
-    assert "The device does not count how long a run waits for a core." in get_page(
+    assert "The device does not measure how long a run waits for a core." in get_page(
         client, task, "result/"
     )

@@ -50,7 +50,7 @@ def test_the_page_shows_the_peak_and_its_tensors(client, resnet):
     assert 'id="part-operators"' not in page
     rows = tensor_rows(page)
     assert len(rows) == 50
-    assert "there before the Profiler began" in rows[0]
+    assert "before the Profiler started" in rows[0]
     assert rows[1:4] == ["step[142].SUB:0", "step[140].ADD:0", rows[3]]
     assert "ConvolutionBackwardFilterV2" in rows[3]
     assert "Rows 1 to 50 of 192" in page
@@ -75,7 +75,7 @@ def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice)
     )
     profile = make_import(alice, good_profile("tiny"), data).profile
     page = get_page(client, profile)
-    assert "5.0 MiB" in page and "3 tensors of 4.0 MiB together" in page
+    assert "5.0 MiB" in page and "3 tensors, 4.0 MiB in total" in page
     assert "Some share memory" in page
     sentence = "Views keep another 2.0 MiB: MegEngine frees a block of memory"
     assert sentence in page
@@ -147,7 +147,7 @@ def test_the_chart_has_every_tensor_within_used_addresses(client, resnet):
     ends = [place + size for place, size in zip(chart["place"], chart["size"], strict=True)]
     assert max(ends) == chart["used"] == 3_970_528
     assert max(bytes_ for _, bytes_ in chart["curve"]) == 1_688_740
-    assert chart["sentence"] == "At most 1.6 MiB are held, at 12.73 ms, by 192 tensors."
+    assert chart["sentence"] == "At most 1.6 MiB are used, at 12.73 ms, by 192 tensors."
 
 
 def test_the_file_is_served_as_a_sandboxed_image(client, resnet):
@@ -214,7 +214,7 @@ def test_defects_of_the_file_are_shown_above_its_figures(client, alice, data, me
 def test_the_page_says_that_a_file_has_no_tensors(client, alice):
     profile = make_import(alice, to_flow()).profile
     page = get_page(client, profile)
-    assert "No tensor had memory while the Profiler ran." in page
+    assert "No tensor had memory while the Profiler was active." in page
     assert get_chart(client, profile)["names"] == []
     assert get_page(client, profile, language="zh-hans")
 

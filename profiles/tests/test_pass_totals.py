@@ -192,8 +192,8 @@ def test_overlapping_savings_are_marked_on_the_page_and_in_the_api():
     overlaps = {finding["rule"]: finding["overlaps"] for finding in advice["findings"]}
     assert overlaps["dominant_type"] == ["dominant_operator"]
     assert overlaps["dominant_operator"] == ["dominant_type"]
-    assert "Counts the same time as “One operator dominates”: of these savings at most one." in text
-    assert "Counts the same time as “One type dominates”: of these savings at most one." in text
+    assert "Covers the same time as “One operator dominates”: only one of these savings" in text
+    assert "Covers the same time as “One type dominates”: only one of these savings" in text
 
 
 def test_figures_of_a_single_sample_have_a_badge():

@@ -275,7 +275,7 @@ def test_the_page_shows_removed_files_with_date_and_rule(owner_client, ended_tas
     sweep_all()
     page = owner_client.get(f"/tasks/{ended_task.pk}/").text
     removed_at = Artifact.objects.get(name="bin_io_dump.zip").removed_at
-    sentence = f"removed by rule on {removed_at:%Y-%m-%d} UTC , kept 30 days"
+    sentence = f"removed by a retention rule on {removed_at:%Y-%m-%d} UTC , kept 30 days"
     text = visible_text(page)
     # two files, a dump, the log
     assert text.count(sentence) == 4
@@ -307,7 +307,7 @@ def test_urls_of_removed_files_return_410_with_the_reason(owner_client, ended_ta
     for address in addresses:
         response = owner_client.get(address)
         assert response.status_code == 410
-        assert "removed by a rule of this site" in response.text
+        assert "removed by a retention rule" in response.text
         assert "30 days" in response.text
     owner_client.force_login(make_user("carol"))
     assert [owner_client.get(address).status_code for address in addresses] == [404] * 4
@@ -333,7 +333,7 @@ def test_an_owner_keeps_files_by_page_and_by_api(owner_client, ended_task):
     before = all_rows()[:-1]
     sweep_all()
     assert all_rows()[:-1] == before
-    assert "Of this task everything is kept." in visible_text(owner_client.get(address).text)
+    assert "All files of this task are kept." in visible_text(owner_client.get(address).text)
     keep = f"/api/v1/tasks/{ended_task.pk}/keep-files/"
     response = owner_client.post(keep, {"keep": False}, content_type="application/json")
     assert response.json()["keeps_files"] is False

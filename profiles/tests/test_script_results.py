@@ -197,8 +197,8 @@ def test_the_page_of_a_failed_script_escapes_its_output(client):
     ("reason", "code", "title"),
     [
         (EndReason.TIMED_OUT, "timed_out", "The script exceeded its time limit"),
-        (EndReason.NO_PROFILE, "no_profile", "The script ended without anything recorded."),
-        (EndReason.NO_SANDBOX, "no_sandbox", "The device has no sandbox that works"),
+        (EndReason.NO_PROFILE, "no_profile", "The script ended without a recording."),
+        (EndReason.NO_SANDBOX, "no_sandbox", "The device has no working sandbox"),
         (EndReason.REFUSED, "refused_by_agent", "The device refused the script."),
         (EndReason.LOG_TOO_LONG, "log_too_long", "The script printed more than is allowed."),
         (EndReason.NO_RUNTIME, "runtime_missing", "The device does not have this MegEngine"),

@@ -68,14 +68,14 @@ def test_figures_of_five_passes_and_a_clean_one():
     assert "passes 75.0 % to 81.0 %" in html
     assert text_of(html, "profiling-cost") == "9.5 %"
     assert "median 11.50 ms with the profiler on, 10.50 ms off" in html
-    assert "Above 100 per cent: " not in html
+    assert "Above 100 percent: " not in html
 
 
 def test_coverage_above_100_per_cent_is_explained():
     row = make_row(profiled_pass(1, 10.0, profile="profile-1.json"))
     html = render_page(make_data({"0": 0.02}), row)
     assert text_of(html, "coverage") == "200.0 %"
-    assert "Above 100 per cent: operators overlap" in html
+    assert "Above 100 percent: operators overlap" in html
     assert text_of(html, "outside") == "–"
     assert "operators overlap, so their times cannot be subtracted" in html
 
@@ -123,8 +123,8 @@ def test_the_histogram_has_bars_marks_and_a_table():
 @pytest.mark.parametrize(
     ("times", "text"),
     [
-        ((10.0,), "1 iteration without profiling, 10.00 ms: too few"),
-        ((10.0, 10.0), "All 2 iterations without profiling took 10.00 ms"),
+        ((10.0,), "1 iteration with the profiler off, 10.00 ms: too few"),
+        ((10.0, 10.0), "All 2 iterations with the profiler off took 10.00 ms"),
     ],
 )
 def test_equal_iterations_are_described_in_text(times, text):
@@ -203,7 +203,7 @@ def test_explanations_have_text_and_unit_in_both_languages(key):
     [
         ("s", "seconds"),
         ("median, s", "seconds"),
-        ("%", "per cent"),
+        ("%", "percent"),
         ("FLOP", "FLOP, 1000 FLOP = 1 KFLOP"),
         ("byte", "byte, 1024 byte = 1 KiB"),
         ("byte/s", "bytes per second"),

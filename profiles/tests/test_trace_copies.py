@@ -92,10 +92,10 @@ def test_equal_operator_ids_of_two_processes_are_no_copy(tmp_path):
 @pytest.mark.usefixtures("storage")
 def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     profile = make_import(alice, to_trace(*LATE, *LANES)).profile
-    sentence = "What one of them waited for another, 880.0 µs, counts for no operator"
+    sentence = "waited for another, 880.0 µs, is not attributed to any operator"
     for address in ("", "export/report/"):
         assert sentence in client.get(f"/profiles/{profile.pk}/{address}").text
     chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()
-    assert "with what that one waited for the other" in chart["notes"][0]
+    assert "including the time it waited for the other" in chart["notes"][0]
     without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in client.get(f"/profiles/{without_copies.pk}/").text

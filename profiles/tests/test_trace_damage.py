@@ -1,4 +1,4 @@
-"""Traces with one bad place: everything else is read, and what is skipped is told."""
+"Traces with one bad place: all other operators is read, and what is skipped is told."
 
 import json
 import re
@@ -190,7 +190,7 @@ def test_a_counter_without_a_number_is_told_beside_its_curve(client, alice):
     page = get_page(client, profile)
     assert client.get(f"/api/v1/profiles/{profile.pk}/trace/cut/").status_code == 200
     assert "1 value of a counter is missing, NaN or infinite" in page
-    assert "its curve does not contain it: c." in page
+    assert "is not drawn: c." in page
     assert client.get(f"/api/v1/profiles/{profile.pk}/trace/").json()["counter_gaps"] == [
         {"name": "c", "values": 1}
     ]

@@ -221,12 +221,12 @@ class TestOverview:
 
     def test_a_small_trace_can_be_shown_completely(self, client, trace):
         page = client.get(f"/profiles/{trace.pk}/trace/").text
-        assert "Show all of it" in page
+        assert "Show all" in page
         assert "too large" not in page
 
     def test_a_large_trace_starts_with_an_excerpt(self, client, large_trace):
         page = client.get(f"/profiles/{large_trace.pk}/trace/").text
-        assert "too large to be drawn at once" in page
+        assert "too large to be drawn completely" in page
         overview = json.loads(re.search(r'id="overview-data"[^>]*>(.*?)</script>', page).group(1))
         begin, end = overview["first"]
         response = get_excerpt(client, large_trace, f"?begin_s={begin!r}&end_s={end!r}")
@@ -308,9 +308,9 @@ class TestProgress:
             build_opened(upload.pk)
         percents = [report["percent"] for report in reports]
         assert percents[0] < 50
-        assert {"fetched" in report["text"] for report in reports} == {True, False}
+        assert {"Downloading" in report["text"] for report in reports} == {True, False}
         assert max(percents) == 100
-        assert all("%" in report["text"] or "added up" in report["text"] for report in reports)
+        assert all("%" in report["text"] or "adding up" in report["text"] for report in reports)
         assert client.get(f"/api/v1/profiles/opened/{upload.pk}/").json()["progress"] is None
 
     @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ NEXT_OFFSET = OpenApiParameter(
     int,
     OpenApiParameter.HEADER,
     response=[200],
-    description="What to give as `offset` the next time, bytes.",
+    description="Value of `offset` for the next request, bytes.",
 )
 
 
@@ -44,7 +44,7 @@ class EventsQuery(fields.QueryParameters):
     """The number of the last event that the caller has."""
 
     after = fields.Whole(default=0, help_text="Events after this number.")
-    limit = fields.Whole(default=200, min_value=1, max_value=1000, help_text="At most so many.")
+    limit = fields.Whole(default=200, min_value=1, max_value=1000, help_text="Maximum number.")
 
 
 class AttemptQuery(fields.QueryParameters):
@@ -61,9 +61,7 @@ class AttemptQuery(fields.QueryParameters):
 class LogQuery(AttemptQuery):
     """Selects an attempt and a part of its log."""
 
-    offset = fields.Whole(
-        default=0, help_text="Bytes of UTF-8 to pass over, as `Log-Next-Offset` told."
-    )
+    offset = fields.Whole(default=0, help_text="Offset in bytes of UTF-8, from `Log-Next-Offset`.")
 
 
 class TaskOutputViewSet(OneTask):
@@ -110,7 +108,7 @@ class TaskOutputViewSet(OneTask):
         return Response(ArtifactAnswer([_artifact(task, row) for row in rows], many=True).data)
 
     @extend_schema(
-        summary="Fetch an artifact",
+        summary="Download an artifact",
         parameters=[AttemptQuery],
         responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
@@ -126,7 +124,7 @@ class TaskOutputViewSet(OneTask):
         return redirect(storage.presign_get(row.object_key, filename=f"task-{task.pk}-{name}"))
 
     @extend_schema(
-        summary="Fetch a file of a task",
+        summary="Download a file of a task",
         responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
     )
     def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:

@@ -18,7 +18,7 @@ class SavedViewBody(fields.Body):
     """A name and the filters that it stands for."""
 
     name = fields.Text(max_length=60, help_text="One of the same name is replaced.")
-    query = fields.Text(max_length=1000, help_text="As in the page's address, without `?`.")
+    query = fields.Text(max_length=1000, help_text="As in the URL of the page, without `?`.")
 
 
 @extend_schema_view(get=extend_schema(summary="List saved views"))

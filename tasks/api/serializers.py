@@ -30,9 +30,9 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
         help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
     )
     removed_at = serializers.DateTimeField(
-        source="purged_at", allow_null=True, help_text="When it was removed; null if it was not."
+        source="purged_at", allow_null=True, help_text="When it was removed, or null."
     )
-    arrays = ArrayAnswer(many=True, help_text="What its header says, once it was looked at.")
+    arrays = ArrayAnswer(many=True, help_text="Arrays in its header; empty until it was read.")
 
     class Meta:
         model = TaskFile
@@ -42,17 +42,17 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
         )  # fmt: skip
         extra_kwargs = {
             "kept_days": {
-                "help_text": "How long the rule that removed it keeps such files; null for none."
+                "help_text": "Retention time of the rule that removed it, days; null without one."
             },
             "id": {"help_text": "Its number."},
             "kind": {"help_text": "The model or program, data, or the content of an option."},
-            "name": {"help_text": "As its owner calls it."},
+            "name": {"help_text": "Name given by its owner."},
             "size_bytes": {"help_text": "Its size in bytes."},
             "md5": {
                 "help_text": "Its MD5, 32 hexadecimal digits; of a file in parts the MD5 of their "
                 "MD5s, then `-` and how many; empty until they arrived."
             },
-            "sha256": {"help_text": "What a device found; empty until one did."},
+            "sha256": {"help_text": "SHA-256 computed by a device; empty until then."},
             "input": {"help_text": "The input variable; empty for JSON, which names its own."},
             "option": {"help_text": "The option whose content it is, or empty."},
         }
@@ -65,9 +65,9 @@ class ReasonAnswer(serializers.Serializer):
     """The reason why a task failed or was cancelled."""
 
     code = serializers.CharField(help_text="Stable code.")
-    blame = serializers.CharField(help_text="Who can mend it: `user`, `device` or `server`.")
-    title = serializers.CharField(help_text="In the reader's words.")
-    next_step = serializers.CharField(help_text="What to do now, in the reader's words.")
+    blame = serializers.CharField(help_text="Who can fix it: `user`, `device` or `server`.")
+    title = serializers.CharField(help_text="Text in the user's language.")
+    next_step = serializers.CharField(help_text="Next step in the user's language.")
 
 
 class GivenInputAnswer(serializers.Serializer):
@@ -76,9 +76,11 @@ class GivenInputAnswer(serializers.Serializer):
     name = serializers.CharField(help_text="The variable.")
     literal = serializers.CharField(help_text="Its numbers, or empty for random ones.")
     shape = serializers.ListField(
-        child=serializers.IntegerField(), allow_null=True, help_text="Null: the model's own."
+        child=serializers.IntegerField(), allow_null=True, help_text="Null for that of the model."
     )
-    dtype = serializers.CharField(help_text="Type of random numbers; empty: the model's own.")
+    dtype = serializers.CharField(
+        help_text="Data type of random values; empty for that of the model."
+    )
 
 
 class TargetAnswer(serializers.Serializer):
@@ -97,10 +99,10 @@ class PlanAnswer(serializers.Serializer):
     """The measurement plan of a task."""
 
     preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
-    clean = serializers.BooleanField(help_text="Whether there is a run without profiling.")
-    clean_min_s = serializers.FloatField(help_text="It lasts at least so long, s.")
-    clean_min_iterations = serializers.IntegerField(help_text="It has at least so many iterations.")
-    profiled = serializers.IntegerField(help_text="How many profiled runs.")
+    clean = serializers.BooleanField(help_text="Whether there is a clean pass.")
+    clean_min_s = serializers.FloatField(help_text="Minimum duration, s.")
+    clean_min_iterations = serializers.IntegerField(help_text="Minimum number of iterations.")
+    profiled = serializers.IntegerField(help_text="Number of profiled passes.")
 
 
 class ScriptAnswer(serializers.Serializer):
@@ -110,37 +112,35 @@ class ScriptAnswer(serializers.Serializer):
         allow_null=True, help_text="Path of the program within its .zip; null for a .py."
     )
     arguments = serializers.ListField(
-        child=serializers.CharField(allow_blank=True), help_text="What it is called with."
+        child=serializers.CharField(allow_blank=True), help_text="Arguments of the program."
     )
-    formats = texts("What is recorded, each in a run of its own.")
+    formats = texts("Recorded formats, each in a separate run.")
     sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
     profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
     time_limit_s = serializers.IntegerField(
-        default=0, help_text="What was asked for, of all runs together; 0: what the site allows."
+        default=0, help_text="Requested limit for all runs together, s; 0 for the site's limit."
     )
 
 
 class TaskRow(serializers.ModelSerializer[Task]):
     """A task in a list."""
 
-    status = serializers.ChoiceField(
-        Status.choices, help_text="Where it is, in the six words that pages use."
-    )
+    status = serializers.ChoiceField(Status.choices, help_text="Status, one of six values.")
     worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
     worker_name = serializers.CharField(source="worker.name", help_text="Name of its device.")
-    owner = serializers.CharField(source="owner.email", help_text="E-mail of who asked for it.")
-    kind = serializers.ChoiceField(TaskKind.choices, help_text="What it profiles.")
-    model_name = serializers.CharField(help_text="File name of its model, or of its program.")
-    reason = serializers.SerializerMethodField(
-        help_text="Why it ended otherwise than well; null if it did not."
+    owner = serializers.CharField(source="owner.email", help_text="E-mail address of its owner.")
+    kind = serializers.ChoiceField(
+        TaskKind.choices, help_text="Kind of the task: a model or a script."
     )
+    model_name = serializers.CharField(help_text="File name of its model, or of its program.")
+    reason = serializers.SerializerMethodField(help_text="Reason why it did not succeed, or null.")
     detail = serializers.CharField(
         source="message",
         help_text="Explanation of the reason in the user's language; output of a program is quoted "
         "as it is.",
     )
     outcome = serializers.ChoiceField(
-        [*Outcome.choices, ("", "not ended")], help_text="How it ended; empty until it has."
+        [*Outcome.choices, ("", "not ended")], help_text="Outcome; empty until it has ended."
     )
 
     class Meta:
@@ -152,12 +152,12 @@ class TaskRow(serializers.ModelSerializer[Task]):
         )  # fmt: skip
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "title": {"help_text": "Its owner's own words."},
-            "state": {"help_text": "Where it is, exactly."},
+            "title": {"help_text": "Title given by its owner."},
+            "state": {"help_text": "Detailed state."},
             "runtime_version": {"help_text": "Version of MegEngine."},
-            "priority": {"help_text": "More goes first, among its owner's tasks."},
-            "created_at": {"help_text": "When it was asked for."},
-            "submitted_at": {"help_text": "When its files had arrived; null until then."},
+            "priority": {"help_text": "Higher runs first among its owner's tasks."},
+            "created_at": {"help_text": "When it was created."},
+            "submitted_at": {"help_text": "When all files had been uploaded; null until then."},
             "finished_at": {"help_text": "When it ended; null until then."},
         }
 
@@ -187,15 +187,15 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
         )  # fmt: skip
         extra_kwargs = {
             "number": {"help_text": "From 1."},
-            "created_at": {"help_text": "When the device was given it."},
+            "created_at": {"help_text": "When it was assigned to the device."},
             "started_at": {"help_text": "When load_and_run began; null until then."},
             "ended_at": {"help_text": "When it ended; null until then."},
-            "end_reason": {"help_text": "Code of how it ended; empty until then."},
+            "end_reason": {"help_text": "Code of the end reason; empty until then."},
             "exit_code": {"help_text": "Of load_and_run; null if it did not end by itself."},
-            "download_s": {"help_text": "How long the device fetched files, s."},
-            "run_s": {"help_text": "How long it ran, s."},
-            "passes": {"help_text": "How many passes it makes; 0 if its agent does not say."},
-            "passes_done": {"help_text": "How many of them have ended, as far as was told."},
+            "download_s": {"help_text": "Download time of the device, s."},
+            "run_s": {"help_text": "Run time, s."},
+            "passes": {"help_text": "Number of passes; 0 if its agent does not report it."},
+            "passes_done": {"help_text": "Number of finished passes, as last reported."},
             "command": {"help_text": "The command line of its first process."},
         }
 
@@ -203,26 +203,29 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
 class TaskAnswer(TaskRow):
     """A task."""
 
-    purpose = serializers.ChoiceField(Purpose.choices, help_text="Whom it is for.")
+    purpose = serializers.ChoiceField(Purpose.choices, help_text="Purpose of the task.")
     options = serializers.DictField(
         child=serializers.JSONField(),
         help_text="Options of load_and_run that differ from their defaults: true, numbers, texts.",
     )
-    plan = PlanAnswer(help_text="What is measured.")
+    plan = PlanAnswer(help_text="Measurement plan.")
     script = ScriptAnswer(
         allow_null=True,
-        help_text="How its program is called; options, plan, seed and inputs then mean nothing. "
-        "Null for a model.",
+        help_text=(
+            "How the program is run; options, plan, seed and inputs are then ignored. Null for "
+            "a model."
+        ),
     )
     inputs = GivenInputAnswer(many=True, help_text="Input variables that no file feeds.")
     target = TargetAnswer(
-        allow_null=True, help_text="What any device must have; null: it was asked for by name."
+        allow_null=True,
+        help_text="Requirements for any device; null if a device was requested by name.",
     )
     copied_from = serializers.IntegerField(
         source="copied_from_id", allow_null=True, help_text="The task that this one repeats."
     )
     files = FileAnswer(many=True, help_text="Its files: the model or program first.")
-    attempts = serializers.SerializerMethodField(help_text="Its attempts, the first one first.")
+    attempts = serializers.SerializerMethodField(help_text="Its attempts, oldest first.")
 
     class Meta(TaskRow.Meta):
         fields = (
@@ -233,11 +236,10 @@ class TaskAnswer(TaskRow):
         extra_kwargs = TaskRow.Meta.extra_kwargs | {
             "seed": {"help_text": "Of all random values."},
             "time_limit_s": {
-                "help_text": "What was asked for, of all passes of a model, s; 0: what the site "
-                "allows."
+                "help_text": "Requested limit for all passes of a model, s; 0 for the site's limit."
             },
-            "timeout_s": {"help_text": "How long a run may take, s."},
-            "keeps_files": {"help_text": "Whether rules leave its files alone."},
+            "timeout_s": {"help_text": "Time limit of a run, s."},
+            "keeps_files": {"help_text": "Whether its files are exempt from retention rules."},
         }
 
     @extend_schema_field(AttemptAnswer(many=True))
@@ -261,8 +263,8 @@ class EventAnswer(serializers.ModelSerializer[TaskEvent]):
     """An event of a task."""
 
     status = serializers.SerializerMethodField(help_text="The task's status since then.")
-    outcome = serializers.SerializerMethodField(help_text="How it ended, or empty.")
-    reason = serializers.SerializerMethodField(help_text="Code of why, or empty.")
+    outcome = serializers.SerializerMethodField(help_text="Outcome, or empty.")
+    reason = serializers.SerializerMethodField(help_text="Code of the reason, or empty.")
     state = serializers.SerializerMethodField(help_text="The task's state since then.")
 
     class Meta:
@@ -270,7 +272,7 @@ class EventAnswer(serializers.ModelSerializer[TaskEvent]):
         fields = ("seq", "kind", "state", "status", "outcome", "reason", "at")
         extra_kwargs = {
             "seq": {"help_text": "Its number among the task's events, from 1, without gaps."},
-            "kind": {"help_text": "What happened, such as `task.running`."},
+            "kind": {"help_text": "Name of the event, such as `task.running`."},
             "at": {"help_text": "When."},
         }
 
@@ -294,8 +296,8 @@ class EventsAnswer(serializers.Serializer):
     """Consecutive events of a task."""
 
     results = EventAnswer(many=True, help_text="In order.")
-    last_seq = serializers.IntegerField(help_text="What to give as `after` the next time.")
-    is_complete = serializers.BooleanField(help_text="Whether there are no further ones now.")
+    last_seq = serializers.IntegerField(help_text="Value of `after` for the next request.")
+    is_complete = serializers.BooleanField(help_text="Whether this is the last page.")
 
 
 class ArtifactAnswer(serializers.Serializer):
@@ -305,14 +307,14 @@ class ArtifactAnswer(serializers.Serializer):
     attempt = serializers.IntegerField(help_text="Number of the attempt.")
     size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
     md5 = serializers.CharField(help_text="Its MD5, 32 hexadecimal digits.")
-    title = serializers.CharField(help_text="What it is, in the reader's words.")
-    url = serializers.CharField(help_text="Where to fetch it: answers with a redirect.")
-    is_stored = serializers.BooleanField(help_text="Whether it is there to be fetched.")
+    title = serializers.CharField(help_text="Name in the user's language.")
+    url = serializers.CharField(help_text="URL of the download, which redirects to storage.")
+    is_stored = serializers.BooleanField(help_text="Whether it can be downloaded.")
     removed_at = serializers.DateTimeField(
-        allow_null=True, help_text="When a rule removed it; null if none did."
+        allow_null=True, help_text="When a retention rule removed it, or null."
     )
     kept_days = serializers.IntegerField(
-        allow_null=True, help_text="How long that rule keeps such files."
+        allow_null=True, help_text="Retention time of the rule, days."
     )
 
 
@@ -324,8 +326,8 @@ class SavedViewAnswer(serializers.ModelSerializer[SavedView]):
         fields: tuple[str, ...] = ("id", "name", "query", "created_at")
         extra_kwargs = {
             "id": {"help_text": "Its number."},
-            "name": {"help_text": "What its owner calls it."},
-            "query": {"help_text": "As in the page's address, without `?`."},
+            "name": {"help_text": "Name given by its owner."},
+            "query": {"help_text": "As in the URL of the page, without `?`."},
             "created_at": {"help_text": "When it was saved."},
         }
 

@@ -77,14 +77,14 @@ class TaskChange(fields.Body):
     priority = fields.Integer(
         min_value=-ANY_PRIORITY,
         max_value=ANY_PRIORITY,
-        help_text="More goes first, among its owner's tasks.",
+        help_text="Higher runs first among its owner's tasks.",
     )
 
 
 class KeepBody(fields.Body):
     """Whether the files of a task are exempt from retention rules."""
 
-    keep = fields.Flag(help_text="True: nothing of this task is removed by rule.")
+    keep = fields.Flag(help_text="True to exempt the files of this task from retention rules.")
 
 
 class SubmitBody(fields.Body):
@@ -107,7 +107,7 @@ class CancelBody(fields.Body):
         max_length=MOST_AT_ONCE,
         help_text="Numbers of tasks; what is not yours or has ended is passed over.",
     )
-    all_mine = fields.Flag(default=False, help_text="All of your own that have not ended.")
+    all_mine = fields.Flag(default=False, help_text="All tasks of the user that have not ended.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if bool(attrs["tasks"]) is attrs["all_mine"]:
@@ -122,23 +122,23 @@ class SubmittedTask(serializers.Serializer):
     status = serializers.ChoiceField(Status.choices, help_text="Its status now.")
     refusal = RefusalAnswer(
         allow_null=True,
-        help_text="Why it was not put into the queue; null if it is, or was before.",
+        help_text="Reason why it was not submitted, or null.",
     )
 
 
 class SubmittedAnswer(serializers.Serializer):
     """The result for each task, in the order of the request."""
 
-    tasks = SubmittedTask(many=True, help_text="Those that are yours.")
-    unknown = whole("There is no such task, or it is not yours.")
+    tasks = SubmittedTask(many=True, help_text="Tasks of the user.")
+    unknown = whole("The task does not exist, or you don't have access.")
 
 
 class CancelledAnswer(serializers.Serializer):
     """The result for each task, in the order of the request."""
 
-    cancelled = whole("Ended, or told to end.")
-    ended = whole("Had ended otherwise before.")
-    unknown = whole("There is no such task, or it is not yours.")
+    cancelled = whole("Cancelled, or being cancelled.")
+    ended = whole("Had already ended.")
+    unknown = whole("The task does not exist, or you don't have access.")
 
 
 @extend_schema_view(get=extend_schema(summary="List tasks", operation_id="tasks_list"))
@@ -153,7 +153,7 @@ class TaskList(ApiListView):
         return listed_tasks(self.request.user)
 
     @extend_schema(
-        summary="Ask for a task",
+        summary="Create a task",
         request=TaskBody,
         responses={201: CreatedTask}
         | problems(
@@ -397,7 +397,9 @@ class TaskViewSet(OneTask):
 
     @extend_schema(summary="Keep the files of a task", request=KeepBody, responses=TaskAnswer)
     def keep_files(self, request: Request, task_id: int) -> Response:
-        """Exempt the files of a task from retention rules, or end that; results are always kept."""
+        """Exempt the files of a task from retention rules, or revoke the exemption; results are
+        always kept.
+        """
         task = self.get_object()
         body = KeepBody.read(request.data)
         keep_task_files(task, **body)

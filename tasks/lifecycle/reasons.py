@@ -51,7 +51,7 @@ class Reason(Enum):
     WORKER_WENT_OFFLINE = Wording(
         Blame.DEVICE,
         _("The device went offline and did not come back."),
-        _("Choose another device, or ask an administrator to look at this one."),
+        _("Choose another device, or ask an administrator to check this one."),
     )
     RUNTIME_WENT_AWAY = Wording(
         Blame.DEVICE,
@@ -66,11 +66,11 @@ class Reason(Enum):
     WORKER_RETIRED = Wording(
         Blame.DEVICE,
         _("The device has been retired."),
-        _("Choose another device and send the task again."),
+        _("Choose another device and submit the task again."),
     )
     PROFILE_TOO_LARGE = Wording(
         Blame.USER,
-        _("The profile is larger than this site reads."),
+        _("The profile exceeds the size limit of this site."),
         _("Download the raw profile and read it with megengine.tools.profile_analyze."),
     )
     PROFILE_TOO_HEAVY = Wording(
@@ -97,7 +97,7 @@ class Reason(Enum):
     MODEL_REFUSED = Wording(
         Blame.USER,
         _("The file is not a model that can be run."),
-        _("The message below says what the file is, and what to do."),
+        _("The message below describes the file and the next step."),
     )
     MODEL_TOO_NEW = Wording(
         Blame.USER,
@@ -106,25 +106,25 @@ class Reason(Enum):
     )
     INPUT_WRONG = Wording(
         Blame.USER,
-        _("An input cannot be given to the model."),
-        _("The message below names the input and what is wrong with its name or its data."),
+        _("An input is not valid for the model."),
+        _("The message below names the input and the problem with its name or data."),
     )
     INPUT_MISSING = Wording(
         Blame.USER,
-        _("An input of the model was given no data."),
+        _("An input of the model has no data."),
         _("Add a file, numbers or random values for each input that the message or the log names."),
     )
     INPUT_UNKNOWN = Wording(
         Blame.USER,
         _("The model has no input of the given name."),
-        _("Give the data under one of the names that the message below lists."),
+        _("Use one of the names that the message below lists."),
     )
     INPUT_SHAPE = Wording(
         Blame.USER,
-        _("The shape of an input does not fit the model."),
+        _("The shape of an input does not match the model."),
         _(
-            "Compare the shapes in the message below with those the model was made for; the inputs "
-            "must also fit each other."
+            "Compare the shapes in the message below with those of the model. The inputs must "
+            "also match each other."
         ),
     )
     INPUT_DTYPE = Wording(
@@ -139,12 +139,12 @@ class Reason(Enum):
     )
     OPTION_UNSUPPORTED = Wording(
         Blame.USER,
-        _("An option does not go with this model, this device or another option."),
-        _("Leave out the option that the message below is about, and run again."),
+        _("An option cannot be combined with this model, this device or another option."),
+        _("Remove the option that the message below describes, and run again."),
     )
     OPTIMIZATION_FAILED = Wording(
         Blame.USER,
-        _("An option that optimizes the graph fails on this model."),
+        _("A graph optimization option fails on this model."),
         _(
             "Remove the layout, fusion and dtype options and optimize_for_inference: the model "
             "may run without them. Some models with BatchNorm fail with a layout option alone, "
@@ -154,17 +154,20 @@ class Reason(Enum):
     OPERATOR_UNSUPPORTED = Wording(
         Blame.USER,
         _("The device has no implementation for an operator of the model."),
-        _("Choose another device or MegEngine version, or another dtype for this operator."),
+        _("Choose another device or MegEngine version, or another data type for this operator."),
     )
     VALUE_OUT_OF_RANGE = Wording(
         Blame.USER,
         _("A value exceeded the limit of the option range."),
-        _("The message below names the variable. Look into it, or choose a larger limit."),
+        _(
+            "The message below gives the name of the variable. Check the variable, or choose a "
+            "larger limit."
+        ),
     )
     GPU_MISSING = Wording(
         Blame.DEVICE,
         _("The run needs a GPU, but the device has none."),
-        _("Leave out the option cuda, or choose a device with an NVIDIA GPU and its driver."),
+        _("Remove the option cuda, or choose a device with an NVIDIA GPU and its driver."),
     )
     OUT_OF_DEVICE_MEMORY = Wording(
         Blame.USER,
@@ -173,18 +176,18 @@ class Reason(Enum):
     )
     SILENT = Wording(
         Blame.USER,
-        _("The run said nothing and used no processor for too long, and was ended."),
-        _("It probably hung. Try without the last options you added, or another version."),
+        _("The run was stopped: it printed nothing and used no CPU time for too long."),
+        _("The run probably hung. Try without the last options you added, or another version."),
     )
     OUTPUT_TOO_LARGE = Wording(
         Blame.USER,
         _("The run wrote more to disk than is allowed."),
-        _("Leave out options that dump values, or dump fewer: a smaller batch or model."),
+        _("Remove options that dump values, or dump less: a smaller batch or model."),
     )
     LOG_TOO_LONG = Wording(
         Blame.USER,
         _("The run printed more than is allowed."),
-        _("Leave out verbose and options that print values, or use fewer iterations."),
+        _("Remove verbose and options that print values, or use fewer iterations."),
     )
     TOO_MANY_PROCESSES = Wording(
         Blame.USER,
@@ -198,8 +201,8 @@ class Reason(Enum):
     )
     FILE_MISSING = Wording(
         Blame.USER,
-        _("The run ended well without writing a file that an option promises."),
-        _("Leave out the option, or look into the log for the reason."),
+        _("The run succeeded, but an option did not write its file."),
+        _("Remove the option, or check the log for the cause."),
     )
     MEASUREMENT_MISSING = Wording(
         Blame.SERVER, _("The measurement did not arrive in storage."), TRY_AGAIN
@@ -222,15 +225,12 @@ class Reason(Enum):
     TIMED_OUT = Wording(
         Blame.USER,
         _("The run exceeded its time limit and was stopped."),
-        _(
-            "Use fewer iterations or smaller data; a model that hangs is a fault to report to its "
-            "author."
-        ),
+        _("Use fewer iterations or smaller data. If the model hangs, report it to its author."),
     )
     CRASHED = Wording(
         Blame.USER,
         _("The process crashed."),
-        _("The log shows how far it came. Try another MegEngine version or fewer options."),
+        _("The log shows how far the run got. Try another MegEngine version or fewer options."),
     )
     RUN_FAILED = Wording(
         Blame.USER,
@@ -240,7 +240,7 @@ class Reason(Enum):
     REFUSED_BY_AGENT = Wording(
         Blame.DEVICE,
         _("The device refused the task."),
-        _("The message below names what it refused."),
+        _("The message below gives the reason."),
     )
     RUNTIME_MISSING = Wording(
         Blame.DEVICE,
@@ -251,8 +251,8 @@ class Reason(Enum):
         Blame.USER,
         _("The run ended without writing a profile."),
         _(
-            "A name in the model with characters outside ASCII makes MegEngine fail here: rename "
-            "it and dump the model again. Otherwise the log shows the cause."
+            "MegEngine fails if a name in the model contains non-ASCII characters. Rename it "
+            "and dump the model again. Otherwise, the log shows the cause."
         ),
     )
     PROFILE_UNREADABLE = Wording(
@@ -268,7 +268,7 @@ class Reason(Enum):
     SCRIPT_UNREADABLE = Wording(
         Blame.USER,
         _("The file is not a program that can be run."),
-        _("The message below names the cause. Mend the file and start a new task with it."),
+        _("The message below gives the cause. Correct the file and start a new task with it."),
     )
     SCRIPTS_WITHDRAWN = Wording(
         Blame.DEVICE,
@@ -277,28 +277,26 @@ class Reason(Enum):
     )
     PROFILE_MISSING = Wording(Blame.SERVER, _("The profile did not arrive in storage."), TRY_AGAIN)
     DOWNLOAD_FAILED = Wording(
-        Blame.SERVER, _("The device could not fetch the uploaded files."), TRY_AGAIN
+        Blame.SERVER, _("The device could not download the uploaded files."), TRY_AGAIN
     )
     FILE_CHANGED = Wording(
         Blame.SERVER,
-        _("The device got other bytes than you uploaded."),
+        _("The file on the device differs from the file that you uploaded."),
         _("Upload the file again. If it fails the same way, tell an administrator."),
     )
-    UPLOAD_FAILED = Wording(Blame.SERVER, _("The device could not store the result."), TRY_AGAIN)
+    UPLOAD_FAILED = Wording(Blame.SERVER, _("The device could not upload the result."), TRY_AGAIN)
     AGENT_RESTARTED = Wording(
         Blame.DEVICE, _("The device's agent was restarted during the run."), TRY_AGAIN
     )
     AGENT_ERROR = Wording(Blame.DEVICE, _("The device's agent failed."), TRY_AGAIN)
-    KILLED = Wording(
-        Blame.DEVICE, _("Somebody on the device killed the run, several times."), TRY_AGAIN
-    )
+    KILLED = Wording(Blame.DEVICE, _("The run was killed on the device several times."), TRY_AGAIN)
     LEASE_EXPIRED = Wording(
         Blame.DEVICE,
-        _("The device fell silent during the run."),
+        _("The device stopped responding during the run."),
         _("Choose another device, or try again when this one is online."),
     )
     CANCELLED = Wording(Blame.DEVICE, _("The device’s agent stopped the run."), TRY_AGAIN)
-    AGENT_FORGOT = Wording(Blame.DEVICE, _("The device came back without the task."), TRY_AGAIN)
+    AGENT_FORGOT = Wording(Blame.DEVICE, _("The device reconnected without the task."), TRY_AGAIN)
 
     @property
     def code(self) -> str:
@@ -312,42 +310,46 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The script ended with an error."),
         _(
-            "The message below names the cause; the end of its output shows where. It runs without "
-            "network, with the files that you uploaded and MegEngine’s own packages alone."
+            "The message below gives the cause; the end of the output shows where it occurred. "
+            "Scripts run without network, with the uploaded files and MegEngine’s own packages "
+            "only."
         ),
     ),
     Reason.CRASHED: Wording(
         Blame.USER,
         _("The script’s process crashed."),
         _(
-            "Its output shows how far it came. Try another MegEngine version, or one format at a "
-            "time, to see what the crash depends on."
+            "The output shows how far the script got. Try another MegEngine version, or one "
+            "format at a time."
         ),
     ),
     Reason.TIMED_OUT: Wording(
         Blame.USER,
         _("The script exceeded its time limit and was stopped."),
-        _("Let it run fewer steps: a trace of a few steps tells more than one of thousands."),
+        _("Run fewer steps: a trace of a few steps is more useful than one of thousands."),
     ),
     Reason.SILENT: Wording(
         Blame.USER,
-        _("The script said nothing and used no processor for too long, and was ended."),
-        _("It is probably waiting for input, a lock or the network, which is not available."),
+        _("The script was stopped: it printed nothing and used no CPU time for too long."),
+        _(
+            "The script is probably waiting for input, a lock or the network, which is not "
+            "available."
+        ),
     ),
     Reason.OUTPUT_TOO_LARGE: Wording(
         Blame.USER,
         _("The script wrote more to disk than is allowed."),
-        _("Let it write less, or run fewer steps: the trace counts as well."),
+        _("Write less, or run fewer steps: the trace counts, too."),
     ),
     Reason.LOG_TOO_LONG: Wording(
         Blame.USER,
         _("The script printed more than is allowed."),
-        _("Let it print less, for example not at every step."),
+        _("Print less, for example not at every step."),
     ),
     Reason.TOO_MANY_PROCESSES: Wording(
         Blame.USER,
         _("The script started more processes or threads than is allowed."),
-        _("Let it start fewer, for example no workers that load data."),
+        _("Start fewer processes, for example no data loader workers."),
     ),
     Reason.OUT_OF_MEMORY: Wording(
         Blame.USER,
@@ -366,21 +368,22 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.NO_PROFILE: Wording(
         Blame.USER,
-        _("The script ended without anything recorded."),
+        _("The script ended without a recording."),
         _(
-            "It must compute something with MegEngine in its own process and exit normally: a "
-            "program that calls os._exit, or computes in child processes, leaves no trace."
+            "The script must compute something with MegEngine in its own process and exit "
+            "normally. A program that calls os._exit, or computes in child processes, leaves no "
+            "trace."
         ),
     ),
     Reason.NO_SANDBOX: Wording(
         Blame.DEVICE,
-        _("The device has no sandbox that works, and runs scripts in one only."),
+        _("The device has no working sandbox, which scripts require."),
         _("Choose another device, or send its owner the message below."),
     ),
     Reason.REFUSED_BY_AGENT: Wording(
         Blame.DEVICE,
         _("The device refused the script."),
-        _("The message below names what it refused, and why."),
+        _("The message below gives the reason."),
     ),
     Reason.NOTHING_TIMED: Wording(
         Blame.USER,
@@ -392,18 +395,18 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.PROFILE_UNREADABLE: Wording(
         Blame.SERVER,
-        _("The trace that the script left cannot be read."),
+        _("The trace of the script cannot be read."),
         _("Download the trace and the output, and report them with this task's number."),
     ),
     Reason.PROFILE_TOO_LARGE: Wording(
         Blame.USER,
-        _("The trace is larger than this site reads."),
-        _("Let the script run fewer steps. The trace itself can be downloaded."),
+        _("The trace exceeds the size limit of this site."),
+        _("Run fewer steps. You can download the trace."),
     ),
     Reason.PROFILE_TOO_HEAVY: Wording(
         Blame.USER,
         _("Reading the trace exceeds the memory or time limit of this site."),
-        _("Let the script run fewer steps. The trace itself can be downloaded."),
+        _("Run fewer steps. You can download the trace."),
     ),
     Reason.PROFILE_TIMED_OUT: Wording(
         Blame.SERVER,

@@ -27,21 +27,21 @@ CAUSES: dict[str, Any] = {
     "owner_not_allowed": _("The task’s owner no longer has access to %(worker)s."),
     "version_gone": _("MegEngine %(version)s is no longer installed on %(worker)s."),
     "version_broken": _("MegEngine %(version)s cannot be used on %(worker)s: %(problem)s"),
-    "scripts_not_allowed": _("An administrator does not let users run scripts on %(worker)s."),
+    "scripts_not_allowed": _("Users are not allowed to run scripts on %(worker)s."),
     "scripts_not_offered": _(
-        "The agent on %(worker)s runs no scripts: its owner does not allow them there, or it has "
-        "no sandbox that works."
+        "The agent on %(worker)s does not run scripts: its owner does not allow them, or it has "
+        "no working sandbox."
     ),
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
     ),
     "no_match": _(
-        "No device that its owner may use meets all requirements of the task any longer."
+        "No device that its owner can use meets all requirements of the task any longer."
     ),
     "no_fit": _("The matching devices do not meet all requirements of the task."),
     "matches_away": _("No matching device accepts tasks at the moment: %(devices)s."),
     "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),
-    "busy": _("%(worker)s is busy; this task is the next."),
+    "busy": _("%(worker)s is busy; this task is next."),
     "next": _("%(worker)s is idle. The task will start immediately."),
 }
 
@@ -50,8 +50,8 @@ def cause_words(cause: Cause) -> str:
     """Return one sentence that explains why the task has not started."""
     if cause.code == "behind":
         text = ngettext(
-            "%(before)s task goes before this one on %(worker)s.",
-            "%(before)s tasks go before this one on %(worker)s.",
+            "%(before)s task is ahead of this one on %(worker)s.",
+            "%(before)s tasks are ahead of this one on %(worker)s.",
             cause.data["before"],
         )
         return text % cause.data
@@ -68,10 +68,10 @@ def hint_words(hint: Hint) -> str:
     data = {"worker": hint.worker.name, "value": hint.value}
     if hint.same == "chip":
         if hint.is_free:
-            return gettext("%(worker)s with the same chip (%(value)s) is free.") % data
+            return gettext("%(worker)s with the same chip (%(value)s) is idle.") % data
         return gettext("%(worker)s with the same chip (%(value)s) has a shorter queue.") % data
     if hint.is_free:
-        return gettext("%(worker)s with the same processor (%(value)s) is free.") % data
+        return gettext("%(worker)s with the same processor (%(value)s) is idle.") % data
     return gettext("%(worker)s with the same processor (%(value)s) has a shorter queue.") % data
 
 
@@ -100,7 +100,7 @@ def running_words(running: RunningNow) -> str:
     """Return a short description of what occupies a slot, without time and task number."""
     if running.is_check:
         return gettext("a health check")
-    return gettext("your task") if running.is_own else gettext("another user's task")
+    return gettext("your task") if running.is_own else gettext("task of another user")
 
 
 def queue_rows(facts: QueueFacts | None) -> dict[str, Any] | None:

@@ -11,9 +11,9 @@ from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
 PASS_KINDS = {
-    "clean": _("clean pass: the time of an iteration"),
-    "profiled": _("profiled pass: the time of each operator"),
-    "dump": _("pass that writes dumps"),
+    "clean": _("clean pass: iteration times"),
+    "profiled": _("profiled pass: operator times"),
+    "dump": _("dump pass: writes dumps"),
     "timeline": _("run that records the timeline"),
     "memory": _("run that records the memory"),
 }
@@ -24,17 +24,17 @@ class RunningAnswer(serializers.Serializer):
 
     since = serializers.DateTimeField(help_text="Since when.")
     task_id = serializers.IntegerField(
-        allow_null=True, help_text="Number of the task; null for one that is not the reader's."
+        allow_null=True, help_text="Id of the task; null for a task of another user."
     )
-    is_own = serializers.BooleanField(help_text="Whether it is the reader's own.")
+    is_own = serializers.BooleanField(help_text="Whether it belongs to the user.")
     is_check = serializers.BooleanField(help_text="Whether it is a health check.")
 
 
 class WaitAnswer(serializers.Serializer):
     """The expected time until the start, estimated from the history of the device."""
 
-    p50_s = serializers.FloatField(help_text="In half of the cases at most so long, s.")
-    p90_s = serializers.FloatField(help_text="In nine of ten cases at most so long, s.")
+    p50_s = serializers.FloatField(help_text="50th percentile, s.")
+    p90_s = serializers.FloatField(help_text="90th percentile, s.")
     runs = serializers.IntegerField(help_text="Attempts that this was computed from.")
 
 
@@ -42,7 +42,7 @@ class CauseAnswer(serializers.Serializer):
     """A cause why a task has not started."""
 
     code = serializers.CharField(help_text="Stable code, such as `offline` or `behind`.")
-    text = serializers.SerializerMethodField(help_text="In the reader's words.")
+    text = serializers.SerializerMethodField(help_text="Text in the user's language.")
 
     def get_text(self, cause: Cause) -> str:
         return cause_words(cause)
@@ -53,10 +53,10 @@ class HintAnswer(serializers.Serializer):
 
     worker = serializers.IntegerField(source="worker.pk", help_text="Its number.")
     worker_name = serializers.CharField(source="worker.name", help_text="Its name.")
-    same = serializers.CharField(help_text="What both share: `chip` or `cpu_model`.")
+    same = serializers.CharField(help_text="Common property: `chip` or `cpu_model`.")
     value = serializers.CharField(help_text="Its value.")
-    is_free = serializers.BooleanField(help_text="Whether it would start at once.")
-    text = serializers.SerializerMethodField(help_text="In the reader's words.")
+    is_free = serializers.BooleanField(help_text="Whether it would start immediately.")
+    text = serializers.SerializerMethodField(help_text="Text in the user's language.")
 
     def get_text(self, hint: Hint) -> str:
         return hint_words(hint)
@@ -67,10 +67,10 @@ class QueueAnswer(serializers.Serializer):
 
     worker = serializers.IntegerField(source="worker.pk", help_text="Number of the device.")
     worker_name = serializers.CharField(source="worker.name", help_text="Its name.")
-    position = serializers.IntegerField(help_text="1: the next to start.")
-    running = RunningAnswer(many=True, help_text="What runs there now.")
+    position = serializers.IntegerField(help_text="Position in the queue; 1 starts next.")
+    running = RunningAnswer(many=True, help_text="Running attempts.")
     wait = WaitAnswer(allow_null=True, help_text="Null where nobody can know.")
-    causes = CauseAnswer(many=True, help_text="Why it waits, the weightiest first.")
+    causes = CauseAnswer(many=True, help_text="Reasons why it waits, most important first.")
     hints = HintAnswer(many=True, help_text="Devices that would start it sooner.")
 
 
@@ -83,8 +83,8 @@ class PlaceAnswer(serializers.Serializer):
 class QuotaAnswer(serializers.Serializer):
     """The number of live tasks of a user, and the limit."""
 
-    live = serializers.IntegerField(help_text="That have not ended.")
-    limit = serializers.IntegerField(help_text="At most at once.")
+    live = serializers.IntegerField(help_text="Number of tasks that have not ended.")
+    limit = serializers.IntegerField(help_text="Maximum at the same time.")
 
 
 class CommandAnswer(serializers.Serializer):
@@ -93,9 +93,9 @@ class CommandAnswer(serializers.Serializer):
     kind = serializers.CharField(
         help_text="`clean`, `profiled` or `dump`; of a script `timeline` or `memory`."
     )
-    title = serializers.SerializerMethodField(help_text="What it does, in the reader's words.")
-    processes = serializers.IntegerField(help_text="How many processes.")
-    line = serializers.CharField(help_text="As one would type it.")
+    title = serializers.SerializerMethodField(help_text="Description in the user's language.")
+    processes = serializers.IntegerField(help_text="Number of processes.")
+    line = serializers.CharField(help_text="As typed on a command line.")
 
     def get_title(self, command: Command) -> str:
         return str(PASS_KINDS[command.kind])
@@ -104,9 +104,13 @@ class CommandAnswer(serializers.Serializer):
 class RefusalAnswer(serializers.Serializer):
     """An error in a request."""
 
-    code = serializers.CharField(help_text="As `code` of the error that asking would end with.")
+    code = serializers.CharField(
+        help_text="The `code` of the error that a submission would return."
+    )
     field = serializers.CharField(help_text="The field at fault, or empty.", allow_blank=True)
-    detail = serializers.SerializerMethodField(help_text="What is wrong, in the reader's words.")
+    detail = serializers.SerializerMethodField(
+        help_text="Description of the error in the user's language."
+    )
 
     def get_detail(self, error: DomainError | dict[str, str]) -> str:
         return word(error) if isinstance(error, DomainError) else error["detail"]
@@ -118,9 +122,9 @@ class JudgedAnswer(serializers.Serializer):
     refusal = RefusalAnswer(allow_null=True, help_text="Null: the task could be made now.")
     problems = RefusalAnswer(
         many=True,
-        help_text="All that is wrong with what is given, whether or not the rest is there.",
+        help_text="All errors in the given fields, even if other fields are missing.",
     )
-    worker = serializers.IntegerField(allow_null=True, help_text="The device it would go to.")
+    worker = serializers.IntegerField(allow_null=True, help_text="The device that would run it.")
     runtime_version = serializers.CharField(help_text="The version it would run on, or empty.")
     commands = CommandAnswer(
         many=True,

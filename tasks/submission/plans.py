@@ -15,32 +15,32 @@ PASS_S = 60
 _WORDS: dict[str, tuple[Any, Any]] = {
     "quick": (
         _("Quick"),
-        _("One profiled run: one sample of each operator. For a first look."),
+        _("One profiled pass: one sample per operator. For a first look."),
     ),
     "standard": (
         _("Standard"),
         _(
-            "A run without profiling for the time of an iteration (at least 1 s and 20 iterations),"
-            " then 5 profiled runs for several samples of each operator."
+            "A latency pass without the profiler (at least 1 s and 20 iterations), then 5 "
+            "profiled passes: 5 samples per operator."
         ),
     ),
     "thorough": (
         _("Thorough"),
         _(
-            "As standard, but at least 3 s and 50 iterations, then 20 profiled runs: for comparing"
-            " versions whose times differ little."
+            "Like Standard, but at least 3 s and 50 iterations, and 20 profiled passes. For "
+            "comparing versions with small differences."
         ),
     ),
     "custom": (
         _("Custom"),
-        _("Your own numbers, for example no profiled run at all."),
+        _("Your own numbers, for example without profiled passes."),
     ),
 }
 #: labels of a custom plan's numbers in the form
 LABELS: dict[str, Any] = {
-    "clean_min_s": _("It lasts at least (s)"),
-    "clean_min_iterations": _("It has at least so many iterations"),
-    "profiled": _("Profiled runs"),
+    "clean_min_s": _("Minimum duration (s)"),
+    "clean_min_iterations": _("Minimum number of iterations"),
+    "profiled": _("Number of profiled passes"),
 }
 
 

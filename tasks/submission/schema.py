@@ -270,7 +270,7 @@ class TargetBody(fields.Body):
 class OptionValue(serializers.Field):
     """The value of an option: true, a number or a string."""
 
-    default_error_messages = {"invalid": _("Give true, false, a number or a text.")}
+    default_error_messages = {"invalid": _("Expected true, false, a number or a string.")}
 
     def to_internal_value(self, data: Any) -> bool | int | float | str:
         if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):

@@ -47,7 +47,7 @@ def test_delete_needs_confirmation_and_skips_live_tasks(client, alice):
     assert Task.objects.count() == 2
     page = act(client, "delete", ended, live, sure="1").text
     assert "1 task deleted." in page
-    assert f"1 task was left out:<br>#{live.pk}: This task has not ended. Cancel it" in page
+    assert f"1 task was skipped:<br>#{live.pk}: This task has not ended. Cancel it" in page
     assert list(Task.objects.all()) == [live]
 
 
@@ -56,7 +56,7 @@ def test_cancel_waiting_skips_tasks_of_other_users(client):
     client.force_login(root)
     own, foreign = make_waiting_task(root), make_waiting_task(make_user("bob"))
     running = make_tasks(root, 1, state="running")
-    assert "Cancel 1 task that waits?" in act(client, "cancel-waiting").text
+    assert "Cancel 1 waiting task?" in act(client, "cancel-waiting").text
     act(client, "cancel-waiting", sure="1")
     states = dict(Task.objects.values_list("pk", "state"))
     assert states == {own.pk: "finished", foreign.pk: "waiting", running[0]: "running"}
@@ -67,11 +67,11 @@ def test_cancel_waiting_takes_a_limited_number_of_the_newest_tasks(client, alice
     monkeypatch.setattr(task_list, "MOST_IDS", 2)
     first, *_others = (make_waiting_task(alice) for _ in range(3))
     page = act(client, "cancel-waiting").text
-    assert "Cancel 2 tasks that wait?" in page
-    assert "if more wait" in page
+    assert "Cancel 2 waiting tasks?" in page
+    assert "if there are more" in page
     act(client, "cancel-waiting", sure="1")
     assert list(Task.objects.filter(state="waiting")) == [first]
-    assert "if more wait" not in act(client, "cancel-waiting").text
+    assert "if there are more" not in act(client, "cancel-waiting").text
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "delete"])
@@ -79,7 +79,7 @@ def test_action_on_another_users_task_has_no_effect(client, alice, action):
     foreign = make_waiting_task(make_user("bob"))
     cancel_task(foreign)
     page = act(client, action, foreign, sure="1").text
-    assert f"#{foreign.pk}: You have no such task." in page
+    assert f"#{foreign.pk}: This task does not exist, or you don’t have access." in page
     assert list(Task.objects.all()) == [foreign]
 
 
@@ -111,7 +111,7 @@ def test_retry_copies_the_files_of_selected_tasks(client, alice, storage):
     copy = Task.objects.get(copied_from=task)
     assert copy.status == "waiting"
     page = act(client, "retry", task).text  # a double click
-    assert f"#{task.pk}: It was repeated a moment ago, as #{copy.pk}." in page
+    assert f"#{task.pk}: It has just been repeated as #{copy.pk}." in page
     assert Task.objects.count() == 2
 
 
@@ -122,12 +122,12 @@ def test_retry_lists_skipped_tasks_by_reason(client, alice, storage):
     purged.files.update(purged_at=timezone.now())
     never.files.update(stored_at=None)
     page = act(client, "retry", purged, lost, never, live, 987654).text
-    assert "5 tasks were left out:" in page
+    assert "5 tasks were skipped:" in page
     message = "“net.mge” is no longer in storage. Start a new task"
     assert f"<br>#{purged.pk}, #{lost.pk}: {message}" in page
-    assert f"<br>#{never.pk}: “net.mge” was never uploaded whole. Start a new task" in page
+    assert f"<br>#{never.pk}: The upload of “net.mge” was never completed. Start a new task" in page
     assert f"<br>#{live.pk}: The task has not ended yet." in page
-    assert "<br>#987654: You have no such task." in page
+    assert "<br>#987654: This task does not exist, or you don’t have access." in page
     assert Task.objects.count() == 4
 
 
@@ -137,11 +137,11 @@ def test_cancel_lists_skipped_tasks_by_reason(client, alice):
     (processing,) = make_tasks(alice, 1, state="processing")
     page = act(client, "cancel", waiting, failed, processing, 987654).text
     assert re.search("1 task (was )?cancelled[.]", page)
-    assert "3 tasks were left out:" in page
-    match = re.search(r"<br>#(\d+), #(\d+): The run had ended already[.]", page)
+    assert "3 tasks were skipped:" in page
+    match = re.search(r"<br>#(\d+), #(\d+): The run had already ended[.]", page)
     assert match
     assert {int(number) for number in match.groups()} == {failed, processing}
-    assert "<br>#987654: You have no such task." in page
+    assert "<br>#987654: This task does not exist, or you don’t have access." in page
 
 
 def test_language_switch_of_the_confirmation_returns_to_the_list(client, alice):

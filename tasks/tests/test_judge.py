@@ -87,15 +87,16 @@ def test_draft_reports_each_problem_with_its_field(client, alice, draft, fields)
 def test_draft_explains_unreadable_values_with_their_rule(client, alice):
     texts = {
         "seed": "The seed is a whole number from 0 to",
-        "priority": "The priority is a whole number from -",
-        "time_limit_s": "The time limit is a whole number of seconds, at most",
-        "plan.profiled": "“Profiled runs” is a number from 0 to",
-        "plan.clean_min_s": "“It lasts at least (s)” is a number from 0",
-        "inputs.0.shape": "A shape is 1 to 7 whole numbers above 0",
+        "priority": "The priority must be an integer from -",
+        "time_limit_s": "The time limit must be an integer number of seconds, at most",
+        "plan.profiled": "“Number of profiled passes” must be a number from 0 to",
+        "plan.clean_min_s": "“Minimum duration (s)” must be a number from 0",
+        "inputs.0.shape": "A shape is 1 to 7 positive integers",
         "script.arguments": "quotation",
-        "script.sample_rate": "whole number",
-        "script.time_limit_s": "The time limit of a script is a whole number of seconds up to",
-        "title": "A title is one line of at most",
+        "script.sample_rate": "an integer",
+        "script.time_limit_s": "The time limit of a script must be an integer number of seconds "
+        "up to",
+        "title": "A title must be one line of at most",
     }
     draft = {
         "seed": "minus one",

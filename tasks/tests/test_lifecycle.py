@@ -200,7 +200,7 @@ def test_log_of_a_failed_run_is_read_by_an_actor_and_once(client):
     task = attempt.task
     assert (task.state, task.outcome, task.reason) == ("processing", "", "")
     client.force_login(task.owner)
-    assert "The run failed; its log is being read." in client.get(f"/tasks/{task.pk}/").text
+    assert "The run failed. Reading its log…" in client.get(f"/tasks/{task.pk}/").text
     for _ in range(2):
         diagnose_run.fn(str(attempt.pk))
         task.refresh_from_db()

@@ -63,7 +63,7 @@ def test_queue_status_shows_position_and_causes(alice, bob):
     second = make_waiting_task(alice, worker)
     assert queue_facts(second, reader=alice).position > 1
     assert cause_codes(second) == ["behind"]
-    assert "before this one on x86-1" in cause_words(queue_facts(second, reader=alice).causes[0])
+    assert "ahead of this one on x86-1" in cause_words(queue_facts(second, reader=alice).causes[0])
 
 
 def test_queue_status_hides_the_ids_of_other_users_tasks(alice, bob):
@@ -239,10 +239,10 @@ def test_outlook_describes_the_queue_of_the_device(client, alice, bob):
     make_waiting_task(bob, worker)
     query = {"worker": worker.pk, "runtime": "1.13.0", "priority": "0"}
     text = get_outlook(client, alice, **query)
-    assert "desk is busy; this task is the next." in text
-    assert "another user&#x27;s task" in text
+    assert "desk is busy; this task is next." in text
+    assert "task of another user" in text
     assert "Expected start: in about " in text
-    assert "task goes before this one on desk" in get_outlook(client, bob, **query)
+    assert "task is ahead of this one on desk" in get_outlook(client, bob, **query)
 
 
 def test_outlook_names_the_matching_device_or_the_unmet_requirement(client, alice):
@@ -259,7 +259,7 @@ def test_outlook_reports_the_task_limit(client):
     worker = make_worker()
     make_waiting_task(user, worker)
     text = get_outlook(client, user, worker=worker.pk, runtime="1.13.0")
-    assert "You have 1 task that has not ended; 1 is the most at once." in text
+    assert "You have 1 unfinished task; the limit is 1." in text
 
 
 @pytest.mark.parametrize(

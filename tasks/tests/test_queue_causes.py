@@ -159,7 +159,7 @@ def test_hint_names_a_free_device_with_the_same_chip(client, alice):
     task = make_waiting_task(alice, here)
     change(here, last_seen_at=None)
     (hint,) = queue_facts(task, reader=alice).hints
-    assert hint_words(hint) == "x86-2 with the same chip (Xeon) is free."
+    assert hint_words(hint) == "x86-2 with the same chip (Xeon) is idle."
     client.force_login(alice)
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert escape("Move the task to x86-2") in page

@@ -58,7 +58,7 @@ def test_target_skips_devices_that_take_no_tasks(alice):
 
 def test_target_matches_a_private_device_only_with_a_grant(alice):
     private = make_worker("private", is_public=False, labels={"chip": "X"})
-    assert "You have access to no device" in refusal_text(alice, labels={"chip": "X"})
+    assert "You have no access to any device" in refusal_text(alice, labels={"chip": "X"})
     Grant.objects.create(worker=private, user=alice)
     assert make_task_for_any_device(alice, {"chip": "X"}).worker == private
 
@@ -66,9 +66,9 @@ def test_target_matches_a_private_device_only_with_a_grant(alice):
 @pytest.mark.parametrize(
     ("target", "parts"),
     [
-        ({"labels": {"gpu": "T4"}}, ["no device", "label gpu", "chip"]),
+        ({"labels": {"gpu": "T4"}}, ["None of your devices", "label gpu", "chip"]),
         ({"labels": {"chip": "Z"}}, ["chip=Z", "one (A)", "two (B)"]),
-        ({"labels": {"chip": "A", "memory": "8"}}, ["no device you may use has all", "memory=8"]),
+        ({"labels": {"chip": "A", "memory": "8"}}, ["None of your devices has all", "memory=8"]),
         ({"pool": "attic"}, ["no pool attic", "lab"]),
         ({"pool": "lab", "labels": {"chip": "B"}}, ["pool lab", "two"]),
         ({"versions": ">=2"}, [">=2", "one (1.13.0)", "two (1.13.0)"]),

@@ -89,7 +89,7 @@ def test_cancel_of_an_ended_run_is_an_error(tasks, capsys):
     Task.objects.filter(pk=tasks[0].pk).update(state="processing")
     with pytest.raises(CommandError, match="1 of 1"):
         run_tasks("cancel", tasks[0].pk, "--yes")
-    assert f"#{tasks[0].pk} The run had ended already." in capsys.readouterr().err
+    assert f"#{tasks[0].pk} The run had already ended." in capsys.readouterr().err
 
 
 def test_action_without_ids_and_filters_is_an_error(tasks):
@@ -150,7 +150,7 @@ def test_retry_without_files_reports_reasons_and_creates_no_task(tasks, storage,
     errors = capsys.readouterr().err
     # although the row says that the file is stored
     assert f"#{first.pk} “net.mge” is no longer in storage" in errors
-    assert f"#{incomplete.pk} “net.mge” was never uploaded whole" in errors
+    assert f"#{incomplete.pk} The upload of “net.mge” was never completed" in errors
     assert "choose the file again" in errors
     assert Task.objects.count() == count
 

@@ -124,7 +124,7 @@ def cancel_words(report: CancelReport) -> str:
 def left_words(left: Mapping[str, Sequence[int]]) -> str:
     """Return the message about tasks that were left out, with one line for each error."""
     count = sum(map(len, left.values()))
-    first = ngettext("%(count)s task was left out:", "%(count)s tasks were left out:", count)
+    first = ngettext("%(count)s task was skipped:", "%(count)s tasks were skipped:", count)
     line = _("%(tasks)s: %(why)s")
     lines = (
         line % {"tasks": ", ".join(f"#{number}" for number in numbers), "why": why}

@@ -178,7 +178,7 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """Submit a copy of a task: same device, version, options, plan, inputs, seed and files."""
     copy, is_new = repeat_task(_task(request, task_id), owner=current_user(request))
     if not is_new:
-        text = _("Task #%(id)s was run again a moment ago, as this task: no other one was made.")
+        text = _("Task #%(id)s was repeated a moment ago as this task. No other task was created.")
         messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)
 
@@ -260,9 +260,9 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
     if low < task.priority:
         steps.append((low, _("Later")))
     if high > task.priority:
-        steps.append((high, _("Sooner")))
+        steps.append((high, _("Raise priority")))
     if reader.is_staff and task.priority < ANY_PRIORITY:
-        steps.append((ANY_PRIORITY, _("Before everybody’s")))
+        steps.append((ANY_PRIORITY, _("Before all users")))
     return steps
 
 

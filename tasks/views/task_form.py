@@ -27,8 +27,7 @@ from workers.selectors import labels_of, visible_runtime, visible_workers
 #: texts of files that the form alone refuses (`static/js/tasks/new/file_heads.js`)
 _FORM_ONLY: dict[str, Any] = {
     "unreadable": _(
-        "This file could not be read. It may have changed or moved since you chose it: choose it "
-        "again."
+        "This file could not be read. It may have been changed or moved. Choose it again."
     ),
     "model": _("A MegEngine model, %(size)s."),
     "older": _("Older format: its inputs are read on the device."),
@@ -45,8 +44,8 @@ _FORM_ONLY: dict[str, Any] = {
     ),
     "matches": _("%(arrays)s, as in the model"),
     "fortran": _(
-        "%(arrays)s in Fortran order. The device reorders it to C order before the run; the values "
-        "stay the same."
+        "%(arrays)s in Fortran order. The device converts it to C order before the run; the "
+        "values do not change."
     ),
 }
 _OF_THE_SERVER = ("input_", "model_", "script_is_", "script_not_", "script_zip_")

@@ -86,9 +86,9 @@ def save_view(request: HttpRequest) -> HttpResponse:
         query=request.POST.get("query", ""),
     )
     if before == view.query:
-        text = _("The saved view “%(name)s” has these filters already.")
+        text = _("The saved view “%(name)s” already has these filters.")
     elif before:
-        text = _("The saved view “%(name)s” was replaced: it has these filters now.")
+        text = _("The saved view “%(name)s” has been replaced with these filters.")
     else:
         text = _("The filters were saved as “%(name)s”.")
     messages.success(request, text % {"name": view.name})

@@ -112,9 +112,9 @@ def grant_words(count: int, *, adds: bool) -> str:
     A grant gives one device to one user.
     """
     if count == 0:
-        return _("Nothing to change: it was so before.")
+        return _("Nothing has been changed.")
     if adds:
-        text = ngettext("%(count)s permission given.", "%(count)s permissions given.", count)
+        text = ngettext("%(count)s permission granted.", "%(count)s permissions granted.", count)
     else:
         text = ngettext("%(count)s permission revoked.", "%(count)s permissions revoked.", count)
     return text % {"count": count}

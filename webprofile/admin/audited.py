@@ -115,7 +115,7 @@ class AuditedAdmin(admin.ModelAdmin):
         rows = list(queryset)
         for row in rows:
             self.delete_model(request, row)
-        text = ngettext("%(count)s is deleted.", "%(count)s are deleted.", len(rows))
+        text = ngettext("%(count)s has been deleted.", "%(count)s have been deleted.", len(rows))
         messages.success(request, text % {"count": len(rows)})
 
     def message_user(
@@ -127,7 +127,7 @@ class AuditedAdmin(admin.ModelAdmin):
 
     def response_add(self, request: HttpRequest, obj: Any, *args: Any) -> HttpResponse:
         named = format_html('<a href="{}">{}</a>', self.page_of(obj), obj)
-        messages.success(request, format_html(_("“{name}” is added."), name=named))
+        messages.success(request, format_html(_("“{name}” has been added."), name=named))
         return super().response_add(request, obj, *args)
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
@@ -135,7 +135,7 @@ class AuditedAdmin(admin.ModelAdmin):
         return super().response_change(request, obj)
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: int) -> HttpResponse:
-        messages.success(request, _("“%(name)s” is deleted.") % {"name": obj_display})
+        messages.success(request, _("“%(name)s” has been deleted.") % {"name": obj_display})
         return super().response_delete(request, obj_display, obj_id)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:

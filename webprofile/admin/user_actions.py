@@ -14,14 +14,14 @@ USER_ACTIONS = (
         _("Make administrator"),
         services.promote_user,
         done=ngettext_lazy(
-            "%(names)s is an administrator now.", "%(names)s are administrators now.", "count"
+            "%(names)s is now an administrator.", "%(names)s are now administrators.", "count"
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was an administrator before.",
-            "%(names)s were administrators before.",
+            "%(names)s was already an administrator.",
+            "%(names)s were already administrators.",
             "count",
         ),
-        warning=_("An administrator sees every task and device and may change everything."),
+        warning=_("An administrator can see and change all tasks and devices."),
         fits=lambda user: user.is_active and not user.is_staff,
     ),
     AdminAction(
@@ -34,15 +34,15 @@ USER_ACTIONS = (
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was no administrator.", "%(names)s were no administrators.", "count"
+            "%(names)s was not an administrator.", "%(names)s were not administrators.", "count"
         ),
         warning=_(
-            "They keep their own tasks and granted devices. Access tokens with the right "
-            "to administer are revoked."
+            "They keep their own tasks and granted devices. Access tokens with administrator "
+            "permissions are revoked."
         ),
         of_oneself=_(
-            "You are among them: these pages close to you at once, and only another "
-            "administrator can let you in again."
+            "You are one of the selected users: you will lose access to these pages "
+            "immediately, and only another administrator can restore it."
         ),
         fits=lambda user: user.is_staff,
     ),
@@ -50,17 +50,21 @@ USER_ACTIONS = (
         "end_sessions",
         _("End sessions"),
         end_user_sessions,
-        done=ngettext_lazy("%(names)s is logged out.", "%(names)s are logged out.", "count"),
+        done=ngettext_lazy(
+            "All sessions of %(names)s have been ended.",
+            "All sessions of %(names)s have been ended.",
+            "count",
+        ),
         unchanged=ngettext_lazy(
-            "There was no session or access token of %(names)s to end.",
-            "There were no sessions or access tokens of %(names)s to end.",
+            "%(names)s had no sessions or access tokens.",
+            "%(names)s had no sessions or access tokens.",
             "count",
         ),
         warning=_(
             "They are logged out everywhere and have to log in again, and their access tokens are "
             "revoked."
         ),
-        of_oneself=_("You are among them: the session that you use now stays."),
+        of_oneself=_("You are one of the selected users: your current session is kept."),
         # without it the response to administrators who end their own sessions would be an error
         more=lambda request: {"keep": request.session.session_key},
     ),
@@ -69,17 +73,17 @@ USER_ACTIONS = (
         _("Remove the second factor"),
         services.remove_second_factor,
         done=ngettext_lazy(
-            "%(names)s logs in by the password alone now.",
-            "%(names)s log in by the password alone now.",
+            "%(names)s now logs in with the password only.",
+            "%(names)s now log in with the password only.",
             "count",
         ),
         warning=_(
-            "For somebody who lost phone, keys and codes; be sure that it is they who ask. "
-            "From then on the password alone lets in. They are logged out everywhere, and "
-            "their access tokens are revoked."
+            "For a user who lost phone, keys and codes. Verify the identity of the user first. "
+            "Afterwards, the password alone is sufficient to log in. All sessions of the user "
+            "are ended, and access tokens are revoked."
         ),
         of_oneself=_(
-            "You are among them, and stay as you are: your own second factor is turned off "
+            "You are one of the selected users and are skipped: turn off your own second factor "
             "in your account."
         ),
         is_dangerous=True,
@@ -95,10 +99,11 @@ USER_ACTIONS = (
         ),
         warning=_(
             "They are logged out everywhere and cannot log in, and their access tokens are "
-            "revoked. Tasks and results stay."
+            "revoked. Tasks and results are kept."
         ),
         of_oneself=_(
-            "You are among them, and stay as you are: only another administrator can shut you out."
+            "You are one of the selected users and are skipped: only another administrator can "
+            "deactivate you."
         ),
         is_dangerous=True,
         fits=lambda user: user.is_active,
@@ -107,7 +112,7 @@ USER_ACTIONS = (
         "reactivate",
         _("Reactivate"),
         services.reactivate_user,
-        done=ngettext_lazy("%(names)s may log in again.", "%(names)s may log in again.", "count"),
+        done=ngettext_lazy("%(names)s can log in again.", "%(names)s can log in again.", "count"),
         unchanged=ngettext_lazy(
             "%(names)s was not deactivated.", "%(names)s were not deactivated.", "count"
         ),

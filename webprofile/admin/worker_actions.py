@@ -25,12 +25,12 @@ WORKER_ACTIONS = (
         _("Drain"),
         services.drain_worker,
         done=ngettext_lazy(
-            "%(names)s is drained: it gets no new tasks, and what runs there goes on.",
-            "%(names)s are drained: they get no new tasks, and what runs there goes on.",
+            "%(names)s is drained: it gets no new tasks; running tasks continue.",
+            "%(names)s are drained: they get no new tasks; running tasks continue.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was drained before.", "%(names)s were drained before.", "count"
+            "%(names)s was already drained.", "%(names)s were already drained.", "count"
         ),
         fits=lambda worker: worker.is_enabled,
     ),
@@ -38,9 +38,11 @@ WORKER_ACTIONS = (
         "resume",
         _("Resume"),
         services.resume_worker,
-        done=ngettext_lazy("%(names)s gets tasks again.", "%(names)s get tasks again.", "count"),
+        done=ngettext_lazy(
+            "%(names)s accepts tasks again.", "%(names)s accept tasks again.", "count"
+        ),
         unchanged=ngettext_lazy(
-            "%(names)s was in service before.", "%(names)s were in service before.", "count"
+            "%(names)s was already in service.", "%(names)s were already in service.", "count"
         ),
         fits=lambda worker: not worker.is_enabled or worker.held_at is not None,
     ),
@@ -50,14 +52,14 @@ WORKER_ACTIONS = (
         _("Make public"),
         services.publish_worker,
         done=ngettext_lazy(
-            "%(names)s is public: every user may choose it.",
-            "%(names)s are public: every user may choose them.",
+            "%(names)s is public: all users can use it.",
+            "%(names)s are public: all users can use them.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was public before.", "%(names)s were public before.", "count"
+            "%(names)s was already public.", "%(names)s were already public.", "count"
         ),
-        warning=_("Every user will see this device and may send models to it."),
+        warning=_("All users will see this device and can run models on it."),
         fits=lambda worker: not worker.is_public,
     ),
     AdminAction(
@@ -65,16 +67,16 @@ WORKER_ACTIONS = (
         _("Make private"),
         services.hide_worker,
         done=ngettext_lazy(
-            "%(names)s is private: only those may choose it to whom it is granted.",
-            "%(names)s are private: only those may choose them to whom they are granted.",
+            "%(names)s is private: only users with a grant can use it.",
+            "%(names)s are private: only users with a grant can use them.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was private before.", "%(names)s were private before.", "count"
+            "%(names)s was already private.", "%(names)s were already private.", "count"
         ),
         warning=_(
-            "Only administrators and users to whom it was granted will see it. Tasks that wait "
-            "for it or run on it stay."
+            "Only administrators and users with a grant will see it. Tasks that wait for it or "
+            "run on it are kept."
         ),
         fits=lambda worker: worker.is_public,
     ),
@@ -83,13 +85,13 @@ WORKER_ACTIONS = (
         _("Let users run scripts"),
         services.allow_worker_scripts,
         done=ngettext_lazy(
-            "%(names)s may run scripts, as soon as its agent's configuration allows them too.",
-            "%(names)s may run scripts, as soon as their agents' configurations allow them too.",
+            "%(names)s can run scripts, if the configuration of its agent allows them too.",
+            "%(names)s can run scripts, if the configurations of their agents allow them too.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was allowed to run scripts before.",
-            "%(names)s were allowed to run scripts before.",
+            "%(names)s was already allowed to run scripts.",
+            "%(names)s were already allowed to run scripts.",
             "count",
         ),
         warning=_(
@@ -106,7 +108,7 @@ WORKER_ACTIONS = (
     ),
     AdminAction(
         "forbid_scripts",
-        _("Run no more scripts"),
+        _("Stop running scripts"),
         services.forbid_worker_scripts,
         done=ngettext_lazy(
             "%(names)s starts no more scripts.", "%(names)s start no more scripts.", "count"
@@ -117,9 +119,9 @@ WORKER_ACTIONS = (
             "count",
         ),
         warning=_(
-            "No further script starts there; one that runs goes on until it ends or is cancelled. "
-            "Scripts that wait for this device end as failed if they have waited for long; the "
-            "others stay for a while, and their pages say why."
+            "No more scripts start on the device; a running script continues until it ends or "
+            "is cancelled. Scripts that have waited for this device for a long time fail; the "
+            "others keep waiting for a while, and their pages give the reason."
         ),
         fits=lambda worker: worker.allows_scripts,
     ),
@@ -138,8 +140,9 @@ WORKER_ACTIONS = (
             "count",
         ),
         warning=_(
-            "Disconnects the agent immediately and voids unused enrolment codes. Its running "
-            "tasks are lost and retried elsewhere or later. To reconnect it, enrol it again."
+            "Disconnects the agent immediately and invalidates unused enrolment codes. Its "
+            "running tasks are lost, and retried on other devices or later. To reconnect the "
+            "device, enrol it again."
         ),
         is_dangerous=True,
         is_final=True,
@@ -149,17 +152,17 @@ WORKER_ACTIONS = (
         _("Retire"),
         services.retire_worker,
         done=ngettext_lazy(
-            "%(names)s is out of service for good.",
-            "%(names)s are out of service for good.",
+            "%(names)s has been retired.",
+            "%(names)s have been retired.",
             "count",
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was retired before.", "%(names)s were retired before.", "count"
+            "%(names)s was already retired.", "%(names)s were already retired.", "count"
         ),
         warning=_(
             "Retires the device, which cannot be undone. Its token is revoked, tasks that wait "
-            "for this device only fail, and its name becomes available. Results and history are "
-            "kept."
+            "for this device only will fail, and its name becomes available. Results and "
+            "history are kept."
         ),
         is_dangerous=True,
         is_final=True,

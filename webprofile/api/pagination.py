@@ -19,7 +19,7 @@ class CursorPages(CursorPagination):
     max_page_size = LONGEST_PAGE
     page_size_query_param = "limit"
     page_size_query_description = f"Rows of a page, 1 to {LONGEST_PAGE}; 50 if not given."
-    cursor_query_description = "Where a page begins: as in `next` and `previous` of another page."
+    cursor_query_description = "Start of a page, from `next` or `previous` of another page."
     ordering = "-id"
 
     def get_page_size(self, request: Request) -> int:
@@ -52,7 +52,7 @@ class CursorPages(CursorPagination):
             "description": "A page of a list, the newest row first.",
             "required": ["next", "previous", "results"],
             "properties": {
-                "next": address | {"description": "Address of the next page; null: the last one."},
+                "next": address | {"description": "URL of the next page; null for the last page."},
                 "previous": address | {"description": "Of the one before; null: the first one."},
                 "results": schema | {"description": "The page's rows."},
             },

@@ -21,20 +21,20 @@ log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
 TITLES: dict[int, Any] = {
-    400: _("The request cannot be read"),
-    401: _("Not logged in"),
+    400: _("Malformed request"),
+    401: _("Not authenticated"),
     403: _("Not allowed"),
     404: _("Not found"),
-    405: _("No such method here"),
-    406: _("No such format here"),
-    409: _("Not in this state"),
-    410: _("No longer there"),
+    405: _("Method not allowed"),
+    406: _("Not acceptable"),
+    409: _("Conflict with the current state"),
+    410: _("Removed"),
     413: _("Too large"),
-    415: _("No such content type here"),
-    422: _("The request cannot be met"),
+    415: _("Unsupported media type"),
+    422: _("Invalid request"),
     429: _("Too many requests"),
     500: _("Something went wrong"),
-    503: _("Not available at the moment"),
+    503: _("Temporarily unavailable"),
 }
 #: error codes by status, for exceptions that carry no code of this site
 CODES = {

@@ -27,16 +27,16 @@ class FieldProblem(serializers.Serializer):
         allow_blank=True,
     )
     code = serializers.CharField(help_text="Stable code of what is wrong, such as `required`.")
-    detail = serializers.CharField(help_text="The same in the reader's words.")
+    detail = serializers.CharField(help_text="The same in the user's language.")
 
 
 class Problem(serializers.Serializer):
     """Problem details (RFC 9457)."""
 
-    type = serializers.URLField(help_text="Address that explains `code`.")
-    title = serializers.CharField(help_text="What kind of error it is, in the reader's words.")
+    type = serializers.URLField(help_text="URL that explains `code`.")
+    title = serializers.CharField(help_text="Title of the error in the user's language.")
     status = serializers.IntegerField(help_text="The HTTP status.", min_value=400, max_value=599)
-    detail = serializers.CharField(help_text="What is wrong and the next step, in words.")
+    detail = serializers.CharField(help_text="Description of the error and the next step.")
     code = serializers.CharField(help_text="Stable code of the error; texts may change.")
     field = serializers.CharField(
         help_text="The field at fault, empty if there is not one.", allow_blank=True

@@ -17,15 +17,15 @@ class PartsAnswer(serializers.Serializer):
     """The state of a file that is uploaded in parts."""
 
     upload = serializers.IntegerField(
-        help_text="Which try it is: what was sent in an earlier one is lost."
+        help_text="Number of the upload attempt; parts of earlier attempts are lost."
     )
     part_bytes = serializers.IntegerField(help_text="Size of each part but the last, bytes.")
-    count = serializers.IntegerField(help_text="How many parts; their numbers begin at 1.")
+    count = serializers.IntegerField(help_text="Number of parts; they are numbered from 1.")
     done = serializers.DictField(
         child=serializers.CharField(), help_text="MD5s of the parts that arrived, by number."
     )
     addresses = PartAnswer(
-        many=True, help_text="Where to send the first of those that did not; ask for the others."
+        many=True, help_text="URL for the first missing part; request URLs for the others."
     )
 
 
@@ -46,7 +46,7 @@ class UploadAnswer(serializers.Serializer):
 class PartAddressesAnswer(serializers.Serializer):
     """Presigned URLs of parts."""
 
-    parts = PartAnswer(many=True, help_text="Those asked for, in their order.")
+    parts = PartAnswer(many=True, help_text="Requested parts, in the order of the request.")
 
 
 class JoinedAnswer(serializers.Serializer):

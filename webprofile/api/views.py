@@ -65,7 +65,7 @@ class FilledAnswer(serializers.Serializer):
 
     name = serializers.CharField(help_text="The name, as between the braces in `text`.")
     meaning = serializers.CharField(
-        help_text="What stands there when the error occurs, with its unit; in the reader's words."
+        help_text="Description of the value with its unit, in the user's language."
     )
 
 
@@ -74,8 +74,10 @@ class ProblemMeaning(serializers.Serializer):
 
     code = serializers.CharField(help_text="As in `code` of an error.")
     text = serializers.CharField(
-        help_text="Its text, in the reader's words. Where it occurs, values stand in the place of "
-        "names in braces: `At most {limit} files`."
+        help_text=(
+            "Its text in the user's language. Names in braces stand for values: `At most "
+            "{limit} files`."
+        )
     )
     values = FilledAnswer(many=True, help_text="The names in braces, in order, each once.")
 
@@ -105,7 +107,7 @@ def _meaning(code: str) -> dict[str, Any]:
 
 
 class Root(ApiView):
-    """The addresses of the resources."""
+    """URLs of the resources."""
 
     permission_classes = (AllowAny,)
     schema = None

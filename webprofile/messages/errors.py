@@ -24,254 +24,257 @@ WORDINGS: dict[str, Any] = {
         "Choose another device."
     ),
     "quota_reached": _(
-        "%(live)s of your tasks have not ended, and %(limit)s is the most at once. Cancel some, "
-        "wait until some have finished, or ask an administrator to raise your limit."
+        "You have %(live)s unfinished tasks; the limit is %(limit)s. Cancel some, wait until "
+        "some have finished, or ask an administrator to raise your limit."
     ),
     "storage_full": _(
         "The files of your tasks use %(used_gib)s GiB of storage; your limit is %(limit_gib)s "
         "GiB, including the files of this task. Delete tasks that you do not need, or ask an "
         "administrator to raise your limit."
     ),
-    "priority_bad": _("The priority is a whole number from %(low)s to %(high)s."),
+    "priority_bad": _("The priority must be an integer from %(low)s to %(high)s."),
     "time_limit": _(
-        "The time limit is a whole number of seconds, at most %(limit)s for all passes of this "
-        "plan. Leave it empty or enter 0 for the maximum."
+        "The time limit must be an integer number of seconds, at most %(limit)s for all passes "
+        "of this plan. Leave it empty or enter 0 for the maximum."
     ),
-    "time_limit_of_script": _("The time limit of a script is given with the script's own fields."),
+    "time_limit_of_script": _("The time limit of a script is set in the fields of the script."),
     "character_bad": _(
-        "This has the invisible character %(character)s, which breaks the line or changes how text "
-        "is shown. Remove it."
+        "This text contains the invisible character %(character)s, which breaks the line or "
+        "changes how text is displayed. Remove it."
     ),
-    "title_bad": _("A title is one line of at most %(limit)s characters."),
-    "not_waiting": _("The task waits no more, so this cannot be changed. Reload the page."),
+    "title_bad": _("A title must be one line of at most %(limit)s characters."),
+    "not_waiting": _("The task is no longer waiting, so this cannot be changed. Reload the page."),
     "not_ended": _(
         "The task has not ended yet. Repeat it when it has, or submit the same request as a new "
         "task."
     ),
     "removed_by_rule": _(
-        "“%(name)s” was removed by a rule of this site on %(date)s: such files are kept for "
+        "“%(name)s” was removed by a retention rule on %(date)s. Such files are kept for "
         "%(days)s days."
     ),
     "task_gone": _("The task was deleted."),
-    "task_unknown": _("You have no such task."),
-    "run_over": _("The run had ended already."),
-    "repeated_just_now": _("It was repeated a moment ago, as #%(task)s."),
+    "task_unknown": _("This task does not exist, or you don’t have access."),
+    "run_over": _("The run had already ended."),
+    "repeated_just_now": _("It has just been repeated as #%(task)s."),
     "target_and_worker": _(
-        "Ask either for one device and its version, or for any device that matches, not for both."
+        "Request either one device and its version, or any matching device, not both."
     ),
-    "target_bad": _("A target has labels (name and value), a pool and versions, nothing else."),
+    "target_bad": _("A target consists of labels (name and value), a pool and versions."),
     "target_label_bad": _(
-        "A label is a name and a value, each of 1 to %(limit)s characters: chip=Kirin 990."
+        "A label has a name and a value, each of 1 to %(limit)s characters, such as chip=Kirin 990."
     ),
     "target_labels_many": _("At most %(limit)s labels can be requested."),
     "target_versions_bad": _(
-        "“%(versions)s” is not a version range. Write for example >=1.12,<1.14 or ==1.13.*"
+        "“%(versions)s” is not a version range. Enter for example >=1.12,<1.14 or ==1.13.*"
     ),
-    "target_no_device": _("You have access to no device. Ask an administrator to grant you one."),
+    "target_no_device": _("You have no access to any device. Ask an administrator for access."),
     "target_label_unknown": _(
-        "No device you may use has a label %(label)s. Labels that there are: %(labels)s."
+        "None of your devices has a label %(label)s. Available labels: %(labels)s."
     ),
     "target_label_unmet": _(
-        "No device you may use has the label %(label)s=%(value)s. Devices with this label: "
+        "None of your devices has the label %(label)s=%(value)s. Devices with this label: "
         "%(devices)s."
     ),
     "target_labels_together": _(
-        "Each of these labels is to be had, but no device you may use has all of them: %(labels)s. "
-        "Leave one out."
+        "None of your devices has all of these labels together: %(labels)s. Remove one."
     ),
     "target_pool_unknown": _(
-        "No pool %(pool)s with a device that you may use. Available pools: %(pools)s."
+        "No pool %(pool)s contains a device that you can use. Available pools: %(pools)s."
     ),
     "target_pool_unmet": _(
-        "No device in the pool %(pool)s has these labels. Devices outside of it that have them: "
+        "No device in the pool %(pool)s has these labels. Other devices that have them: "
         "%(devices)s."
     ),
     "target_versions_unmet": _(
-        "No device that matches has a MegEngine %(versions)s. What they have: %(devices)s."
+        "No matching device has MegEngine %(versions)s. Available versions: %(devices)s."
     ),
     "target_away": _(
         "No matching device accepts tasks at the moment: %(devices)s. Relax the requirements, or "
         "wait until one is back."
     ),
     # the API
-    "malformed": _("The request cannot be read: it is not valid JSON, or its address is not."),
+    "malformed": _("The request cannot be read: the JSON or the URL is not valid."),
     "number_large": _("The number %(value)s is too large."),
     "not_authenticated": _("Log in, or send a token: Authorization: Bearer ..."),
-    "token_invalid": _("The token is unknown, expired or revoked. Get another one."),
+    "token_invalid": _("The token is unknown, expired or revoked. Create another one."),
     "login_failed": _("E-mail, password or code is wrong, or the account is not active."),
-    "login_throttled": _("Too many attempts to log in. Try again in some minutes."),
+    "login_throttled": _("Too many login attempts. Try again in a few minutes."),
     "code_needed": _("This account has a second factor: send its code or a recovery code too."),
     "forbidden": _("You do not have permission to do this."),
     "csrf_failed": _("The CSRF token is missing or wrong. Send the header X-CSRFToken."),
     "scope_missing": _(
-        "The token has not the scope “%(scope)s”, which this needs. Make a token that has it."
+        "The token does not have the scope “%(scope)s”, which this request needs. Create a "
+        "token that has it."
     ),
     "token_not_here": _(
         "This action is not available with an access token. Log in with a password."
     ),
-    "not_found": _("Not found, or you don’t have access. Addresses end in a slash."),
-    "method_not_allowed": _("This method is not allowed here. See the header Allow."),
+    "not_found": _("Not found, or you don’t have access. URLs end with a slash."),
+    "method_not_allowed": _("This method is not allowed. See the Allow header."),
     "not_acceptable": _("No format in the Accept header is available."),
     "media_type_unknown": _("Send JSON: Content-Type: application/json."),
-    "body_too_large": _("The body is larger than %(limit_kib)s KiB, the most that is accepted."),
-    "invalid": _("Some fields are wrong; errors says which and why."),
-    "query_invalid": _("Some values in the address are wrong; errors says which and why."),
+    "body_too_large": _("The body is larger than the limit of %(limit_kib)s KiB."),
+    "invalid": _("Some fields are not valid; see “errors”."),
+    "query_invalid": _("Some parameters of the URL are not valid; see “errors”."),
     "query_unknown": _("Unknown parameter “%(name)s”."),
-    "limit_bad": _("limit is a whole number from 1 to %(limit)s."),
+    "limit_bad": _("limit must be an integer from 1 to %(limit)s."),
     "cursor_bad": _("Invalid cursor. Omit it to start from the first page."),
     "throttled": _("Too many requests. Try again in %(wait_s)s s."),
-    "server_error": _("The fault is ours and has been logged. Try again in a minute."),
+    "server_error": _("This is an error of the site and has been logged. Try again in a minute."),
     "idempotency_key_bad": _("An Idempotency-Key has 1 to %(limit)s printable ASCII characters."),
-    "idempotency_key_reused": _("This Idempotency-Key belongs to another request. Use a new one."),
-    "idempotency_in_progress": _(
-        "The first request with this Idempotency-Key is in progress. Repeat this one in a moment."
+    "idempotency_key_reused": _(
+        "This Idempotency-Key was used for a different request. Use a new one."
     ),
-    "cancel_which": _("Name tasks, or say all_mine: one of the two."),
+    "idempotency_in_progress": _(
+        "The first request with this Idempotency-Key is in progress. Try again in a moment."
+    ),
+    "cancel_which": _("Send either a list of tasks or all_mine."),
     "task_live": _("This task has not ended. Cancel it first."),
     "profile_not_yet": _(
-        "Task #%(task)s has no profile yet: it is %(state)s. Ask again when it has ended."
+        "Task #%(task)s has no profile yet: it is %(state)s. Try again when it has ended."
     ),
     "profile_never": _(
         "Task #%(task)s has no profile: it is %(state)s. Its page gives the reason; repeat it "
         "with a plan that has profiled passes."
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
-    "window_bad": _("Give both ends of the window, the first below the second."),
+    "window_bad": _("The window needs both ends, and the first must be less than the second."),
     "comparison_choice": _("These cannot be compared: %(detail)s"),
     # script tasks
     "scripts_not_allowed": _(
-        "An administrator does not let users run scripts on %(worker)s. Choose another device, or "
-        "ask an administrator."
+        "Users are not allowed to run scripts on %(worker)s. Choose another device, or ask an "
+        "administrator."
     ),
     "scripts_not_offered": _(
-        "The agent on %(worker)s runs no scripts: its owner does not allow them in agent.toml "
-        "([scripts], allow = true), or it has no sandbox that works. Choose another device; "
-        "the device’s page tells its owner what to do."
+        "The agent on %(worker)s does not run scripts: its owner does not allow them in "
+        "agent.toml ([scripts], allow = true), or it has no working sandbox. Choose another "
+        "device; the page of the device describes how to allow them."
     ),
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts. "
         "Choose a version that is a Python package."
     ),
     "target_no_scripts": _(
-        "No device that you may use runs scripts. Ask an administrator to allow them on one."
+        "None of your devices runs scripts. Ask an administrator to allow them on one."
     ),
     "one_program_wanted": _("Choose one program: a .py file, or a .zip with an entry point."),
     "model_is_script": _(
-        "“%(name)s” is a program or an archive, no model. Choose “Script” to run it, or give the "
-        "model that it dumps (.mge)."
+        "“%(name)s” is a program or an archive, not a model. Choose “Script” to run it, or "
+        "upload the model that it dumps (.mge)."
     ),
     # files that are mistaken for models
     "model_is_lfs_pointer": _(
-        "“%(name)s” is a pointer of Git LFS, not the model itself. Run git lfs pull, and choose "
-        "the file again."
+        "“%(name)s” is a Git LFS pointer, not the model. Run git lfs pull, and choose the file "
+        "again."
     ),
     "model_is_zip": _(
-        "“%(name)s” is a zip archive (PyTorch and .npz files are such), not a MegEngine model. "
-        "Dump the model with trace.dump and give that file (.mge)."
+        "“%(name)s” is a zip archive (such as PyTorch and .npz files), not a MegEngine model. "
+        "Dump the model with trace.dump and upload that file (.mge)."
     ),
     "model_is_pickle": _(
-        "“%(name)s” is a Python pickle, such as a checkpoint of megengine.save, not a model. Dump "
-        "the model with trace.dump and give that file (.mge)."
+        "“%(name)s” is a Python pickle, such as a checkpoint of megengine.save, not a model. "
+        "Dump the model with trace.dump and upload that file (.mge)."
     ),
     "model_is_npy": _(
-        "“%(name)s” is an .npy array, not a model. Give it as the data of an input, and the dumped "
-        "model (.mge) here."
+        "“%(name)s” is an .npy array, not a model. Upload it as the data of an input, and the "
+        "dumped model (.mge) as the model."
     ),
     "model_is_hdf5": _(
         "“%(name)s” is an HDF5 file, not a MegEngine model. Dump the model with trace.dump and "
-        "give that file (.mge)."
+        "upload that file (.mge)."
     ),
-    "model_is_gzip": _("“%(name)s” is compressed by gzip. Unpack it, and give the file in it."),
+    "model_is_gzip": _("“%(name)s” is compressed with gzip. Unpack it, and upload the file in it."),
     "model_is_picture": _(
-        "“%(name)s” is a picture, not a MegEngine model. Give the file that trace.dump wrote "
+        "“%(name)s” is a picture, not a MegEngine model. Upload the file that trace.dump wrote "
         "(.mge)."
     ),
     "model_is_executable": _(
-        "“%(name)s” is an executable program, not a MegEngine model. Give the file that trace.dump "
-        "wrote (.mge)."
+        "“%(name)s” is an executable program, not a MegEngine model. Upload the file that "
+        "trace.dump wrote (.mge)."
     ),
     "model_is_json": _(
-        "“%(name)s” is a JSON text, not a MegEngine model. Give the file that trace.dump wrote "
-        "(.mge)."
+        "“%(name)s” is a JSON file, not a MegEngine model. Upload the file that trace.dump "
+        "wrote (.mge)."
     ),
     "model_is_web_page": _(
         "“%(name)s” is a web page, not a model: the download may have failed. Download the model "
         "again."
     ),
     "model_is_text": _(
-        "“%(name)s” is a text, not a MegEngine model. Give the file that trace.dump wrote (.mge); "
-        "to run a program, choose “Script”."
+        "“%(name)s” is a text file, not a MegEngine model. Upload the file that trace.dump "
+        "wrote (.mge); to run a program, choose “Script”."
     ),
     "model_unknown": _(
         "“%(name)s” is not a MegEngine model. Dump the model with trace.dump and upload that "
         "file (.mge)."
     ),
     "model_cut_short": _(
-        "“%(name)s” is cut short: it has %(size)s bytes of at least %(wanted)s. Copy or dump it "
+        "“%(name)s” is truncated: it has %(size)s bytes of at least %(wanted)s. Copy or dump it "
         "again."
     ),
     "model_changed": _(
-        "“%(name)s” is damaged: a program took the model for text, and changed its line ends or "
-        "its encoding. Copy it again as a binary file (Git: “*.mge binary” in .gitattributes)."
+        "“%(name)s” is damaged: a program treated the model as text, and changed its line "
+        "endings or its encoding. Copy it again as a binary file (Git: “*.mge binary” in "
+        ".gitattributes)."
     ),
     "script_is_model": _(
-        "“%(name)s” is a MegEngine model, no program. Choose “Model” to profile it."
+        "“%(name)s” is a MegEngine model, not a program. Choose “Model” to profile it."
     ),
     "script_is_zip": _("“%(name)s” is a zip archive. Give it a name that ends in .zip."),
-    "script_suffix": _("“%(name)s” ends neither in .py nor in .zip. A program is one of them."),
+    "script_suffix": _("“%(name)s” is not a .py or .zip file. Upload the program as one of these."),
     "script_not_text": _(
         "“%(name)s” is not Python source: it contains bytes that are not UTF-8 text. Choose the "
         ".py file itself."
     ),
-    "script_not_zip": _("“%(name)s” is not a zip archive. Pack it again, or give a .py file."),
+    "script_not_zip": _("“%(name)s” is not a zip archive. Pack it again, or upload a .py file."),
     "script_zip_empty": _("The archive “%(name)s” is empty. Pack the program into it."),
     "script_zip_damaged": _("The archive “%(name)s” is damaged. Pack it again."),
-    "script_entry_missing": _("Name the program within “%(name)s” to start, such as train.py."),
+    "script_entry_missing": _("Enter the program within “%(name)s” to start, such as train.py."),
     "script_entry_unwanted": _(
-        "“%(name)s” is the program itself; an entry point is for a .zip. Leave it empty."
+        "“%(name)s” is the program itself; only a .zip has an entry point. Leave it empty."
     ),
     "script_entry_bad": _(
-        "“%(entry)s” is not an entry point. Give the path of a .py file within the archive, such "
-        "as train/main.py: letters, digits, dot, dash, space and underscore, no leading dot or "
-        "dash."
+        "“%(entry)s” is not an entry point. Enter the path of a .py file within the archive, "
+        "such as train/main.py: letters, digits, dots, dashes, spaces and underscores, without "
+        "a leading dot or dash."
     ),
     "script_entry_not_there": _(
         "The archive “%(name)s” has no “%(entry)s”. Programs in it: %(names)s."
     ),
     "script_arguments_unreadable": _(
-        "The arguments cannot be split: a quotation mark or a backslash has no end. Close it, or "
-        "put a backslash before a mark that is meant as such."
+        "The arguments cannot be split: a quotation mark or a backslash is not terminated. "
+        "Close it, or put a backslash before a literal quotation mark."
     ),
     "script_arguments_bad": _(
-        "At most %(limit)s arguments of at most %(length)s characters each go to a script."
+        "A script has at most %(limit)s arguments of at most %(length)s characters each."
     ),
-    "script_formats": _("Choose what is recorded, each format once: %(choices)s."),
+    "script_formats": _("Choose what to record, each format once: %(choices)s."),
     "script_sample_rate": _(
-        "Memory is counted every so many operators: a whole number from 0 (never) to %(limit)s."
+        "Memory is recorded every n operators: an integer from 0 (never) to %(limit)s."
     ),
     "script_time_limit": _(
-        "The time limit of a script is a whole number of seconds up to %(limit)s, for all of its "
-        "runs together; 0 or nothing for that."
+        "The time limit of a script must be an integer number of seconds up to %(limit)s, for "
+        "all of its runs together; 0 or empty for the maximum."
     ),
     "script_takes_no_options": _("A script has no options of load_and_run. Omit them."),
     "script_takes_no_plan": _(
         "A script has no measuring plan: it is run once for each format. Omit the plan."
     ),
     "script_takes_no_inputs": _(
-        "A script has no input variables. Upload data files without naming a variable: they are "
-        "placed in the folder of the program."
+        "A script has no input variables. Upload data files without the name of a variable: "
+        "they are placed in the folder of the program."
     ),
     "script_takes_no_seed": _(
-        "A script has no seed, because it makes its own random values. Pass the seed as an "
+        "A script has no seed, because it generates its own random values. Pass the seed as an "
         "argument."
     ),
     "script_data_name": _(
-        "“%(name)s” is not a valid name of an additional file. Rename it: letters, digits, dot, "
-        "dash and underscore, at most 100, the first a letter or a digit."
+        "“%(name)s” is not a valid name of an additional file. Rename it: at most 100 letters, "
+        "digits, dots, dashes and underscores, starting with a letter or a digit."
     ),
     "script_data_twice": _(
-        "“%(name)s” is there twice, or is what the program itself is called on the device. Rename "
-        "the file."
+        "“%(name)s” occurs twice, or has the same name as the program on the device. Rename the "
+        "file."
     ),
     # a request for a task
     "worker_unknown": _("Unknown device. Choose one from the list."),
@@ -285,9 +288,9 @@ WORDINGS: dict[str, Any] = {
     ),
     "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
     "view_query_bad": _("Choose at least one filter, then save the view."),
-    "view_limit": _("You have %(limit)s saved views, the most there can be. Delete one first."),
+    "view_limit": _("You have %(limit)s saved views, which is the limit. Delete one first."),
     "agent_not_built": _(
-        "This site has not built its agent yet. Whoever runs it types: make agent-bundle"
+        "This site has not built its agent yet. Its operator can run: make agent-bundle"
     ),
     "worker_disabled": _("%(worker)s does not accept tasks at the moment. Choose another device."),
     "worker_is_offline": _(
@@ -297,55 +300,55 @@ WORDINGS: dict[str, Any] = {
         "The storage of this site does not accept files in parts: announce “%(name)s” with its "
         "checksum."
     ),
-    "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s: request some of them."),
-    "parts_unwanted": _("“%(name)s” is not sent in parts, or has arrived already."),
+    "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s: request some of these."),
+    "parts_unwanted": _("“%(name)s” is not uploaded in parts, or has already arrived."),
     "parts_restarted": _(
-        "Storage has lost its data of “%(name)s”. Request new addresses and upload it again."
+        "Storage has lost its data of “%(name)s”. Request new URLs and upload it again."
     ),
     "runtime_missing": _(
         "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
     ),
     "runtime_broken": _("MegEngine cannot be used on %(worker)s: %(problem)s"),
     "one_model_wanted": _("Choose one model file (.mge)."),
-    "too_many_files": _("At most %(limit)s data files fit into one task."),
+    "too_many_files": _("A task has at most %(limit)s data files."),
     "file_name_bad": _("The file's name is empty. Rename it."),
     "file_name_long": _("The file's name is longer than %(limit)s characters. Rename it."),
-    "file_name_path": _("“%(name)s” is a path. Give the file's name alone."),
+    "file_name_path": _("“%(name)s” is a path. Enter the file name only."),
     "file_empty": _("“%(name)s” is empty (0 bytes). Choose a complete file."),
-    "file_too_large": _("“%(name)s” is larger than %(limit_mib)s MiB, the most that is accepted."),
-    "checksum_bad": _("“%(name)s” came without its checksum. Reload the page and try again."),
+    "file_too_large": _("“%(name)s” is larger than the limit of %(limit_mib)s MiB."),
+    "checksum_bad": _("The checksum of “%(name)s” is missing. Reload the page and try again."),
     "data_kind_unknown": _(
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
-    "input_name_missing": _("Say which input variable of the model “%(name)s” is for."),
+    "input_name_missing": _("Select the input variable of the model for “%(name)s”."),
     "input_name_long": _("An input variable's name has at most %(limit)s characters."),
     "input_name_bad": _(
         "“%(input)s” cannot be given to a compiled load_and_run: it splits names at “:” and “;”. "
         "Choose a version that is a Python package, or rename the variable when you dump the model."
     ),
     "input_name_unprintable": _(
-        "The name of an input variable has control characters, invisible ones or unusual spaces. "
-        "Rename the variable when you dump the model."
+        "The name of an input variable contains control characters, invisible characters or "
+        "unusual spaces. Rename the variable when you dump the model."
     ),
-    "input_name_twice": _("Two files are for the input variable “%(input)s”. Keep one of them."),
+    "input_name_twice": _("Two files have the input variable “%(input)s”. Keep one of them."),
     "option_unknown": _("Unknown option “%(option)s”."),
     "option_not_bool": _("%(option)s is either on or off."),
     "option_not_int": _("%(option)s must be a whole number."),
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
-    "option_excluded": _("%(option)s and %(limit)s exclude each other. Keep one of them."),
+    "option_excluded": _("%(option)s and %(limit)s cannot be combined. Remove one of them."),
     "seed_bad": _("The seed is a whole number from 0 to %(limit)s."),
-    "too_many_inputs": _("At most %(limit)s inputs fit into one task, files and values together."),
+    "too_many_inputs": _("A task has at most %(limit)s inputs, files and values together."),
     "inputs_too_long": _(
-        "The numbers are too long: all inputs together may have %(limit)s characters. Give "
+        "The numbers are too long: all inputs together can have %(limit)s characters. Upload "
         "long ones as .npy files."
     ),
-    "input_name_empty": _("Name the input variable of the model."),
+    "input_name_empty": _("Enter the name of an input variable of the model."),
     "input_two_ways": _(
         "“%(input)s” has numbers, so it accepts neither shape nor type. Remove one of them."
     ),
     "shape_bad": _(
-        "A shape is 1 to %(limit)s whole numbers above 0 with commas between, such as 1,3,224,224."
+        "A shape is 1 to %(limit)s positive integers separated by commas, such as 1,3,224,224."
     ),
     "shape_large": _(
         "Random values of this shape exceed %(limit_mib)s MiB. Choose a smaller shape."
@@ -354,100 +357,104 @@ WORDINGS: dict[str, Any] = {
     "dtype_not_here": _(
         "A compiled load_and_run cannot read %(dtype)s. Choose one of: %(choices)s."
     ),
-    "literal_empty": _("No numbers given. Write for example 1,2.5 or [[1,2],[3,4]]."),
+    "literal_empty": _("Enter numbers, for example 1,2.5 or [[1,2],[3,4]]."),
     "literal_bad": _(
-        "“%(found)s” at character %(place)s is not a number. Write for example 1,2.5,-3e2; a dot "
-        "has digits on both sides."
+        "“%(found)s” at character %(place)s is not a number. Enter for example 1,2.5,-3e2; a "
+        "decimal point has digits on both sides."
     ),
-    "literal_deep": _("The brackets are more than %(limit)s deep."),
-    "literal_brackets": _(
-        "Brackets or commas do not fit together. Write for example [[1,2],[3,4]]."
-    ),
+    "literal_deep": _("The brackets are nested more than %(limit)s levels deep."),
+    "literal_brackets": _("Brackets and commas do not match. Enter for example [[1,2],[3,4]]."),
     "literal_ragged": _(
-        "The rows have different lengths: the first is %(first)s, number %(number)s is "
-        "%(other)s. Make them equal; load_and_run would mix up the numbers."
+        "The rows have different lengths: the first has %(first)s, row %(number)s has "
+        "%(other)s. Make them equal; load_and_run would misread the numbers."
     ),
     "literal_range": _("%(value)s is too large for %(dtype)s."),
     "literal_fraction": _(
-        "%(value)s is not whole, but without a dot anywhere all numbers are int32. Write one "
-        "of them with a dot, such as 1.0."
+        "%(value)s is not an integer, but without a decimal point all numbers are int32. Write "
+        "one of them with a decimal point, such as 1.0."
     ),
-    "plan_field": _("“%(name)s” is a number from %(low)s to %(high)s."),
+    "plan_field": _("“%(name)s” must be a number from %(low)s to %(high)s."),
     "plan_empty": _(
-        "This plan measures nothing. Choose a run without profiling, or at least one profiled run."
+        "This plan measures nothing. Choose a latency pass or at least one profiled pass."
     ),
-    "option_never": _("%(option)s is set by the agent alone. Leave it out."),
+    "option_never": _("%(option)s is set by the agent. Remove it."),
     "option_not_number": _("%(option)s must be a number."),
     "option_not_text": _("%(option)s must be text."),
     "option_bad_choice": _("%(option)s must be one of: %(limit)s."),
-    "option_bad_text": _(
-        "%(option)s has characters or a form that is not accepted. Its description shows the form."
-    ),
-    "option_needs": _("%(option)s does nothing alone. Set one of these too: %(limit)s."),
+    "option_bad_text": _("%(option)s has an invalid format. Its description shows the format."),
+    "option_needs": _("%(option)s has no effect alone. Set one of these too: %(limit)s."),
     "option_needs_lite": _(
         "On a compiled load_and_run %(option)s works only together with lite. Set lite too."
     ),
     "option_lite": _(
-        "%(option)s does not go with lite: load_and_run would fail or ignore it. Switch one "
-        "of them off."
+        "%(option)s cannot be combined with lite: load_and_run would fail or ignore it. Disable "
+        "one of them."
     ),
     "option_mdl": _(
-        "On the Python package %(option)s does not go with %(limit)s. Switch one of them off."
+        "With the Python package, %(option)s cannot be combined with %(limit)s. Disable one of "
+        "them."
     ),
     "option_alone": _(
-        "%(option)s does not go with profiling. Choose a custom plan with 0 profiled runs."
+        "%(option)s cannot be combined with profiling. Choose a custom plan with 0 profiled passes."
     ),
     "option_file_missing": _("%(option)s needs a file. Choose one."),
     "option_file_unwanted": _("%(option)s does not accept this file. Remove it."),
-    "option_file_twice": _("Two files are for %(option)s. Keep one of them."),
+    "option_file_twice": _("Two files belong to %(option)s. Keep one of them."),
     "option_warmup": _(
         "%(option)s computes nothing in the first run. Set warmup_iter to at least %(limit)s."
     ),
-    "option_core_twice": _("%(option)s names a core twice. Give each thread a different core."),
+    "option_core_twice": _("%(option)s contains a core twice. Give each thread a different core."),
     "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
     "option_target": _(
-        "%(option)s must be for what the model runs on, here %(limit)s. Change it, or the device "
-        "in “Device and threads”."
+        "%(option)s must match the device that the model runs on (%(limit)s). Change it, or the "
+        "device in “Device and threads”."
     ),
     "option_no_profile": _(
         "This load_and_run was built without JSON and writes no profile. Choose a custom plan "
-        "with 0 profiled runs, or another runtime."
+        "with 0 profiled passes, or another runtime."
     ),
-    "option_thread_count": _("%(option)s must name as many cores as there are threads: %(limit)s."),
+    "option_thread_count": _("%(option)s must contain one core for each of the %(limit)s threads."),
     "option_wheel": _(
         "%(option)s needs a compiled load_and_run; this runtime is the Python package. Choose "
         "another runtime."
     ),
     "option_flag": _(
-        "This version of load_and_run does not know %(option)s. Choose a newer MegEngine."
+        "This version of load_and_run does not support %(option)s. Choose a newer MegEngine."
     ),
     "option_cuda": _(
-        "%(option)s needs CUDA, which this device or its MegEngine lacks. Choose another device."
+        "%(option)s needs CUDA, which this device or its MegEngine does not have. Choose "
+        "another device."
     ),
     "option_tensorrt": _(
-        "%(option)s needs TensorRT, which this device or its MegEngine lacks. Choose another "
-        "device."
+        "%(option)s needs TensorRT, which this device or its MegEngine does not have. Choose "
+        "another device."
     ),
     "option_opencl": _(
         "%(option)s needs OpenCL, which this MegEngine was built without. Choose another device."
     ),
     "option_amd": _(
-        "%(option)s hangs on AMD processors such as this device's. Choose a device with "
-        "another one."
+        "%(option)s hangs on AMD processors, such as that of this device. Choose a device with "
+        "another processor."
     ),
     "option_library": _(
         "%(option)s: the owner of this device provides no operator library. Ask for one, or "
         "choose another device."
     ),
-    "source_unknown": _("You have no task #%(task)s. Choose another, or upload a file."),
+    "source_unknown": _(
+        "Task #%(task)s does not exist, or you don’t have access. Choose another, or upload a file."
+    ),
     "file_unknown": _("The file to reuse was not found. Upload it instead."),
     "source_missing": _(
-        "Task #%(task)s left no %(name)s, or has not finished. Choose another, or upload a file."
+        "Task #%(task)s has no %(name)s, or has not finished. Choose another, or upload a file."
     ),
     "bad_request": _("The request could not be read. Reload the page and try again."),
     # an upload
-    "upload_missing": _("Not in storage yet: %(files)s. Upload again; nothing else is lost."),
-    "upload_damaged": _("Arrived damaged (size or checksum differ): %(files)s. Upload again."),
+    "upload_missing": _(
+        "Not in storage yet: %(files)s. Upload them again; the other files are kept."
+    ),
+    "upload_damaged": _(
+        "Damaged during the upload (size or checksum differs): %(files)s. Upload them again."
+    ),
     # a comparison
     "comparison_large": _(
         "These results have %(operators)s operators in total; a page compares at most %(limit)s. "
@@ -460,8 +467,8 @@ WORDINGS: dict[str, Any] = {
         "one file per input."
     ),
     "input_pickled": _(
-        "“%(name)s” holds Python objects (a pickle), which are never read. Save an array of "
-        "numbers with numpy.save."
+        "“%(name)s” contains Python objects (a pickle), which are never loaded. Save an array "
+        "of numbers with numpy.save."
     ),
     "input_version": _(
         "“%(name)s” has the unknown npy format version %(version)s. Save the array again with "
@@ -473,29 +480,31 @@ WORDINGS: dict[str, Any] = {
         "again with numpy.save."
     ),
     "input_structured": _(
-        "“%(name)s” holds a structured type. Save each of its fields as an array of numbers."
+        "“%(name)s” has a structured type. Save each of its fields as an array of numbers."
     ),
-    "input_not_numbers": _("“%(name)s” holds %(dtype)s. Inputs are numbers: convert the array."),
+    "input_not_numbers": _(
+        "“%(name)s” contains %(dtype)s. Inputs must be numbers: convert the array."
+    ),
     "input_no_type": _(
-        "“%(name)s” holds %(dtype)s, which MegEngine has no type for. Save it as %(instead)s, for "
-        "example with astype."
+        "“%(name)s” contains %(dtype)s, which MegEngine does not support. Save it as "
+        "%(instead)s, for example with astype."
     ),
     "input_dtype_not_here": _(
-        "“%(name)s” holds %(dtype)s, which a compiled load_and_run cannot read. Save it as one of "
-        "%(choices)s, or choose a runtime that is the Python package."
+        "“%(name)s” contains %(dtype)s, which a compiled load_and_run cannot read. Save it as "
+        "one of %(choices)s, or choose a runtime that is the Python package."
     ),
     "input_given_twice": _(
-        "Two sources are for the input variable “%(input)s” (%(files)s). Keep one of them."
+        "Two sources provide the input variable “%(input)s” (%(files)s). Keep one of them."
     ),
     "input_no_axes": _(
         "“%(name)s” is a single number without axes. Save it with at least one axis, such as "
         "numpy.atleast_1d."
     ),
     "input_many_axes": _(
-        "“%(name)s” has %(axes)s axes; MegEngine knows at most %(limit)s. Reshape the array."
+        "“%(name)s” has %(axes)s axes; MegEngine supports at most %(limit)s. Reshape the array."
     ),
     "input_no_numbers": _(
-        "“%(name)s” has the shape %(shape)s and so holds no numbers. Every axis must be at least 1."
+        "“%(name)s” has the shape %(shape)s and contains no numbers. Every axis must be at least 1."
     ),
     "input_cut_short": _(
         "“%(name)s” is truncated: %(promise)s needs %(wanted)s bytes, the file has %(size)s. "
@@ -506,31 +515,33 @@ WORDINGS: dict[str, Any] = {
         "numpy.save."
     ),
     "input_picture": _(
-        "“%(name)s” is not a binary PPM (P6) or PGM (P5) picture. Convert it, or give the input as "
-        ".npy."
+        "“%(name)s” is not a binary PPM (P6) or PGM (P5) picture. Convert it, or upload the "
+        "input as .npy."
     ),
     "input_picture_depth": _(
-        "“%(name)s” has values up to %(most)s; only pictures of 8 bits (1 to 255) are read. "
-        "Convert it, or give the input as .npy."
+        "“%(name)s” has values up to %(most)s; only 8-bit pictures (1 to 255) are supported. "
+        "Convert it, or upload the input as .npy."
     ),
     "input_json": _(
-        "“%(name)s” is not JSON as load_and_run reads it (%(problem)s). It is an object: for each "
-        "input its name, with shape, type and raw."
+        "“%(name)s” is not valid JSON for load_and_run (%(problem)s). It must be an object that "
+        "maps the name of each input to its shape, type and raw."
     ),
     "input_json_large": _(
-        "“%(name)s” is not read, since it is over %(limit_mib)s MiB: give large inputs as npy."
+        "“%(name)s” is larger than %(limit_mib)s MiB. Upload large inputs as .npy files."
     ),
-    "input_json_deep": _("“%(name)s” nests too deeply. Each input has shape, type and raw."),
-    "input_json_twice": _("In “%(name)s” the key “%(input)s” stands twice in one object."),
+    "input_json_deep": _("“%(name)s” is nested too deeply. Each input has shape, type and raw."),
+    "input_json_twice": _("In “%(name)s” the key “%(input)s” occurs twice in one object."),
     "input_json_name": _(
-        "In “%(name)s” an input is called %(input)s. Names have 1 to %(limit)s printable "
+        "In “%(name)s” an input has the name %(input)s. Names have 1 to %(limit)s printable "
         "characters; a compiled load_and_run accepts no “:” or “;”. Rename the input when you "
         "dump the model."
     ),
     "input_json_shape": _(
         "In “%(name)s” the shape of the input “%(input)s” is not a list of positive integers."
     ),
-    "input_json_count": _("“%(name)s” describes %(count)s inputs; it must be 1 to %(limit)s."),
+    "input_json_count": _(
+        "“%(name)s” describes %(count)s inputs; the number must be 1 to %(limit)s."
+    ),
     "input_json_type": _(
         "In “%(name)s” the input %(input)s has the type %(type)s. Use one of: %(kinds)s."
     ),
@@ -542,36 +553,36 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is no longer in storage. Start a new task and choose the file again."
     ),
     "file_not_uploaded": _(
-        "“%(name)s” was never uploaded whole. Start a new task and choose the file again."
+        "The upload of “%(name)s” was never completed. Start a new task and choose the file again."
     ),
     "file_changed": _(
-        "“%(name)s” in storage is not what was uploaded: its size or checksum differs. Start a new "
+        "“%(name)s” in storage differs from the uploaded file in size or checksum. Start a new "
         "task and choose the file again."
     ),
     "dump_missing": _(
-        "Task #%(task)s left no dump of all variables. Run it again with the option bin_io_dump."
+        "Task #%(task)s has no dump of all variables. Run it again with the option bin_io_dump."
     ),
     "dump_unreadable": _(
-        "A dump is damaged or is not a dump. Repeat its task with the option bin_io_dump; if "
-        "that does not help, tell an administrator (%(problem)s)."
+        "A dump is damaged or not valid. Repeat its task with the option bin_io_dump. If that "
+        "does not help, tell an administrator (%(problem)s)."
     ),
-    "dumps_busy": _("These dumps are being compared. Reload the page in some seconds."),
+    "dumps_busy": _("These dumps are being compared. Reload the page in a few seconds."),
     "dump_large": _(
         "These dumps are too large for this page (at most %(packed_mib)s MiB each, unpacked "
         "%(unpacked_mib)s MiB). Download both and compare them with manage.py "
         "compare_binary_iodump."
     ),
     "not_initiated": _("This task has ended. Start a new one."),
-    "storage_unreachable": _("Object storage does not answer. Try again in a minute."),
+    "storage_unreachable": _("Object storage does not respond. Try again in a minute."),
     "redis_unreachable": _(
-        "Redis does not answer. Try again in a minute; “manage.py doctor” names what is missing."
+        "Redis does not respond. Try again in a minute; “manage.py doctor” shows what is missing."
     ),
     "database_unreachable": _(
-        "The database does not answer or has no tables. Check DATABASE_URL and run "
-        "“manage.py migrate”."
+        "The database does not respond or has no tables. Check DATABASE_URL and run “manage.py "
+        "migrate”."
     ),
     "reading_stopped": _("The profile is being read. Try again in a minute."),
-    "operator_not_drawn": _("This operator did not run, so the graph does not show it."),
+    "operator_not_drawn": _("This operator was not executed, so the graph does not show it."),
     "object_missing": _("The file is no longer in storage."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
@@ -584,7 +595,7 @@ WORDINGS: dict[str, Any] = {
         "its raw files. Reload the page in a moment."
     ),
     "memory_flow_none": _(
-        "No memory_flow.svg belongs to this profile. Open it together with one of the same run."
+        "This profile has no memory_flow.svg. Import it together with one of the same run."
     ),
     "static_memory_none": _(
         "None of the files of this profile is a memory plan. Run the task with "
@@ -596,32 +607,34 @@ WORDINGS: dict[str, Any] = {
     "cut_range": _(
         "The range of a trace is given in seconds, and its end must be after its start."
     ),
-    "cut_lane": _("The trace has no thread %(number)s. Choose among those of its overview."),
+    "cut_lane": _("The trace has no thread %(number)s. Choose one of the threads in its overview."),
     "cut_large": _(
         "Choose a shorter range, or fewer threads: this one has at least %(events)s events and "
-        "about %(size_mib)s MiB of the file; at most %(limit_mib)s MiB are drawn at once."
+        "about %(size_mib)s MiB of the file; the limit is %(limit_mib)s MiB."
     ),
     "cut_heavy": _(
         "This part of the trace needs too much time or memory. Choose a shorter range, or fewer "
         "threads."
     ),
-    "cut_busy": _("Other parts of traces are being made. Try again in some seconds."),
-    "cut_unready": _("The trace is being prepared for its timeline. Try again in a minute or two."),
-    "export_busy": _("Other large exports are being made. Try again in some seconds."),
+    "cut_busy": _("Other parts of traces are being prepared. Try again in a few seconds."),
+    "cut_unready": _("The trace is being prepared for the timeline. Try again in a minute or two."),
+    "export_busy": _("Other large exports are in progress. Try again in a few seconds."),
     "export_heavy": _(
         "This export needs too much time or memory. Filter the table, or choose another format."
     ),
     "export_many": _(
-        "%(limit)s of your large exports are still being made or downloaded. Try again in some "
-        "seconds."
+        "%(limit)s of your large exports are in progress or being downloaded. Try again in a "
+        "few seconds."
     ),
-    "export_question": _("The table cannot be made: %(detail)s Change the filters and try again."),
+    "export_question": _(
+        "The table cannot be computed: %(detail)s Change the filters and try again."
+    ),
     "export_unknown": _("Unknown format. Choose one from the menu of the result page."),
     # an access token
     "token_name": _("Give the token a name of 1 to 100 characters that says what it is for."),
-    "token_scopes": _("Choose at least one right that you have yourself."),
-    "token_days": _("A token lives for 1 to 365 days."),
-    "token_limit": _("You have 50 usable tokens, the most that is kept. Revoke one first."),
+    "token_scopes": _("Choose at least one permission that you have yourself."),
+    "token_days": _("A token is valid for 1 to 365 days."),
+    "token_limit": _("You have 50 usable tokens, which is the limit. Revoke one first."),
     # an agent
     "code_unknown": _(
         "This enrolment code is unknown. Ask an administrator for a new one on the device's page."
@@ -634,40 +647,42 @@ WORDINGS: dict[str, Any] = {
     ),
     # webhooks
     "webhook_url": _(
-        "Give an address that starts with https://, has no password in it, and the port 443 or "
-        "8443."
+        "Enter a URL that starts with https://, contains no password, and has port 443 or 8443."
     ),
     "webhook_events": _("Choose at least one event that is available to you."),
-    "webhook_limit": _("You have 10 webhooks, the most that is kept. Remove one first."),
-    "webhook_busy": _("Some tests wait already. Try again when they are through."),
-    "webhook_unknown_name": _("The name of the address is not known."),
+    "webhook_limit": _("You have 10 webhooks, which is the limit. Remove one first."),
+    "webhook_busy": _("Some tests are still waiting. Try again when they have finished."),
+    "webhook_unknown_name": _("The host name of the URL is unknown."),
     "webhook_refused": _(
-        "The address leads into a network that this site does not call: only the internet, and "
-        "what its operator allows."
+        "The URL is in a network that this site does not call. Only the internet and networks "
+        "allowed by the operator are called."
     ),
-    "webhook_tls": _("No trusted connection: look at the certificate of your server."),
+    "webhook_tls": _("No trusted connection: check the certificate of your server."),
     "webhook_timeout": _("Your server did not respond in time."),
-    "webhook_unreachable": _("Your server could not be reached, or broke the connection."),
-    "webhook_status": _("Your server answered with an error, or led elsewhere."),
-    "webhook_broke": _("This site could not make the call. Its operator finds why in the log."),
+    "webhook_unreachable": _("Your server could not be reached, or closed the connection."),
+    "webhook_status": _("Your server responded with an error or a redirect."),
+    "webhook_broke": _(
+        "The call failed because of an error of this site. Its operator can find "
+        "the cause in the log."
+    ),
     "webhook_not_yours": _("Not called: only administrators receive events of devices."),
     "webhook_disabled": _("Not called: the webhook was disabled."),
     # users
-    "not_administrator": _("Only an administrator may do this, and you are no longer one."),
+    "not_administrator": _("Only an administrator can do this, and you are no longer one."),
     "last_administrator": _(
-        "%(user)s is the last administrator. Make somebody else an administrator first."
+        "%(user)s is the last administrator. Give another user administrator rights first."
     ),
-    "user_is_oneself": _("You cannot shut yourself out. Ask another administrator."),
+    "user_is_oneself": _("You cannot deactivate yourself. Ask another administrator."),
     "second_factor_none": _("%(user)s has no second factor."),
     "second_factor_own": _(
         "Turn off your own second factor in your account, which requires your password. If you "
         "lost it, ask another administrator."
     ),
-    "user_inactive": _("%(user)s is not active. Let them in again first."),
-    "email_bad": _("This is not an e-mail address. Write it like name@example.org."),
-    "email_taken": _("There is a user with this e-mail already."),
+    "user_inactive": _("%(user)s is not active. Reactivate the account first."),
+    "email_bad": _("This is not a valid e-mail address. Enter for example name@example.org."),
+    "email_taken": _("A user with this e-mail address already exists."),
     "password_weak": _("%(problems)s"),
-    "session_unknown": _("This session has ended already."),
+    "session_unknown": _("This session has already ended."),
     # grants
     "users_unknown": _("Unknown users: %(names)s. Nothing was changed."),
     "users_inactive": _("These users are not active: %(names)s. Nothing was changed."),
@@ -677,10 +692,10 @@ WORDINGS: dict[str, Any] = {
     "worker_name_bad": _(
         "A device's name has 1 to 60 letters, digits, dots, dashes and underscores."
     ),
-    "worker_name_taken": _("There is a device called %(name)s already. Choose another name."),
+    "worker_name_taken": _("A device named %(name)s already exists. Choose another name."),
     "label_bad": _(
-        "“%(label)s” is not a label: names consist of letters, digits, dots, dashes and "
-        "underscores, and values are not empty."
+        "“%(label)s” is not a valid label: names consist of letters, digits, dots, dashes and "
+        "underscores, and values must not be empty."
     ),
     "label_long": _("Names and values of labels have at most %(limit)s characters."),
     "labels_many": _("A device has at most %(limit)s labels."),

@@ -216,7 +216,7 @@ def test_error_texts_explain_their_placeholders(language):
         code: by_code[code]["values"][-1]["meaning"] for code in ("option_excluded", "throttled")
     }
     other = {"en": "name of the other option", "zh-hans": "另一个选项的名称"}
-    wait = {"en": "how long to wait, s", "zh-hans": "需要等待的时间（秒）"}
+    wait = {"en": "waiting time, s", "zh-hans": "需要等待的时间（秒）"}
     assert meanings == {"option_excluded": other[language], "throttled": wait[language]}
 
 

@@ -96,15 +96,15 @@ def access(worker: Worker) -> str:
 def scripts(worker: Worker) -> str:
     """Return whether users may run programs on a device, and otherwise what is missing."""
     if worker.takes_scripts:
-        return _("users may run scripts, in a sandbox")
+        return _("users can run scripts, in a sandbox")
     if worker.allows_scripts:
         return _(
-            "allowed here, but not by the agent: set allow = true under [scripts] in agent.toml, "
-            "which a running agent applies automatically. A working sandbox is required; “agent "
-            "doctor” on the device lists what is missing"
+            "allowed on this device, but not by the agent: set allow = true under [scripts] in "
+            "agent.toml, which a running agent applies automatically. A working sandbox is "
+            "required; “agent doctor” on the device lists what is missing"
         )
     if worker.offers_scripts:
-        return _("not allowed here; the agent’s configuration allows them")
+        return _("not allowed on this device; its agent’s configuration allows them")
     return _("no")
 
 
@@ -149,7 +149,9 @@ def agent(worker: Worker) -> SafeString | str:
         return "–"
     if not is_behind(worker.agent_version):
         return worker.agent_version
-    note = format_html('<span class="cell__note">{}</span>', _("not the one served here"))
+    note = format_html(
+        '<span class="cell__note">{}</span>', _("different from the version of this site")
+    )
     return format_html("{}{}", worker.agent_version, note)
 
 

@@ -54,9 +54,9 @@ class LabelsField(forms.CharField):
                 continue
             name, equals, text = (part.strip() for part in line.partition("="))
             if not equals:
-                raise ValidationError(_("Write each label as name = value: “%s”") % line[:60])
+                raise ValidationError(_("Enter each label as name = value: “%s”") % line[:60])
             if name in labels:
-                raise ValidationError(_("There are two labels called “%s”.") % name)
+                raise ValidationError(_("The label “%s” occurs twice.") % name)
             labels[name] = text
         try:
             services.validate_labels(labels)
@@ -75,8 +75,8 @@ class WorkerForm(forms.ModelForm):
         label=_("Labels"),
         required=False,
         help_text=_(
-            "One a line, as chip = Kirin 990. They hide labels of the same name that the device's "
-            "own configuration gives."
+            "One per line, such as chip = Kirin 990. They override labels of the same name in "
+            "the configuration of the device."
         ),
     )
     pools = forms.ModelMultipleChoiceField(
@@ -102,10 +102,10 @@ class UsersForm(forms.Form):
     """E-mail addresses of users to whom a private device is granted."""
 
     emails = forms.CharField(
-        label=_("E-mails of users"),
+        label=_("E-mail addresses of users"),
         max_length=20_000,
         widget=forms.Textarea(attrs={"rows": 4, "cols": 50, "spellcheck": "false"}),
-        help_text=_("One a line, or with commas between them."),
+        help_text=_("One per line, or separated by commas."),
     )
 
     def clean_emails(self) -> list[str]:
@@ -275,7 +275,7 @@ class WorkerAdmin(ActionsAdmin):
                     messages.error(request, word(error))
         granted = worker.grants.select_related("user").order_by("user__email")
         context = {
-            "title": _("Who may use it"),
+            "title": _("Access"),
             "worker": worker,
             "grants": granted,
             "form": form,

@@ -27,9 +27,7 @@ class RoofsAnswer(serializers.Serializer):
         child=serializers.FloatField(),
         help_text="Operations per second by data type; a multiply-add counts as 2.",
     )
-    copy_bytes_s = serializers.FloatField(
-        help_text="Bytes per second; each read and each written one counts."
-    )
+    copy_bytes_s = serializers.FloatField(help_text="Bytes per second, read plus written.")
     measured_at = serializers.SerializerMethodField(help_text="When it was measured.")
 
     def get_measured_at(self, roofs: dict[str, Any]) -> datetime.datetime:
@@ -47,8 +45,8 @@ class RuntimeAnswer(serializers.ModelSerializer[Runtime]):
         "Parts that it was built with, such as `jit`; `cuda` and `tensorrt` only if the "
         "device has a GPU."
     )
-    libraries = texts("Names of operator libraries that the device's owner lists.")
-    roofs = RoofsAnswer(many=True, help_text="What the device reached at best with it.")
+    libraries = texts("Names of operator libraries that the device's owner configured.")
+    roofs = RoofsAnswer(many=True, help_text="Measured peak performance of the device.")
 
     class Meta:
         model = Runtime
@@ -65,26 +63,29 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
 
     is_online = serializers.BooleanField(help_text="Whether it is connected now.")
     last_seen_at = serializers.DateTimeField(
-        allow_null=True, help_text="Its last heartbeat; null: none ever."
+        allow_null=True, help_text="Last heartbeat; null if there was none."
     )
-    condition = serializers.SerializerMethodField(help_text="The weightiest thing to know of it.")
+    condition = serializers.SerializerMethodField(help_text="Its most important status.")
     takes_scripts = serializers.BooleanField(
-        help_text="Whether its owner, by the agent's configuration, lets users run them as well."
+        help_text="Whether both an administrator and its owner allow scripts."
     )
     running = serializers.SerializerMethodField(help_text="Tasks that it runs now.")
     waiting = serializers.SerializerMethodField(help_text="Tasks that wait for it.")
     usual_s = serializers.SerializerMethodField(
         help_text=(
-            "How long an attempt of a user held a slot on average during the last hour, s; "
-            "null: none ended."
+            "Mean duration of user attempts that ended during the last hour, s; null if there "
+            "were none."
         )
     )
     labels = serializers.SerializerMethodField(help_text="Labels with their values.")
     pools = serializers.SerializerMethodField(help_text="Names of the pools that it is in.")
     facts = serializers.SerializerMethodField(
-        help_text="What its agent says of it, such as `cpu_model`, `cores`, `memory_bytes`, `gpus`."
+        help_text=(
+            "Properties reported by its agent, such as `cpu_model`, `cores`, `memory_bytes`, "
+            "`gpus`."
+        )
     )
-    runtimes = RuntimeAnswer(many=True, help_text="The MegEngines that it has.")
+    runtimes = RuntimeAnswer(many=True, help_text="Its MegEngine versions.")
 
     class Meta:
         model = Worker
@@ -96,15 +97,15 @@ class WorkerRow(serializers.ModelSerializer[Worker]):
         extra_kwargs = {
             "id": {"help_text": "Its number."},
             "name": {"help_text": "Its name."},
-            "is_enabled": {"help_text": "Whether it gets new tasks."},
-            "is_public": {"help_text": "Whether every user may choose it."},
+            "is_enabled": {"help_text": "Whether it accepts new tasks."},
+            "is_public": {"help_text": "Whether all users can use it."},
             "allows_scripts": {
-                "help_text": "Whether an administrator lets users run scripts there."
+                "help_text": "Whether an administrator allows scripts on the device."
             },
-            "held_reason": {"help_text": "Why a health check holds it back, or empty."},
+            "held_reason": {"help_text": "Reason of the quarantine, or empty."},
             "held_at": {"help_text": "Since when; null if it is not quarantined."},
             "agent_version": {"help_text": "Version of its agent."},
-            "slots": {"help_text": "Tasks that it may run at once."},
+            "slots": {"help_text": "Maximum number of concurrent tasks."},
         }
 
     def _load(self, worker: Worker) -> Any:
@@ -145,12 +146,12 @@ class UsageAnswer(serializers.Serializer):
 class WorkerAnswer(WorkerRow):
     """A device."""
 
-    usage = serializers.SerializerMethodField(help_text="How much of the time it ran something.")
+    usage = serializers.SerializerMethodField(help_text="Share of time in which it ran tasks.")
     held_text = serializers.SerializerMethodField(
-        help_text="Why it is quarantined, in the reader's words; empty if it is not."
+        help_text="Reason of the quarantine, in the user's language, or empty."
     )
     is_agent_behind = serializers.SerializerMethodField(
-        help_text="Whether its agent is another one than this site serves."
+        help_text="Whether its agent has another version than the site provides."
     )
 
     class Meta(WorkerRow.Meta):
@@ -181,7 +182,7 @@ class PoolAnswer(serializers.ModelSerializer[Pool]):
         extra_kwargs = {
             "id": {"help_text": "Its number."},
             "name": {"help_text": "Its name, for `target.pool` of a task."},
-            "description": {"help_text": "What it is for."},
+            "description": {"help_text": "Purpose of the pool."},
         }
 
     def get_workers(self, pool: Pool) -> list[str]:
@@ -201,11 +202,13 @@ class OptionAnswer(serializers.Serializer):
 
     name = serializers.CharField(help_text="As a task's `options` name it.")
     group = serializers.CharField(help_text="load_and_run's own group.")
-    group_title = serializers.CharField(help_text="The same in the reader's words.")
+    group_title = serializers.CharField(help_text="The same in the user's language.")
     kind = serializers.CharField(
-        help_text="How a value is given: `bool`, `int`, `float`, `choice`, `text`; `artifact`: "
-        "switched on, and a file comes back; `file`: an uploaded one; `library`: a name; `agent`: "
-        "never taken."
+        help_text=(
+            "Kind of value: `bool`, `int`, `float`, `choice`, `text`; `artifact`: a switch that "
+            "produces a file; `file`: an uploaded file; `library`: a name; `agent`: not "
+            "supported."
+        )
     )
     type = serializers.CharField(help_text="Of load_and_run's own flag.")
     help = serializers.DictField(
@@ -227,22 +230,24 @@ class OptionAnswer(serializers.Serializer):
     keeps_only = texts("If not empty: setting this option resets all options except these.")
     alone = serializers.BooleanField(help_text="Whether the plan must have no profiled pass.")
     platform = serializers.CharField(
-        allow_blank=True, help_text="What a device must have: `cuda`, `tensorrt`, `opencl`."
+        allow_blank=True, help_text="Required feature of the device: `cuda`, `tensorrt`, `opencl`."
     )
-    lite = serializers.CharField(help_text="What becomes of it with `lite`: ok, abort, no-op.")
-    wheel = serializers.BooleanField(help_text="Whether the Python package can do it.")
-    wheel_mdl = serializers.BooleanField(help_text="Whether it can in the graph interface too.")
+    lite = serializers.CharField(help_text="Effect together with `lite`: ok, abort, no-op.")
+    wheel = serializers.BooleanField(help_text="Whether the Python package supports it.")
+    wheel_mdl = serializers.BooleanField(help_text="Whether the graph interface supports it, too.")
     wheel_graph = serializers.BooleanField(
-        help_text="Whether it puts a run of the Python package into the graph interface."
+        help_text="Whether it selects the graph interface in the Python package."
     )
     wheel_needs = texts("As `needs`, for the Python package.")
-    by_agent = serializers.BooleanField(help_text="Whether the agent does it itself.")
-    since = serializers.CharField(allow_blank=True, help_text="First MegEngine that can, or empty.")
-    file_taken = serializers.BooleanField(help_text="Whether a file may be its content.")
-    artifact = serializers.CharField(
-        allow_blank=True, help_text="The file that it leaves, or empty."
+    by_agent = serializers.BooleanField(help_text="Whether the agent implements it.")
+    since = serializers.CharField(
+        allow_blank=True, help_text="First MegEngine version that supports it, or empty."
     )
-    taken = serializers.BooleanField(help_text="Whether users may set it.")
+    file_taken = serializers.BooleanField(help_text="Whether a file can provide its content.")
+    artifact = serializers.CharField(
+        allow_blank=True, help_text="The file that it writes, or empty."
+    )
+    taken = serializers.BooleanField(help_text="Whether users can set it.")
 
 
 class RuntimeOptionAnswer(OptionAnswer):
@@ -254,5 +259,5 @@ class RuntimeOptionAnswer(OptionAnswer):
         "`opencl`, `amd`, `library`; empty if it can.",
     )
     unavailable_text = serializers.CharField(
-        allow_blank=True, help_text="The same in the reader's words."
+        allow_blank=True, help_text="The same in the user's language."
     )

@@ -60,9 +60,11 @@ class WorkerFilters(django_filters.FilterSet):
     )
     pool = TextFilter(field_name="pools__name", max_length=60, help_text="Name of a pool.")
     version = TextFilter(
-        method="with_version", max_length=40, help_text="It has this MegEngine, and it works."
+        method="with_version",
+        max_length=40,
+        help_text="Device with a working MegEngine of this version.",
     )
-    name = TextFilter(lookup_expr="icontains", max_length=60, help_text="A part of its name.")
+    name = TextFilter(lookup_expr="icontains", max_length=60, help_text="Part of the name.")
 
     class Meta:
         model = Worker

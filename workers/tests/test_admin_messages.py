@@ -57,24 +57,24 @@ def test_a_health_check_that_cannot_start_is_an_error(client, root, settings):
 @pytest.mark.parametrize(
     ("name", "before", "one", "several"),
     [
-        ("resume", {"is_enabled": False}, "a gets tasks again.", "b, c get tasks again."),
+        ("resume", {"is_enabled": False}, "a accepts tasks again.", "b, c accept tasks again."),
         (
             "resume",
             {"held_at": timezone.now(), "held_reason": "timed out"},
-            "a gets tasks again.",
-            "b, c get tasks again.",
+            "a accepts tasks again.",
+            "b, c accept tasks again.",
         ),
         (
             "publish",
             {"is_public": False},
-            "a is public: every user may choose it.",
-            "b, c are public: every user may choose them.",
+            "a is public: all users can use it.",
+            "b, c are public: all users can use them.",
         ),
         (
             "hide",
             {"is_public": True},
-            "a is private: only those may choose it to whom it is granted.",
-            "b, c are private: only those may choose them to whom they are granted.",
+            "a is private: only users with a grant can use it.",
+            "b, c are private: only users with a grant can use them.",
         ),
     ],
 )

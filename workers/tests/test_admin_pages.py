@@ -87,8 +87,8 @@ def test_draining_several_devices_reports_those_already_drained(client, root):
     data = {"action": "drain", "_selected_action": [box.pk, board.pk]}
     page = client.post(LIST, data, follow=True).text
     assert messages_in(page) == [
-        "box is drained: it gets no new tasks, and what runs there goes on.",
-        "board was drained before.",
+        "box is drained: it gets no new tasks; running tasks continue.",
+        "board was already drained.",
     ]
     assert not Worker.objects.filter(is_enabled=True).exists()
 
@@ -99,7 +99,7 @@ def test_retirement_needs_confirmation_and_removes_the_device_from_lists(client,
     worker.refresh_from_db()
     assert worker.retired_at is None
     page = act(client, worker, "retire", confirm="yes")
-    assert messages_in(page) == [f"box.retired-{worker.pk} is out of service for good."]
+    assert messages_in(page) == [f"box.retired-{worker.pk} has been retired."]
     assert 'name="_save"' not in page
     for url in (LIST, "/workers/", "/api/v1/workers/", "/tasks/new/"):
         assert "box.retired" not in client.get(url).text

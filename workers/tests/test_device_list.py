@@ -46,7 +46,7 @@ def test_the_search_uses_only_facts_that_users_may_see(client, alice, query, nam
     make_worker("hidden", is_public=False, facts={"cpu_model": "Kirin 990"})
     assert device_names(client, query) == names
     if not names:
-        assert "No device fits" in client.get(f"/workers/?{query}").text
+        assert "No matching devices" in client.get(f"/workers/?{query}").text
 
 
 def test_a_private_device_is_listed_only_for_users_with_a_grant(client, alice):

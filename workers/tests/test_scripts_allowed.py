@@ -51,15 +51,18 @@ def test_the_admin_page_shows_what_is_missing(client, root):
     for columns, text in (
         ({}, "<dt>Scripts</dt><dd>no</dd>"),
         ({"allows_scripts": True}, "allow = true under [scripts]"),
-        ({"offers_scripts": True}, "not allowed here; the agent’s configuration allows them"),
-        ({"allows_scripts": True, "offers_scripts": True}, "users may run scripts, in a sandbox"),
+        (
+            {"offers_scripts": True},
+            "not allowed on this device; its agent’s configuration allows them",
+        ),
+        ({"allows_scripts": True, "offers_scripts": True}, "users can run scripts, in a sandbox"),
     ):
         worker = make_worker(**columns)
         page = client.get(address.format(worker.pk)).text
         assert text in page
         offered = "forbid_scripts" if worker.allows_scripts else "allow_scripts"
         assert f"/act/{offered}/" in page
-    assert "may run here, in a sandbox" in client.get(f"/workers/{worker.name}/").text
+    assert "allowed, in a sandbox" in client.get(f"/workers/{worker.name}/").text
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_the_admin_page_shows_what_is_missing(client, root):
     [
         ({}, "neither an administrator nor the device’s owner", "/admin/workers/worker/"),
         ({"allows_scripts": True}, "Set allow = true under [scripts]", "/agent/#agent-scripts"),
-        ({"offers_scripts": True}, "but no administrator of this site has", "/admin/workers/"),
+        ({"offers_scripts": True}, "but no administrator of this site does", "/admin/workers/"),
     ],
 )
 def test_administrators_see_whose_permission_is_missing(client, root, columns, words, link):
@@ -86,7 +89,7 @@ def test_users_see_whose_permission_is_missing_without_links_to_the_admin_site(c
     worker = make_worker("box", offers_scripts=True)
     client.force_login(alice)
     page = client.get(f"/workers/{worker.name}/").text
-    assert "but no administrator of this site has" in page
+    assert "but no administrator of this site does" in page
     assert "/admin/" not in page
     assert "Ask an administrator." in client.get("/tasks/new/").text
 
@@ -106,8 +109,7 @@ def test_the_command_allows_and_forbids_scripts():
     call_command("workers", "forbid-scripts", "box", stdout=out)
     call_command("workers", "forbid-scripts", "box", stdout=out)
     assert out.getvalue() == (
-        "box may run scripts, as soon as its agent's configuration allows them too.\n"
-        "box starts no more scripts.\n"
-        "box was not allowed to run scripts.\n"
+        "box can run scripts, if the configuration of its agent allows them too.\nbox starts no "
+        "more scripts.\nbox was not allowed to run scripts.\n"
     )
     assert AuditEntry.objects.count() == 2

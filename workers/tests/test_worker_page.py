@@ -106,7 +106,7 @@ def test_the_status_is_shown_as_text(change, status):
     change_worker(worker.pk, **change)
     text = worker_page(make_user(), worker)
     assert f">{status}<" in text
-    assert ("New task here" in text) is (status == "free")
+    assert ("New task on this device" in text) is (status == "free")
     assert ("It is ill." in text) is (status == "quarantined")
 
 

@@ -46,7 +46,7 @@ def test_enrolling_again_revokes_the_previous_code():
 def test_a_device_is_drained_and_resumed():
     make_worker("pi-4")
     assert "pi-4 is drained" in workers("drain", "pi-4")
-    assert workers("drain", "pi-4") == "pi-4 was drained before.\n"
+    assert workers("drain", "pi-4") == "pi-4 was already drained.\n"
     assert not Worker.objects.get().is_enabled
     workers("resume", "pi-4")
     assert Worker.objects.get().is_enabled

@@ -13,7 +13,10 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     **RULES,
     "single_sample": RuleWords(
         _("One sample"),
-        _("Each execution was timed once, so the order of similar ones is chance."),
+        _(
+            "Each execution was timed once, so the order of executions with similar times is "
+            "random."
+        ),
         _("A trace records one run of a program; the times of another run differ."),
         _("Let the program run several steps, and compare executions of the same operator."),
     ),
@@ -27,13 +30,13 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "tiny_operators": RuleWords(
         _("Many tiny operators"),
         _(
-            "%(count)s executions last less than 10 µs each, and account for %(share)s of device "
-            "time together: mostly kernel launches."
+            "%(count)s executions take less than 10 µs each, and account for %(share)s of "
+            "device time together: mostly kernel launches."
         ),
         _("Applies when at least 100 executions below 10 µs account for 30 %% of device time."),
         _(
-            "Compile the step with megengine.jit.trace, so that Python does not issue operator by "
-            "operator, or compute more in each one, such as a larger batch."
+            "Compile the step with megengine.jit.trace, so that Python does not dispatch each "
+            "operator, or use fewer, larger operators, for example with a larger batch."
         ),
     ),
     "copies": RuleWords(
@@ -47,31 +50,31 @@ TRACE_RULES: Mapping[str, RuleWords] = {
             "Applies when copies between devices account for at least 5 %% of device time, not "
             "counting the time in which one device waits for another."
         ),
-        _("Keep tensors on one device, or copy fewer and larger ones, in the smallest dtype."),
+        _("Keep tensors on one device, or copy fewer and larger ones, in the smallest data type."),
     ),
     "waiting": RuleWords(
         _("Python waits for values"),
         ngettext_lazy(
-            "Python waited for a value of the device %(count)s time, for %(share)s of what was "
-            "recorded.",
-            "Python waited for values of the device %(count)s times, for %(share)s of what was "
-            "recorded.",
+            "Python waited for a value of the device %(count)s time, for %(share)s of the "
+            "recorded time.",
+            "Python waited for values of the device %(count)s times, for %(share)s of the "
+            "recorded time.",
             "count",
         ),
         _(
             "Applies when waiting accounts for at least 10 %% of the recorded time. numpy(), "
-            "item() and unknown shapes wait until the device has caught up; meanwhile Python "
-            "issues no operators, and the device is idle afterwards."
+            "item() and unknown shapes wait until the device has finished; meanwhile Python "
+            "dispatches no operators, and the device is idle afterwards."
         ),
         _(
-            "Read values less often, such as the loss every some steps, and after the step has "
-            "been issued. “Python waits for the device” names each place."
+            "Read values less often, for example the loss every few steps, and only after the "
+            "step has been dispatched. “Python waits for the device” lists each place."
         ),
     ),
     "training": RuleWords(
         _("Training"),
-        _("This is a step of training, so options that optimize inference do not apply."),
-        _("Applies when operators of gradients or backward passes have run."),
+        _("This is a training step, so options that optimize inference do not apply."),
+        _("Applies when operators of gradients or backward passes were executed."),
         _("The phases show the times of forward, backward and the optimizer."),
     ),
 }

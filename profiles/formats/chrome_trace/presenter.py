@@ -89,9 +89,9 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
 
 def _kind(kind: str) -> str:
     return {
-        "host": _("Python’s thread: calls modules and hands operators over"),
-        "worker": _("MegEngine’s worker: prepares kernels and sends them"),
-        "device": _("Device: computes"),
+        "host": _("Python thread: calls modules and dispatches operators"),
+        "worker": _("MegEngine worker: prepares and launches kernels"),
+        "device": _("Device: runs kernels"),
     }.get(kind, "")
 
 
@@ -115,10 +115,10 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
     if summary.operators == 0:
         notes.append(
             _(
-                "No operator in it was sent to a device, so it has no operators and no times of "
-                "kernels. MegEngine 1.13 computes small tensors on the host, and its Profiler has "
-                "no operators of a function that trace() compiled: trace(profiling=True) and "
-                "get_profile() have them."
+                "No operator was dispatched to a device, so there are no operators and no "
+                "kernel times. MegEngine 1.13 computes small tensors on the host, and its "
+                "Profiler does not record operators of a function compiled by trace(): "
+                "trace(profiling=True) and get_profile() do."
             )
         )
     elif not _has_kernels(summary):
@@ -131,8 +131,8 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
     if summary.waits and not _has_kernels(summary):
         notes.append(
             _(
-                "Without times of kernels only MegEngine’s own events count as waits. They end "
-                "when the copy of a value begins: Python may have waited longer."
+                "Without kernel times, only MegEngine’s own events count as waits. They end "
+                "when the copy of a value starts: Python may have waited longer."
             )
         )
     return notes
@@ -148,9 +148,9 @@ def damage_notes(summary: TraceSummary) -> list[str]:
         )
         notes.append(
             ngettext(
-                "%(number)s event cannot be read, and no figure includes it: %(places)s.",
-                "%(number)s events cannot be read, and no figure includes them. The first ones: "
-                "%(places)s.",
+                "%(number)s event cannot be read, and is not included in any figure: %(places)s.",
+                "%(number)s events cannot be read, and are not included in any figure. The "
+                "first ones: %(places)s.",
                 number,
             )
             % {"number": number, "places": places}
@@ -158,17 +158,17 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if summary.is_cut:
         notes.append(
             _(
-                "The file ends in the middle of its list: what came later is missing. A trace is "
-                "complete once the Profiler was left or deleted."
+                "The file is truncated: later events are missing. A trace is complete when the "
+                "Profiler was exited or deleted."
             )
         )
     if number := summary.unpaired:
         notes.append(
             ngettext(
-                "%(number)s event has no other half. What was begun and not ended counts to the "
-                "end of what surrounds it.",
-                "%(number)s events have no other half. What was begun and not ended counts to the "
-                "end of what surrounds it.",
+                "%(number)s event is incomplete. An event that was begun but not ended counts "
+                "until the end of the enclosing event.",
+                "%(number)s events are incomplete. An event that was begun but not ended counts "
+                "until the end of the enclosing event.",
                 number,
             )
             % {"number": number}
@@ -176,10 +176,8 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if number := summary.out_of_order:
         notes.append(
             ngettext(
-                "The events of %(number)s thread were out of order, and were sorted by their "
-                "times.",
-                "The events of %(number)s threads were out of order, and were sorted by their "
-                "times.",
+                "The events of %(number)s thread were out of order and have been sorted by time.",
+                "The events of %(number)s threads were out of order and have been sorted by time.",
                 number,
             )
             % {"number": number}
@@ -230,10 +228,10 @@ def _gap_notes(summary: TraceSummary) -> list[str]:
         names = _("%(names)s and %(more)s more") % {"names": names, "more": more}
     return [
         ngettext(
-            "%(number)s value of a counter is missing, NaN or infinite, and its curve does not "
-            "contain it: %(names)s.",
-            "%(number)s values of counters are missing, NaN or infinite, and the curves do not "
-            "contain them: %(names)s.",
+            "%(number)s value of a counter is missing, NaN or infinite, and is not drawn: "
+            "%(names)s.",
+            "%(number)s values of counters are missing, NaN or infinite, and are not drawn: "
+            "%(names)s.",
             number,
         )
         % {"number": number, "names": names}
@@ -247,12 +245,11 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
         times = ngettext("%(number)s time", "%(number)s times", summary.again)
         notes.append(
             ngettext(
-                "%(number)s operator was computed more than once, %(times)s more in all: its "
-                "outputs had been freed (DTR). Its times are sums of all executions, and it is one "
-                "row.",
-                "%(number)s operators were computed more than once, %(times)s more in all: their "
-                "outputs had been freed (DTR). Their times are sums of all executions, and each "
-                "is one row.",
+                "%(number)s operator was computed more than once, %(times)s more in total: its "
+                "outputs had been freed (DTR). Its times are sums of all executions, in one row.",
+                "%(number)s operators were computed more than once, %(times)s more in total: "
+                "their outputs had been freed (DTR). Their times are sums of all executions, in "
+                "one row each.",
                 number,
             )
             % {"number": number, "times": times % {"number": summary.again}}
@@ -260,14 +257,14 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
     if number := summary.copies:
         notes.append(
             ngettext(
-                "%(number)s operator copies between devices. Its device time is that in which all "
-                "of its devices were in it. What one of them waited for another, %(time)s, counts "
-                "for no operator; threads and devices, timeline and charts show it as it is in "
-                "the file.",
-                "%(number)s operators copy between devices. Their device time is that in which all "
-                "of their devices were in them. What one of them waited for another, %(time)s in "
-                "all, counts for no operator; threads and devices, timeline and charts show it "
-                "as it is in the file.",
+                "%(number)s operator copies between devices. Its device time is the time in "
+                "which all of its devices executed it. The time in which one of them waited for "
+                "another, %(time)s, is not attributed to any operator; threads and devices, "
+                "timeline and charts show it as in the file.",
+                "%(number)s operators copy between devices. Their device time is the time in "
+                "which all of their devices executed them. The time in which one of them waited "
+                "for another, %(time)s in total, is not attributed to any operator; threads and "
+                "devices, timeline and charts show it as in the file.",
                 number,
             )
             % {"number": number, "time": duration(summary.copies_waited_s)}

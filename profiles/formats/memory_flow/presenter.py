@@ -198,7 +198,7 @@ def shape_of(row: TensorRow) -> str:
 
 def unnamed() -> str:
     """Return the text that is shown for a tensor without a name."""
-    return pgettext("of a tensor", "there before the Profiler began")
+    return pgettext("of a tensor", "before the Profiler started")
 
 
 def _us(time_s: float | None) -> float | None:
@@ -234,8 +234,8 @@ def _sentence(summary: MemoryFlowSummary) -> str:
     if summary.peak_s is None:
         return ""
     return ngettext(
-        "At most %(size)s are held, at %(at)s, by %(number)s tensor.",
-        "At most %(size)s are held, at %(at)s, by %(number)s tensors.",
+        "At most %(size)s are used, at %(at)s, by %(number)s tensor.",
+        "At most %(size)s are used, at %(at)s, by %(number)s tensors.",
         summary.peak_tensors,
     ) % {
         "size": bytesize(summary.peak_bytes),
@@ -249,15 +249,18 @@ def _drawn_notes(summary: MemoryFlowSummary, not_drawn: int, tag: str) -> list[s
     notes = []
     if tag:
         notes.append(
-            _("Only tensors with “%(tag)s” in their tag are drawn; the curve is of all.")
+            _(
+                "Only tensors whose tag contains “%(tag)s” are drawn; the curve includes all "
+                "tensors."
+            )
             % {"tag": f"\u2068{shortened(tag)}\u2069"}
         )
     more = not_drawn + summary.tensors_left_out
     if more:
         notes.append(
             ngettext(
-                "%(number)s tensor that is smaller or lives shorter is not drawn.",
-                "%(number)s tensors that are smaller or live shorter are not drawn.",
+                "%(number)s tensor that is small or short-lived is not drawn.",
+                "%(number)s tensors that are small or short-lived are not drawn.",
                 more,
             )
             % {"number": more}
@@ -272,31 +275,31 @@ def _notes(summary: MemoryFlowSummary) -> list[str]:
         notes.append(
             _(
                 "The file is truncated: later tensors are missing, and the peak may have been "
-                "higher. The file is complete once the Profiler was exited or deleted."
+                "higher. The file is complete when the Profiler was exited or deleted."
             )
         )
     counted = (
         (
             summary.broken,
             ngettext(
-                "%(number)s rectangle could not be read, and was left out.",
-                "%(number)s rectangles could not be read, and were left out.",
+                "%(number)s rectangle could not be read and is left out.",
+                "%(number)s rectangles could not be read and are left out.",
                 summary.broken,
             ),
         ),
         (
             summary.beyond,
             ngettext(
-                "%(number)s rectangle beyond the first 1,000,000 was left out.",
-                "%(number)s rectangles beyond the first 1,000,000 were left out.",
+                "%(number)s rectangle after the first 1,000,000 is left out.",
+                "%(number)s rectangles after the first 1,000,000 are left out.",
                 summary.beyond,
             ),
         ),
         (
             summary.others,
             ngettext(
-                "%(number)s element is none that MegEngine writes, and was left out.",
-                "%(number)s elements are none that MegEngine writes, and were left out.",
+                "%(number)s unknown element is left out.",
+                "%(number)s unknown elements are left out.",
                 summary.others,
             ),
         ),

@@ -235,7 +235,7 @@ def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
 
 def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
     return _(
-        "The plan needs %(peak)s; at most %(most)s of it is in use at the same time, at operator "
+        "The plan needs %(peak)s; at most %(most)s are in use at the same time, at operator "
         "%(name)s."
     ) % {
         "peak": bytesize(plan.peak_bytes),
@@ -288,8 +288,8 @@ def _notes(plan: StaticMemory) -> list[str]:
     if plan.graph == "none":
         notes.append(
             _(
-                "Without the graph.json of the same folder tensors have no names and shapes: open "
-                "both files together."
+                "Without the graph.json of the same folder, tensors have no names and shapes. "
+                "Import both files together."
             )
         )
     elif plan.graph != "used":
@@ -297,8 +297,8 @@ def _notes(plan: StaticMemory) -> list[str]:
     if not plan.chunks_count:
         notes.append(
             _(
-                "Nothing but weights is planned: the graph is not static, or no operator of it "
-                "needs memory of its own."
+                "Only weights are planned: the graph is not static, or none of its operators "
+                "needs memory."
             )
         )
     return notes

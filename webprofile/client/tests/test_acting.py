@@ -42,7 +42,7 @@ def test_cancel_prints_the_result_for_each_task(client, alice, make_ended):
     unknown = "left There is no such task that you may see."
     assert output == [
         f"#{live.pk} cancelled",
-        f"#{finished.pk} ended The run had ended already.",
+        f"#{finished.pk} ended The run had already ended.",
         f"#{foreign.pk} {unknown}",
         f"#99999 {unknown}",
     ]

@@ -73,7 +73,7 @@ def test_messages_of_the_site_are_in_the_language_of_the_terminal(client, alice)
     assert "地址中的部分值有误" in stderr
     client.environment["LANG"] = "en_US.UTF-8"
     stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
-    assert "Some values in the address are wrong" in stderr
+    assert "Some parameters of the URL are not valid" in stderr
 
 
 def test_package_contains_the_client_and_nothing_of_the_server():

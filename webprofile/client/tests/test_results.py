@@ -68,7 +68,7 @@ def test_exit_code_of_show_depends_on_the_task(client, alice):
 
 def test_show_tells_how_many_passes_were_disturbed(client, make_steady):
     output = client.run("show", make_steady(0.25, disturbed_passes=2)).stdout
-    assert "The figures are of 3 of 5 profiled passes. The others were disturbed." in output
+    assert "The figures are from 3 of 5 profiled passes. The others were disturbed." in output
     assert "This run was disturbed" not in output
     assert "figures of" not in client.run("show", make_steady(0.3)).stdout
 
@@ -106,7 +106,7 @@ def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
     assert "passed; no clear difference; estimated change +1.4 %" in output
     undecided = client.run("compare", before, after, "--fail-above", "1", code=5).stdout
     assert "not enough evidence; no clear difference, since equal runs or passes" in undecided
-    assert "hardly ever between two runs of the same files and settings" in undecided
+    assert "hardly between two runs with the same files and settings" in undecided
 
 
 def test_gate_needs_more_than_one_sample(client, make_result):
@@ -116,7 +116,7 @@ def test_gate_needs_more_than_one_sample(client, make_result):
     assert "conv" in output
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=5))
     assert (
-        "not enough evidence; one sample of a result; run it with the plan “standard”"
+        "not enough evidence; a result has one sample; repeat it with the plan “standard”"
         in gate_lines[1]
     )
     assert "estimated change +46.7 %" in gate_lines[1]
@@ -132,9 +132,7 @@ def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, make
     assert "This run was disturbed: its times may be longer than usual" in shown
     assert "the device was hot: the CPU reached 93 °C" in shown
     output = client.run("compare", before, disturbed, "--fail-above", "5", code=5).stdout
-    assert (
-        "not enough evidence; a run was disturbed; run it again while the device is idle" in output
-    )
+    assert "not enough evidence; a run was disturbed; repeat it while the device is idle" in output
     client.run("compare", before, disturbed, after, "--fail-above", "5", code=1)
     client.run("compare", before, after, disturbed, "--fail-above", "30", code=5)
 
@@ -143,7 +141,7 @@ def test_gate_needs_equal_runs_of_the_device(client, make_steady):
     before, after = make_steady(0.25), make_steady(0.30)
     AttemptMeasurement.objects.exclude(attempt__profile__isnull=False).delete()
     output = client.run("compare", before, after, "--fail-above", "5", code=5).stdout
-    assert "it is not known how far equal runs differ on the device" in output
+    assert "the run-to-run variance of the device is unknown" in output
 
 
 def test_compare_reports_tasks_that_it_cannot_compare(client, make_result, alice):

@@ -58,7 +58,7 @@ def test_password_is_checked_while_it_is_typed(account):
     account.type(email="new@example.com", password1="short", password2="shor")
     assert "at least 10 characters" in account.see(".password-check__problem").text
     again = account.find("[name=password2]")
-    assert again.get_property("validationMessage") == "The two passwords differ."
+    assert again.get_property("validationMessage") == "The two passwords do not match."
     account.type(password1="new@example.com")
     account.until(lambda: "too similar" in account.find(".password-check").text, "the judgement")
     account.type(password1=GOOD, password2=GOOD)

@@ -67,8 +67,8 @@ def test_command_line_is_updated_and_problems_are_shown_at_their_options(form):
     form.click("#option-fast_run")
     form.expand()
     form.click("#option-full_run")
-    form.until(lambda: "exclude each other" in form.error("fast_run"), "the problem")
-    assert "exclude each other" in form.error("full_run")
+    form.until(lambda: "cannot be combined" in form.error("fast_run"), "the problem")
+    assert "cannot be combined" in form.error("full_run")
     assert form.lines == []
     form.click("#option-full_run")
     form.until(lambda: form.lines and "--fast_run" in form.lines[0], "the command again")

@@ -51,7 +51,7 @@ def test_refusal_without_a_field_is_shown(form, model, monkeypatch):
     monkeypatch.setattr("tasks.api.views.draft_of", refuse)
     form.find("#option-iter").send_keys("7")
     form.click("#submit")
-    text = "Object storage does not answer"
+    text = "Object storage does not respond"
     form.until(lambda: text in form.text("#command-failed"), "the refusal")
     assert text in form.text("#form-error")
     assert not form.find("#transfer").is_displayed()

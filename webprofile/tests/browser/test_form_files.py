@@ -107,7 +107,7 @@ def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     error = ".data-row .data-row__error"
     for _ in range(3):
         form.click("#submit")
-        form.until(lambda: "stands twice" in form.find(error).text, "the refusal at its row")
+        form.until(lambda: "occurs twice" in form.find(error).text, "the refusal at its row")
         form.until(lambda: form.find("#submit").is_enabled(), "the form again")
         top = form.browser.execute_script(
             "return document.querySelector(arguments[0]).getBoundingClientRect().top", error

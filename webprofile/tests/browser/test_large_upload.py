@@ -126,7 +126,7 @@ def test_interrupted_network_loses_only_unfinished_parts(page, cuts, file):
     cuts.up = [1] * 500
     cuts.end_all()
     page.until_state("Waiting for the network")
-    assert page.text(".transfer__detail") == f"{page.confirmed_parts()} of 9 parts are safe"
+    assert page.text(".transfer__detail") == f"{page.confirmed_parts()} of 9 parts uploaded"
     assert 1 <= page.confirmed_parts() <= len(stored_sizes())
     page.check_width()
     cuts.up, cuts.slow_s = [], 0
@@ -166,7 +166,7 @@ def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, fil
     progress = ".file-list__progress"
     page.until(lambda: page.text(progress), "what is here")
     sizes = stored_sizes()
-    assert page.text(progress) == f"{len(sizes) * 8}.0 MiB of 72.0 MiB are here already"
+    assert page.text(progress) == f"{len(sizes) * 8}.0 MiB of 72.0 MiB already uploaded"
     page.check_width()
     other = tmp_path / "other" / file.name
     other.parent.mkdir()

@@ -34,7 +34,7 @@ def test_form_shows_the_queue(form, alice):
     form.open()
     form.until(lambda: "a-busy is busy" in outlook(form), "the queue")
     assert "your task" in outlook(form)
-    assert "b-free with the same chip (Xeon) is free." in outlook(form)
+    assert "b-free with the same chip (Xeon) is idle." in outlook(form)
     form.choose("#worker", "b-free")
     form.until(lambda: "b-free is idle" in outlook(form), "the other queue")
 
@@ -84,7 +84,7 @@ def test_form_for_a_copied_task_shows_the_queue_of_its_device(form, alice):
     make_worker("plain")
     old = make_waiting_task(alice, make_worker("previous"))
     form.browser.get(f"{form.address}/tasks/new/?from={old.pk}")
-    queue = "goes before this one on previous"
+    queue = "is ahead of this one on previous"
     form.until(lambda: queue in outlook(form), "the queue of the earlier task's device")
 
 

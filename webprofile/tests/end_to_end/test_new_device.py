@@ -158,7 +158,7 @@ def test_agent_updates_to_the_version_of_the_site(site: EmbeddedSite, visitor, d
     visitor.device("pasted")
     text = visitor.get("/workers/pasted/").text
     assert "0.1.0+00000001" in text
-    assert "this site serves" not in text
+    assert "this site has" not in text
 
 
 def test_agent_rolls_back_a_broken_version(site: EmbeddedSite, visitor, device: NewDevice):
@@ -168,7 +168,7 @@ def test_agent_rolls_back_a_broken_version(site: EmbeddedSite, visitor, device: 
     wait_until(lambda: (device.home / "refused.json").exists())
     wait_until(lambda: (device.home / "agent.pyz").read_bytes() == good)
     visitor.device("pasted")
-    wait_until(lambda: "this site serves 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
+    wait_until(lambda: "this site has 0.1.0+00000002" in visitor.get("/workers/pasted/").text)
 
 
 def serve_agent(

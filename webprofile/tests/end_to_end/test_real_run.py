@@ -115,7 +115,7 @@ def test_invalid_model_fails_with_cause_and_log(visitor, testdata):
     [
         ("ok", "image", "no input of the given name", "image"),
         ("dtype_int32", "data", "data type of an input", "int32"),
-        ("channels_4", "data", "does not fit the model", "input channel got 4"),
+        ("channels_4", "data", "does not match the model", "input channel got 4"),
     ],
 )
 def test_unsuitable_data_file_fails_with_the_cause(
@@ -147,7 +147,7 @@ def test_invalid_model_is_refused_by_the_site(visitor, testdata, model, cause):
 
 def test_invalid_data_file_is_refused_by_the_site(visitor, testdata):
     data = {"data": testdata / "bad" / "inputs" / "pickle_object_array.npy"}
-    with pytest.raises(DemoError, match="holds Python objects") as raised:
+    with pytest.raises(DemoError, match="contains Python objects") as raised:
         send(visitor, testdata / "models" / "two_inputs.mge", data)
     assert "pickle_object_array.npy" in str(raised.value)
 
@@ -157,7 +157,7 @@ def test_missing_input_is_reported_on_the_result_page(visitor, testdata):
     assert watch(visitor, task)[0][-1] == "succeeded"
     text = html.unescape(visitor.get(f"/tasks/{task}/result/").text)
     assert "Input “data” (float32" in text
-    assert "it gets random numbers" in text
+    assert "the run uses random values" in text
 
 
 def test_nan_in_an_input_is_logged_and_the_task_succeeds(visitor, testdata, tmp_path):

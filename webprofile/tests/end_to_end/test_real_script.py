@@ -43,7 +43,7 @@ def scripts_offered(site: EmbeddedSite, visitor: Visitor) -> None:
     (config,) = site.home.rglob("agent.toml")
     config.write_text(config.read_text() + "\n[scripts]\nallow = true\n")
     deadline = time.monotonic() + APPLIED_WITHIN_S
-    while "no administrator of this site has" not in visitor.get("/workers/local/").text:
+    while "no administrator of this site does" not in visitor.get("/workers/local/").text:
         assert time.monotonic() < deadline, "the agent did not read its configuration again"
         time.sleep(0.5)
 
