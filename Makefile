@@ -62,7 +62,7 @@ $(INSTALLED): requirements/dev.txt
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# echarts and htmx, from npm
+# echarts and hash-wasm, from npm
 $(ASSETS): package-lock.json webprofile/operations/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.operations.assets
 	@touch $@

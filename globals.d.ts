@@ -29,6 +29,5 @@ interface Window {
   __view__: any;
 }
 
-declare const htmx: any;
 /** Of Web Workers. */
 declare const FileReaderSync: any;

@@ -161,7 +161,7 @@ class Profile(models.Model):
     def page_url(self) -> str:
         """The URL of its result page: that of its task, or its own for an import."""
         if self.attempt is not None:
-            return reverse("tasks:result", args=[self.attempt.task_id])
+            return reverse("tasks:detail", args=[self.attempt.task_id])
         return reverse("profiles:detail", args=[self.pk])
 
     @property

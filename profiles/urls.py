@@ -23,13 +23,14 @@ urlpatterns = [
     path("exports/", exports.about, name="exports"),
     path("guide/", exports.guide, name="guide"),
     path("compare/", compare.compare, name="compare"),
-    path("<int:profile_id>/", result.detail, name="detail"),
+    path("<int:profile_id>/", result.imported, name="detail"),
     path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
     path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
-    path("<int:profile_id>/operators/", result.operators, name="operators"),
     path("<int:profile_id>/operators/<int:row>/", result.operator, name="operator"),
-    path("<int:profile_id>/graph/", viewers.graph, name="graph"),
+    path("<int:profile_id>/graph/page/", viewers.graph, name="graph"),
     path("<int:profile_id>/trace/", viewers.timeline, name="trace"),
     path("<int:profile_id>/memory-flow/tensors/", result.tensors, name="memory-flow-tensors"),
     path("<int:profile_id>/memory-flow/image.svg", result.image, name="memory-flow-image"),
+    # after all others, whose names it would accept
+    path("<int:profile_id>/<slug:view>/", result.imported, name="view"),
 ]

@@ -16,7 +16,7 @@ urlpatterns = [
     path("new/", task_views.new, name="new"),
     path("outlook/", task_views.outlook, name="outlook"),
     path("cancel-all/", task_views.cancel_all, name="cancel-all"),
-    path("<int:task_id>/", task_views.detail, name="detail"),
+    path("<int:task_id>/", result.task, name="detail"),
     path("<int:task_id>/status/", task_views.status, name="status"),
     path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
     path("<int:task_id>/move/", task_views.move, name="move"),
@@ -39,4 +39,6 @@ urlpatterns = [
     path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
     path("<int:task_id>/compare-io/", compare.compare_choose, name="compare-choose"),
     path("<int:task_id>/compare-io/<int:other_id>/", compare.compare_io, name="compare-io"),
+    # after all others, whose names it would accept
+    path("<int:task_id>/<slug:view>/", result.task, name="view"),
 ]

@@ -3,6 +3,7 @@
 Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ ROOF_OF: Mapping[str, str] = {
 #: shorter times may be off by more than a tenth, because the clock of a CPU has a resolution of 1
 #: µs
 SURE_S = 10e-6
+#: what limits an operator: FLOP/s, bytes/s, or for times below SURE_S the cost of starting it
+BOUNDS = ("compute", "memory", "latency")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,32 @@ def roofline(columns: ProfileColumns) -> Roofline:
         no_computation=len(timed) - len(computing),
         no_memory=len(computing) - len(rows),
     )
+
+
+def roof_shares(columns: ProfileColumns, roofs: Roofs) -> tuple[Floats, NDArray[np.int8]]:
+    """Return the share of the roof that each operator reaches, and what bounds it.
+
+    share: (n,) float64, the shortest time that the hardware permits / self time; nan if unknown, or
+        for a time below SURE_S
+    bound: (n,) int8, index into BOUNDS, -1 if unknown
+    """
+    points = roofline(columns)
+    size, rows = len(columns), points.rows
+    peaks = {
+        name: roofs.peak_flops.get(ROOF_OF.get(first_dtype(name), ""))
+        for name in columns.in_dtypes.values
+    }
+    usual = roofs.peak_flops.get("Float32", math.nan)
+    by_code = np.array([peak or usual for peak in peaks.values()] + [usual])
+    peak = by_code[columns.in_dtypes.codes[rows]]
+    compute_s = columns.computation.values[rows] / peak
+    memory_s = columns.memory.values[rows] / roofs.copy_bytes_s
+    limit_s = np.fmax(compute_s, memory_s)
+    is_short = points.time_s < SURE_S
+    share, bound = np.full(size, math.nan), np.full(size, -1, np.int8)
+    share[rows] = np.where(is_short, math.nan, limit_s / points.time_s)
+    bound[rows] = np.where(is_short, 2, np.where(compute_s >= memory_s, 0, 1))
+    return share, bound
 
 
 def peaks_in_use(points: Roofline, columns: ProfileColumns, roofs: Roofs) -> dict[str, float]:

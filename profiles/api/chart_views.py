@@ -21,6 +21,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.roofline import Roofs
 from profiles.api.base import NOT_READY, ResultView, gzipped_json_response, json_response
 from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
 from profiles.api.serializer_fields import answer_of
@@ -41,7 +42,7 @@ from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 
 #: version of the drawn data; increased when the data of an unchanged profile change (`ETag`)
-FORMAT = 2
+FORMAT = 3
 
 
 #: a document of the viewer
@@ -85,8 +86,18 @@ class ChartsView(ViewSetMixin, ResultView):
         operation_id="profiles_chart_operators",
     )
     def operators(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """Names, types and times of all operators, by row."""
-        return self.operators_response(profile_id, charts.operators_data)
+        """All operators, column by column; texts that repeat are sent once."""
+        measured = self._measured_roofs(profile_id)
+        return self.operators_response(
+            profile_id,
+            lambda data: charts.operators_data(data, measured[bool(data.on_gpu.any())]),
+            measured,
+        )
+
+    def _measured_roofs(self, profile_id: int) -> list[Roofs | None]:
+        """Return the roofs of the processor and of the GPU."""
+        profile = self.profile(profile_id)
+        return [roofs_of(profile, on_gpu=on_gpu) for on_gpu in (False, True)]
 
     @extend_schema(
         summary="Data of the timeline",
@@ -127,8 +138,7 @@ class ChartsView(ViewSetMixin, ResultView):
     )
     def roofline(self, request: Request, profile_id: int) -> HttpResponseBase:
         """FLOP/s against FLOP/byte, and the ceilings of the hardware if they were measured."""
-        profile = self.profile(profile_id)
-        measured = [roofs_of(profile, on_gpu=on_gpu) for on_gpu in (False, True)]
+        measured = self._measured_roofs(profile_id)
         return self.operators_response(
             profile_id,
             lambda data: charts.roofline_data(data, measured[bool(data.on_gpu.any())]),

@@ -5,8 +5,6 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.decorators import method_decorator
-from django.views.decorators.gzip import gzip_page
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -45,7 +43,7 @@ from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
 from profiles.presenters.viewers import is_trace
 from profiles.tables.page import SideTable
-from webprofile.answers import number, numbers, whole
+from webprofile.answers import number, numbers
 from webprofile.api.schema import problems, redirect_to
 from webprofile.errors import DomainError
 
@@ -148,12 +146,6 @@ class TableAnswer(serializers.Serializer):
     groups = GroupRow(many=True, help_text="The groups, if `agg` asked for them.")
 
 
-class OrderAnswer(serializers.Serializer):
-    """The order of a table."""
-
-    rows = whole("Row of the operator of each place; none for groups.")
-
-
 class OperatorsView(ViewSetMixin, DataView):
     """The table of operators."""
 
@@ -188,19 +180,6 @@ class OperatorsView(ViewSetMixin, DataView):
                 "groups": list(islice(group_rows(table.selection), start, stop)) if grouped else [],
             }
         )
-
-    @extend_schema(
-        summary="Order of operators",
-        parameters=[PassesQuery],
-        responses={200: OrderAnswer} | problems(NOT_READY | QUESTION),
-        operation_id="profiles_operators_order",
-    )
-    @method_decorator(gzip_page)
-    def order(self, request: Request, profile_id: int) -> HttpResponse:
-        """The rows of all operators in the order of the table, for scripts that keep the order."""
-        self.validated_query(PassesQuery)
-        _, data = self.data(profile_id)
-        return json_response({"rows": _table(request, data).operators().tolist()})
 
 
 class FilesView(ViewSetMixin, DataView):

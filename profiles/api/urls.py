@@ -67,11 +67,6 @@ urlpatterns = [
         name="profile-operators",
     ),
     path(
-        "<int:profile_id>/operators/order/",
-        operators.OperatorsView.as_view({"get": "order"}),
-        name="profile-operators-order",
-    ),
-    path(
         "<int:profile_id>/text/", operators.FilesView.as_view({"get": "text"}), name="profile-text"
     ),
     path(

@@ -44,7 +44,7 @@ from webprofile.storage import storage
 from webprofile.streaming import answer_of
 
 Meta = Mapping[str, Any]
-NO_LINKS = TableLinks("", "", "", "")
+NO_LINKS = TableLinks("", "")
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "task": task.pk,
         "task_title": task.title,
         "attempt": attempt.number,
-        "url": settings.SITE_URL + reverse("tasks:result", args=[task.pk]),
+        "url": settings.SITE_URL + reverse("tasks:detail", args=[task.pk]),
         "finished_at": task.finished_at.isoformat() if task.finished_at else None,
         "device": attempt.worker.name,
         "cpu": str(facts.get("cpu_model", "")),

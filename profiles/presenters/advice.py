@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from agent.protocol.options import OPTIONS
 from profiles.analysis.advice.finding import Finding, RunFacts, Waits
 from profiles.analysis.advice.registry import Advice, advise
 from profiles.analysis.data import ProfileData
@@ -138,6 +139,8 @@ def _finding(
         "sentence": words.sentence % values,
         "why": words.why % values,
         "step": _step(str(words.step), finding.options),
+        # a switch that one click can turn on
+        "repeat": next((name for name in finding.options if OPTIONS[name].kind == "bool"), ""),
         "saves": _saves(finding, advice, unit),
         "overlaps": _overlaps(finding, advice.findings, words_of),
         "estimate": ESTIMATES.get(finding.estimate, ""),

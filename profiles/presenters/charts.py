@@ -15,15 +15,16 @@ from django.utils.translation import ngettext
 from numpy.typing import NDArray
 
 from agent.protocol.artifacts import profile_number
+from profiles.analysis.advice.context import CONSTANTS
 from profiles.analysis.by_type import ScopeTimes, scope_paths, scope_tree, time_by_type
 from profiles.analysis.cumulative import cumulative
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
-from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roofline
+from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roof_shares, roofline
 from profiles.analysis.timeline import Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
-from profiles.formats.columns import MISSING, Side
+from profiles.formats.columns import MISSING, NumberColumn, Side, TextColumn
 from profiles.models import Profile
 from profiles.presenters.described import ChartText, means, unknown
 from profiles.presenters.formatting import bytesize, isolated, listed
@@ -33,19 +34,56 @@ from workers.models import Runtime
 Json = dict[str, Any]
 #: options that make a CPU compute in several threads; the peak performance is that of one thread
 _THREADS = ("multithread", "multithread_default")
+#: operators up to which the times of each pass are sent
+_MOST_WITH_PASSES = 20_000
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 
+class TextsAnswer(TypedDict):
+    """A column of texts, each of which is sent once."""
+
+    values: Annotated[Sequence[str], means("The different texts.")]
+    codes: Annotated[Sequence[int], means("Place in `values` by row, or -1.")]
+
+
+class SideAnswer(TypedDict):
+    """Times of all operators on one side, by row; statistics only for several passes."""
+
+    us: Annotated[Sequence[float | None], unknown("Self time, µs; the median of several passes.")]
+    count: Annotated[Sequence[int], means("Passes that timed the operator.")]
+    cv: Annotated[Sequence[float | None], unknown("Standard deviation / mean over the passes.")]
+    passes: Annotated[
+        Sequence[Sequence[float | None]],
+        unknown("Self time in each pass, µs. Empty above 20,000 operators."),
+    ]
+
+
 class OperatorsChart(TypedDict):
-    """Data that all charts share."""
+    """All operators, column by column: what the table, the charts and the graph show."""
 
     side: Annotated[
-        str, means("Whose times: `device`, or `host` for a profile without times on the device.")
+        str, means("Whose times charts use: `device`, or `host` without times on the device.")
     ]
     names: Annotated[Sequence[str], means("Name of each operator, by row.")]
+    ids: Annotated[Sequence[int], means("Number that MegEngine gave the operator.")]
     types: Annotated[Sequence[int], means("Type of each operator: a place in `type_names`, or -1.")]
     type_names: Annotated[Sequence[str], means("The types.")]
-    us: Annotated[Sequence[float | None], unknown("Self time of each operator, µs.")]
+    constant_types: Annotated[Sequence[int], means("Types of constants: places in `type_names`.")]
+    device: Annotated[SideAnswer, means("On the device.")]
+    host: Annotated[SideAnswer, means("On the host.")]
+    scopes: Annotated[TextsAnswer, means("Enclosing scope of names, such as `layer1.0`.")]
+    computation: Annotated[Sequence[float | None], unknown("Operations of one execution.")]
+    bytes: Annotated[Sequence[float | None], unknown("Bytes read and written.")]
+    roof: Annotated[
+        Sequence[float | None],
+        unknown("Shortest time that the measured hardware permits / self time."),
+    ]
+    bound: Annotated[
+        Sequence[int], means("What bounds it: 0 computation, 1 memory, 2 latency; -1 unknown.")
+    ]
+    in_shapes: Annotated[TextsAnswer, means("Shapes of the inputs, JSON.")]
+    out_shapes: Annotated[TextsAnswer, means("Shapes of the outputs, JSON.")]
+    dtypes: Annotated[TextsAnswer, means("Dtypes of the inputs, JSON.")]
 
 
 class LaneAnswer(TypedDict):
@@ -152,16 +190,54 @@ class CumulativeChart(ChartText):
     ]
 
 
-def operators_data(data: ProfileData) -> OperatorsChart:
-    """Return names and types of all operators, and the self time that charts use."""
-    columns, side = data.columns, chart_side(data)
+def operators_data(data: ProfileData, roofs: Roofs | None) -> OperatorsChart:
+    """Return the columns of all operators; `roofs` are those of the hardware, if measured."""
+    columns = data.columns
+    if roofs is None:
+        share, bound = np.full(len(columns), math.nan), np.full(len(columns), -1, np.int8)
+    else:
+        share, bound = roof_shares(columns, roofs)
+    scopes = [".".join(path) for path in scope_paths(data.graph, len(columns))]
+    values = list(dict.fromkeys(scopes))
+    places = {scope: place for place, scope in enumerate(values)}
+    types = columns.types.values
     return {
-        "side": side,
+        "side": chart_side(data),
         "names": columns.names,
+        "ids": columns.id_numbers.tolist(),
         "types": columns.types.codes.tolist(),
-        "type_names": columns.types.values,
-        "us": _microseconds_of(columns.times(side).end_s),
+        "type_names": types,
+        "constant_types": [code for code, name in enumerate(types) if name in CONSTANTS],
+        "device": _side(data, "device"),
+        "host": _side(data, "host"),
+        "scopes": {"values": values, "codes": [places[scope] for scope in scopes]},
+        "computation": _present(columns.computation),
+        "bytes": _present(columns.memory),
+        "roof": _rounded(share, 3),
+        "bound": bound.tolist(),
+        "in_shapes": _texts(columns.in_shapes),
+        "out_shapes": _texts(columns.out_shapes),
+        "dtypes": _texts(columns.in_dtypes),
     }
+
+
+def _side(data: ProfileData, side: Side) -> SideAnswer:
+    spread = data.spread(side)
+    passes = spread.end_s if len(data.columns) <= _MOST_WITH_PASSES else ()
+    return {
+        "us": _microseconds_of(data.columns.times(side).end_s),
+        "count": spread.count.tolist(),
+        "cv": _rounded(spread.cv, 4),
+        "passes": [_microseconds_of(times) for times in passes] if len(data.passes) > 1 else [],
+    }
+
+
+def _present(column: NumberColumn) -> list[float | None]:
+    return _rounded(np.where(column.present, column.values, math.nan), 0)
+
+
+def _texts(column: TextColumn) -> TextsAnswer:
+    return {"values": column.values, "codes": column.codes.tolist()}
 
 
 def chart_side(data: ProfileData) -> Side:
@@ -557,13 +633,16 @@ def percent(share: float) -> str:
 
 def _microseconds(values: NDArray[np.float64]) -> list[float | None]:
     with np.errstate(over="ignore", invalid="ignore"):
-        rounded = np.round(values, 3)
-    return [value if math.isfinite(value) else None for value in rounded.tolist()]
+        return _rounded(values, 3)
 
 
 def _microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
     with np.errstate(over="ignore"):
         return _microseconds(seconds * 1e6)
+
+
+def _rounded(values: NDArray[np.float64], digits: int) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in np.round(values, digits).tolist()]
 
 
 def _round(values: NDArray[np.float64]) -> list[float]:

@@ -1,6 +1,5 @@
 """All data about one operator, for the panel beside the tables."""
 
-import math
 from typing import Any
 
 import msgspec
@@ -9,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import TimeUnit, duration, unit_of
-from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, percent
+from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, share
 from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
 from profiles.formats.columns import MISSING, SIDES, NumberColumn, Side, SideTimes
@@ -40,7 +39,7 @@ def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
 def _side(data: ProfileData, side: Side, row: int) -> dict[str, Any] | None:
     """Return the times of one side as texts; None if the operator was not timed there.
 
-    place: index, from 0, in the table of this side sorted by self time, of `timed` operators
+    rank: from 1, in the table of this side sorted by self time, of `timed` operators
     samples, statistics: only for several passes
     """
     times = data.columns.times(side)
@@ -55,8 +54,8 @@ def _side(data: ProfileData, side: Side, row: int) -> dict[str, Any] | None:
     return {
         "title": _("Device") if side == "device" else _("Host"),
         "self_time": duration(self_s, unit),
-        "share": percent(self_s / total_s) if total_s else "",
-        "place": _place(times, row),
+        "share": share(self_s / total_s) if total_s else "",
+        "rank": _place(times, row) + 1,
         "timed": int(np.count_nonzero(times.present)),
         "statistics": _statistics(data, side, row, unit) if several else [],
         "samples": [duration(value, unit) for value in samples] if several else [],
@@ -79,7 +78,7 @@ def _statistics(data: ProfileData, side: Side, row: int, unit: TimeUnit) -> list
         ("p10", duration(float(spread.p10_s[row]), unit)),
         ("p90", duration(float(spread.p90_s[row]), unit)),
         (_("Minimum"), duration(float(spread.min_s[row]), unit)),
-        ("CV", "–" if math.isnan(cv) else percent(cv)),
+        ("CV", share(cv)),
         ("n", str(int(spread.count[row]))),
     ]
 

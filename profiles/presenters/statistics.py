@@ -118,9 +118,13 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
     unit = unit_of([statistics.total_s, statistics.lowest_s, statistics.highest_s])
     about = {
         "device": _(
-            "Sum of operator self times on the device. Overlapping operators are counted in full."
+            "Sum of operator self times on the device; of several passes, sum of the medians. "
+            "Overlapping operators are counted in full."
         ),
-        "host": _("Sum of operator self times on the host (dispatch)."),
+        "host": _(
+            "Sum of operator self times on the host (dispatch); of several passes, sum of the "
+            "medians."
+        ),
     }
     note, beyond = _MEDIANS[statistics.place]
     has_range = len(statistics.passes_s) > 1 and statistics.lowest_s is not None
@@ -176,19 +180,15 @@ def damage_of_trace(data: ProfileData, profile: Profile | None) -> list[str]:
 
 #: texts by the place of the sum of medians: explanation of the sum, and why it lies there
 _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
-    "among": (gettext_lazy("Sum of the operators’ medians; passes %(low)s to %(high)s."), ""),
+    "among": (gettext_lazy("passes %(low)s to %(high)s"), ""),
     "below": (
-        gettext_lazy(
-            "Sum of the operators’ medians, below every single pass: %(low)s to %(high)s."
-        ),
+        gettext_lazy("below every pass (%(low)s to %(high)s)"),
         gettext_lazy(
             "Slow passes differ per operator, so the sum of medians can be below every pass."
         ),
     ),
     "above": (
-        gettext_lazy(
-            "Sum of the operators’ medians, above every single pass: %(low)s to %(high)s."
-        ),
+        gettext_lazy("above every pass (%(low)s to %(high)s)"),
         gettext_lazy(
             "Fast passes differ per operator, so the sum of medians can be above every pass."
         ),

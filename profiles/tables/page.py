@@ -33,13 +33,10 @@ class TableLinks:
 
     page: the page with the table
     operators: URL prefix, to which the row of an operator is appended
-    order: API of the order of the rows; names: API of the names of all operators
     """
 
     page: str
     operators: str
-    order: str
-    names: str
 
 
 class SideTable:
@@ -82,13 +79,6 @@ class SideTable:
             for column in available
             if column.key not in without and (not request.columns or column.key in chosen)
         ]
-
-    @property
-    def _has_order_url(self) -> bool:
-        """Whether the browser fetches the sort order: for tables that it has not loaded
-        completely.
-        """
-        return self.is_selectable and PAGE_ROWS < self.total <= _ORDER_LIMIT
 
     def heads(self) -> list[dict[str, Any]]:
         """Return the heading of each column; `address` sorts by it, or reverses the order."""
@@ -177,7 +167,6 @@ class SideTable:
         """Return the context of `profiles/_table.html`."""
         start, request = self.start, self.request
         more = start + PAGE_ROWS < self.total
-        side = replace(request, sides=(self.side,), page=1)
         return {
             "side": self.side,
             "title": _("On the device") if self.side == "device" else _("On the host"),
@@ -186,26 +175,18 @@ class SideTable:
             "lines": self.total + 1,
             "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
             "cut": self.cut,
-            "piece": PAGE_ROWS,
             "is_selectable": self.is_selectable,
             "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,
             "last": min(start + PAGE_ROWS, self.total),
             "body": self.body,
-            "rows_url": f"{self.links.operators}{side.address()}",
-            "order_url": self.links.order + replace(side, columns=()).address()
-            if self._has_order_url
-            else "",
-            "names_url": self.links.names,
             "previous": _page(request, start // PAGE_ROWS) if start else None,
             "next": _page(request, start // PAGE_ROWS + 2) if more else None,
             "limits": [] if self.total else list(_limits(self)),
         }
 
 
-#: maximum number of rows whose order a browser keeps: 300 kB of JSON before compression
-_ORDER_LIMIT = 50_000
 _NOT_OF_GROUPS = frozenset({"opr_id", "in_shapes", "out_shapes"})
 
 

@@ -31,7 +31,12 @@ SIDES: dict[str, tuple[Side, ...]] = {
     "host": ("host",),
     "both": ("device", "host"),
 }
-#: rows per response: those that the page shows first, and each piece fetched later
+#: parameters of a request for the table that the server renders
+PARAMETERS = {
+    *("type", "text", "name", "dtype", "min", "max", "end", "agg", "over", "order", "up", "side"),
+    *("rows", "pass", "cols", "col", "page", "filters"),
+}
+#: rows per page
 PAGE_ROWS = 50
 #: most rows of one table, because browsers limit the scroll height
 MOST_ROWS = 200_000

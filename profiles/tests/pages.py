@@ -1,6 +1,7 @@
 """Factories of results, which are tasks with real profiles, and requests of their pages."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,12 +30,23 @@ def policy_of(response: HttpResponse) -> dict[str, str]:
 
 
 def get_page(client: Client, profile: Profile, query: str = "", language: str = "en") -> str:
-    """Return the page of a profile, which must have no defects."""
-    url = f"/profiles/{profile.pk}/{query}"
-    response = client.get(url, headers={"Accept-Language": language}, follow=True)
+    """Return all views of a profile's page, which must have no defects."""
+    return whole_page(client, f"/profiles/{profile.pk}/{query}", language)
+
+
+def whole_page(client: Client, address: str, language: str = "en") -> str:
+    """Return the page of a result followed by its other views, which must have no defects."""
+    headers = {"Accept-Language": language}
+    response = client.get(address, headers=headers, follow=True)
     assert response.status_code == 200
     assert response_faults(response) == []
-    return response.text
+    query = address.partition("?")[2]
+    texts = [response.text]
+    for tab in re.findall(r'<a class="tabs__tab" href="([^"]+)" data-view="\w+">', response.text):
+        view = client.get(f"{tab}?part=1&{query}", headers=headers)
+        assert view.status_code == 200
+        texts.append(view.text)
+    return "".join(texts)
 
 
 def make_result(*profiles: bytes, owner=None) -> Profile:

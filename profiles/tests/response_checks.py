@@ -20,11 +20,10 @@ _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect
 def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
     """Return the URLs of each view of a profile and of its comparisons with others."""
     root = f"/profiles/{profile.pk}"
-    paths = [f"{page}?side=both&op=0", f"{root}/operators/?order=flops&side=host&up=1"]
+    paths = [f"{page}?side=both&op=0", f"{page}?order=flops&side=host&up=1"]
     paths += [
-        f"{root}/operators/?agg=mean",
+        f"{page}?agg=mean",
         f"{root}/operators/0/",
-        f"/api/v1{root}/operators/order/",
         f"/api/v1{root}/graph/netron/",
     ]
     paths += [f"/api/v1{root}/charts/{kind}/" for kind in CHARTS]
@@ -40,12 +39,12 @@ def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
     """Return further URLs: every order, aggregate and filter, and the reversed comparison."""
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
     paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
-    paths += [f"{root}/operators/?order={order}&end=kern" for order in ORDERS]
-    paths += [f"{root}/operators/?agg={aggregate}&order=memory&up=1" for aggregate in AGGREGATES]
-    paths += [f"{root}/operators/?min=1us&max=1s&dtype=Float32", f"{root}/operators/?around=3"]
+    paths += [f"{page}?order={order}&end=kern" for order in ORDERS]
+    paths += [f"{page}?agg={aggregate}&order=memory&up=1" for aggregate in AGGREGATES]
+    paths += [f"{page}?min=1us&max=1s&dtype=Float32"]
     paths += [f"{root}/operators/3/?part", f"/api/v1{root}/charts/timeline/?from=0&to=3"]
     document, compared = f"/api/v1{root}/graph/netron/", "/api/v1/profiles/compare"
-    paths += [f"{root}/graph/", f"{document}?op=3&colour=flops"]
+    paths += [f"{root}/graph/page/", f"{document}?op=3&colour=flops"]
     paths += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
     paths += [f"/profiles/compare/?{pair}&side=host&by=type", f"{compared}/export/csv/?{pair}"]
     return [*paths, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]

@@ -15,7 +15,7 @@ from profiles.presenters.advice_messages import RULES as MESSAGES
 from profiles.tests.advice_data import ALL_FACTS, recorded_profile
 from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile, to_json
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_result, whole_page
 from profiles.tests.passes import data_of
 from testdata import good_profile
 
@@ -122,7 +122,7 @@ def test_rules_know_options_measurement_and_device_of_a_task(storage):
 def test_the_page_lists_advice_with_links_to_operators(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
 
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
+    page = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
 
     assert 'id="advice-unfused_batch_norm"' in page
     assert 'href="?op=90" data-row="90"' in page
@@ -134,7 +134,7 @@ def test_the_page_lists_advice_with_links_to_operators(client, alice):
 def test_the_page_without_advice_says_how_many_rules_were_checked(client, alice):
     upload = make_import(alice, good_profile("tiny"))
 
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
 
     assert 'id="advice-none"' in page
     assert "rules were checked" in page

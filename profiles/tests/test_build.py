@@ -10,6 +10,7 @@ from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import LOG, finished_attempt
+from profiles.tests.pages import whole_page
 from tasks.models import Attempt, Task, artifact_key
 from testdata import bad_profile, good_profile
 from webprofile.errors import DomainError
@@ -33,7 +34,7 @@ def test_the_page_and_the_text_show_the_largest_operator_of_a_built_profile(clie
     profile = Profile.objects.get(attempt=attempt)
     assert (profile.operators, profile.iterations, profile.mean_ms) == (173, 10, 9.167)
 
-    page = client.get(f"/tasks/{attempt.task_id}/result/?rows=10")
+    page = client.get(f"/tasks/{attempt.task_id}/?rows=10")
     text = client.get(f"/api/v1/profiles/{profile.pk}/text/?rows=10").getvalue().decode()
     columns = profile_data(profile).columns
     (top,) = rows(columns, select(columns, Query()), 0, 1)
@@ -97,7 +98,7 @@ def test_the_task_waits_for_unreachable_storage(settings):
 def test_the_result_page_shows_warnings_of_load_and_run(client, alice):
     log = '[20 22:51:34 a@b.py:1][WARN] input "mask" <b>is</b> not given\n' + LOG
     task = build(finished_attempt(RESNET, log=log, owner=alice))
-    page = client.get(f"/tasks/{task.pk}/result/").text
+    page = whole_page(client, f"/tasks/{task.pk}/")
     assert "input &quot;mask&quot; &lt;b&gt;is&lt;/b&gt; not given" in page
 
 
@@ -107,14 +108,14 @@ def test_a_run_below_the_resolution_of_the_clock_succeeds_with_a_note(client, al
     profile = Profile.objects.get()
     assert (profile.device_total_s, profile.operators) == (0.0, 24)
     assert profile.mean_ms is not None
-    page = client.get(f"/tasks/{task.pk}/result/").text
+    page = whole_page(client, f"/tasks/{task.pk}/")
     assert 'id="below-clock"' in page
     assert "nan%" not in page
 
 
 def test_a_run_with_times_has_no_note_about_the_clock(client, alice):
     task = build(finished_attempt(RESNET, owner=alice))
-    assert "below-clock" not in client.get(f"/tasks/{task.pk}/result/").text
+    assert "below-clock" not in whole_page(client, f"/tasks/{task.pk}/")
 
 
 def test_a_run_on_opencl_without_times_fails_with_the_function_to_call():

@@ -47,7 +47,7 @@ def test_all_charts_use_the_same_rows(make_getter):
     for kind in ("timeline", "roofline", "memory", "cumulative"):
         assert set(charts[kind]["rows"]) <= set(range(operators))
     slowest = charts["cumulative"]["rows"][0]
-    assert charts["operators"]["us"][slowest] == charts["cumulative"]["us"][0]
+    assert charts["operators"]["device"]["us"][slowest] == charts["cumulative"]["us"][0]
     assert slowest in charts["timeline"]["rows"]
 
 
@@ -109,7 +109,7 @@ def test_invalid_times_are_counted_in_a_note(make_getter):
     get = make_getter(to_json(make_profile({"1": 0.5, "2": {node: times}})))
     assert "1 interval is left out: ends before it starts." in get("timeline").json()["notes"]
     assert any("its time is negative" in note for note in get("types").json()["notes"])
-    assert get("operators").json()["us"] == [500000.0, -1000.0]
+    assert get("operators").json()["device"]["us"] == [500000.0, -1000.0]
 
 
 def test_charts_use_host_times_without_device_times(make_getter):

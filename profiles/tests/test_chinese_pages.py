@@ -76,7 +76,7 @@ def test_results_comparisons_and_reports_have_full_width_punctuation(client, ali
     )
     imported = make_import(alice, one, b'{"profiler": {}}').profile
     addresses = (
-        f"/tasks/{first.attempt.task_id}/result/?op=3",
+        f"/tasks/{first.attempt.task_id}/?op=3",
         f"/profiles/{imported.pk}/",
         f"/profiles/{first.pk}/operators/3/",
         f"/profiles/compare/?p={first.pk}&p={second.pk}&p={imported.pk}&row=0",

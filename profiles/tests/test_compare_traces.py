@@ -3,7 +3,7 @@
 import pytest
 
 from profiles.tests.imports import make_import
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_result, whole_page
 from profiles.tests.traces import HOST, MLP, operator, repeat_trace, span, to_trace
 from testdata import good_profile
 
@@ -83,5 +83,5 @@ def test_a_comparison_of_traces_does_not_advise_a_plan(client, alice, traces):
 
 
 def test_the_page_of_a_trace_does_not_advise_a_plan(client, traces):
-    text = client.get(f"/profiles/{traces[0].pk}/").text
+    text = whole_page(client, f"/profiles/{traces[0].pk}/")
     assert "A trace times each execution once" in text.split('id="merged-passes"')[1]

@@ -21,7 +21,7 @@ from profiles.ingest.loading import profile_data, request_rebuild
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement_json
-from profiles.tests.pages import ended_attempt
+from profiles.tests.pages import ended_attempt, whole_page
 from profiles.tests.passes import another_pass, change_operator
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -131,7 +131,7 @@ def test_the_page_of_an_outdated_result_queues_one_rebuild(
     profile = build_profile()
     data = profile_data(profile)
     make_outdated(profile)
-    address = f"/tasks/{profile.attempt.task_id}/result/"
+    address = f"/tasks/{profile.attempt.task_id}/"
     broker = dramatiq.get_broker()
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(3):
@@ -264,7 +264,7 @@ def test_the_page_of_a_measurement_without_a_histogram_makes_no_false_claims(cli
     attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
     build_attempt_profile(attempt)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
-    text = client.get(f"/tasks/{attempt.task_id}/result/").text
+    text = whole_page(client, f"/tasks/{attempt.task_id}/")
     assert "there is no histogram" not in text
     assert "too few for a histogram" not in text
     assert "no clean pass" not in text
@@ -273,7 +273,7 @@ def test_the_page_of_a_measurement_without_a_histogram_makes_no_false_claims(cli
 def test_the_page_of_an_outdated_result_does_not_say_that_its_log_is_empty(client, alice):
     profile = build_profile()
     make_outdated(profile)
-    text = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
+    text = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
     assert "being recomputed" in text
     assert "no iteration times" not in text
 
@@ -311,6 +311,6 @@ def test_the_page_names_passes_that_were_not_merged(client, alice):
     }
     attempt = ended_attempt(files, alice, plan=plan)
     build_attempt_profile(attempt)
-    text = client.get(f"/tasks/{attempt.task_id}/result/").text
+    text = whole_page(client, f"/tasks/{attempt.task_id}/")
     for phrase in ("2 files could not be used", "other operators", "profile-3.json"):
         assert phrase in text

@@ -18,7 +18,7 @@ from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_result, whole_page
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
@@ -201,7 +201,7 @@ def test_the_report_of_a_task_has_device_files_and_advice(client, task_profile):
 
 
 def test_every_link_of_the_export_menu_works(client, task_profile):
-    page = client.get(f"/tasks/{task_profile.attempt.task_id}/result/").text
+    page = whole_page(client, f"/tasks/{task_profile.attempt.task_id}/")
     menu = re.search(r'<details[^>]*id="export".*?</details>', page, re.DOTALL)[0]
     links = re.findall(r'href="([^"]+)"', menu)
     assert len(links) == len(FORMATS) + 2

@@ -9,7 +9,7 @@ from django.urls import reverse
 from profiles.formats.load_and_run.reader import parse
 from profiles.tests.imports import make_import
 from profiles.tests.make import to_json
-from profiles.tests.pages import make_result
+from profiles.tests.pages import make_result, whole_page
 from tasks.models import TaskFile
 from tasks.submission.model_heads import model_form
 from testdata import DATA, good_profile
@@ -135,7 +135,7 @@ def test_a_damaged_graph_keeps_its_operators_and_the_table(client, alice):
     view = get_document(client, profile).json()["view"]
     assert view["operators"] > 0
     assert view["problems"] == ["var"]
-    page = client.get(reverse("tasks:result", args=[profile.attempt.task_id]))
+    page = client.get(reverse("tasks:detail", args=[profile.attempt.task_id]))
     assert "ConvolutionForward" in page.text
 
 
@@ -150,6 +150,6 @@ def test_model_form_reads_the_first_bytes_of_a_model(name):
 
 def test_an_imported_profile_has_no_model_to_draw(client, alice):
     upload = make_import(alice, good_profile("tiny"))
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
     assert 'value="executed"' in page
     assert 'name="graph-source" value="model"' not in page

@@ -65,8 +65,8 @@ def faults_of(client, addresses):
 
 
 def test_the_page_and_the_table_answer_invalid_queries(client, profile):
-    pages = (f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}/operators/")
-    addresses = [f"{page}?{query}" for page in pages for query in INVALID_QUERIES]
+    page = f"/tasks/{profile.attempt.task_id}/"
+    addresses = [f"{page}?{query}" for query in INVALID_QUERIES]
     assert faults_of(client, addresses) == {}
 
 
@@ -94,12 +94,11 @@ def test_numbers_that_are_too_large_return_404(client, profile):
 
 
 def test_expensive_patterns_are_answered(client, profile):
-    page, root = f"/tasks/{profile.attempt.task_id}/result/", f"/profiles/{profile.pk}"
+    page, root = f"/tasks/{profile.attempt.task_id}/", f"/profiles/{profile.pk}"
     compared = make_result(good_profile("tiny"), owner=profile.attempt.task.owner)
     pair = f"p={profile.pk}&p={compared.pk}"
     for pattern in EXPENSIVE_PATTERNS:
-        addresses = [f"{page}?name={pattern}", f"{root}/operators/?name={pattern}"]
-        addresses.append(f"/profiles/compare/?{pair}&q={pattern}")
+        addresses = [f"{page}?name={pattern}", f"/profiles/compare/?{pair}&q={pattern}"]
         assert faults_of(client, addresses) == {}
         assert client.get(f"{root}/export/csv/?name={pattern}").status_code in (200, 422)
 

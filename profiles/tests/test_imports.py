@@ -20,6 +20,7 @@ from profiles.tests.imports import (
     make_upload,
     stored_keys,
 )
+from profiles.tests.pages import whole_page
 from profiles.tests.traces import operator, to_trace
 from tasks.tests.make import make_user
 from testdata import DATA, bad_profile, good_profile
@@ -273,9 +274,9 @@ def test_every_problem_code_has_a_message():
 
 def test_a_pass_of_another_model_is_named_at_the_top_of_the_page(client, alice):
     upload = make_import(alice, good_profile("resnet18"), good_profile("tiny"))
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
     top = page.split('id="summary"')[0]
-    assert 'href="#left-out">1 file could not be used</a>' in top
+    assert '#left-out" data-open-view="details">1 file could not be used</a>' in top
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "p1.json" in left_out
     assert "It has other operators than “" in left_out

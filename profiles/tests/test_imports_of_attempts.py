@@ -7,7 +7,7 @@ from profiles.actors import build_opened
 from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
 from profiles.tests.make import MEMORY, TIMELINE
-from profiles.tests.pages import ended_attempt, store_artifacts
+from profiles.tests.pages import ended_attempt, store_artifacts, whole_page
 from tasks.models import Artifact
 from tasks.tests.make import make_attempt, make_user, receive_report
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
@@ -50,10 +50,10 @@ def test_trace_and_memory_of_a_failed_script_are_imported_as_one_profile(
     assert upload.size_bytes == sum(map(len, script_files.values()))
     assert f"#{attempt.task_id}-1" in upload.name
     build_opened(upload.pk)
-    page = client.get(response["Location"], follow=True).text
+    page = whole_page(client, response["Location"])
     assert 'id="trace-phases"' in page
     assert 'id="memory-flow"' in page
-    assert 'id="part-operators"' in page
+    assert 'id="operator-table"' in page
     # the artifacts remain
     assert client.get(f"/tasks/{attempt.task_id}/artifacts/{TIMELINE}").status_code == 302
 

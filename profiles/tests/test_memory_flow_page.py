@@ -47,7 +47,7 @@ def test_the_page_shows_the_peak_and_its_tensors(client, resnet):
     assert "192 tensors are found." in page
     assert "Views keep" not in page
     assert 'id="no-operators"' in page
-    assert 'id="part-operators"' not in page
+    assert 'id="operator-table"' not in page
     rows = tensor_rows(page)
     assert len(rows) == 50
     assert "before the Profiler started" in rows[0]
@@ -233,12 +233,13 @@ def test_the_file_of_an_attempt_can_be_downloaded(client, alice):
 def test_the_result_page_of_a_script_shows_its_memory_flow(client, alice, alone):
     trace = {} if alone else {"chrome_timeline.json": TRACE.read_bytes()}
     profile = make_script_profile(trace | {"memory_flow.svg": MLP.read_bytes()}, alice)
-    response = client.get(f"/tasks/{profile.attempt.task_id}/result/?tag=fc1&tensors=all")
+    url = f"/tasks/{profile.attempt.task_id}/memory/"
+    response = client.get(f"{url}?tag=fc1&tensors=all")
     assert response_faults(response) == []
     page = response.text
     assert "174 tensors in 8.629 ms" in page
     assert all("fc1" in row for row in tensor_rows(page))
-    assert f'action="/tasks/{profile.attempt.task_id}/result/#memory-flow-tensors"' in page
+    assert f'action="{url}#memory-flow-tensors"' in page
     assert client.get(original_of(profile)["image"]).content == MLP.read_bytes()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from profiles.presenters import viewers
 from profiles.tests.imports import make_import
-from profiles.tests.pages import make_result, policy_of
+from profiles.tests.pages import make_result, policy_of, whole_page
 from profiles.tests.traces import MLP
 from profiles.viewer_packages import perfetto_address
 from testdata import good_profile
@@ -40,7 +40,7 @@ def test_fonts_are_not_compressed_again(client):
 @pytest.mark.django_db
 class TestPage:
     def test_the_result_links_to_the_page_and_the_page_frames_the_viewer(self, client, trace):
-        result = client.get(f"/profiles/{trace.pk}/").text
+        result = whole_page(client, f"/profiles/{trace.pk}/")
         assert f'href="/profiles/{trace.pk}/trace/"' in result
         page = client.get(f"/profiles/{trace.pk}/trace/").text
         assert f'data-viewer="{perfetto_address()}"' in page

@@ -1,4 +1,4 @@
-"""The result page without JavaScript, and the fragments for htmx and the table."""
+"""The result page: its views, and the table that the server renders."""
 
 import re
 
@@ -12,7 +12,7 @@ from profiles.ingest.loading import profile_data
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, process_attempt, to_json
-from profiles.tests.pages import ended_attempt, make_result
+from profiles.tests.pages import ended_attempt, make_result, whole_page
 from profiles.tests.passes import scale_times
 from testdata import good_profile
 
@@ -21,11 +21,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 #: more than one page of rows
 MANY = 250
 MANY_TIMES = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
-HTMX = {"HX-Request": "true", "HX-Target": "tables"}
 
 
 def result_url(profile) -> str:
-    return f"/tasks/{profile.attempt.task_id}/result/"
+    return f"/tasks/{profile.attempt.task_id}/"
 
 
 def operator_rows(html: str) -> list[int]:
@@ -99,18 +98,6 @@ def test_next_links_lead_through_all_rows(client, alice):
     assert rows_shown == list(range(MANY))
 
 
-def test_htmx_requests_return_tables_or_errors_of_fields(client, alice):
-    page = result_url(make_result(good_profile("tiny"), owner=alice))
-    response = client.get(f"{page}?order=memory", headers=HTMX)
-    assert 'data-address="?order=memory"' in text_of(response)
-    assert "<html" not in response.text
-    assert {"HX-Request", "HX-Target"} <= set(response["Vary"].split(", "))
-    response = client.get(f"{page}?name=(", headers=HTMX)
-    assert response["HX-Reswap"] == "none"
-    assert 'id="problem-name"' in text_of(response)
-    assert operator_rows(response.text) == []
-
-
 def test_an_invalid_filter_is_marked_and_the_table_is_shown(client, alice):
     page = result_url(make_result(good_profile("tiny"), owner=alice))
     html = text_of(client.get(f"{page}?name=(&min=soon"))
@@ -123,20 +110,17 @@ def test_an_invalid_pattern_has_a_link_to_a_text_search(client, alice):
     names = {"1": "conv(blocks.0)", "2": "conv(blocks.1)", "3": "convblocks"}
     data = to_json(make_profile({"1": 0.1, "2": 0.2, "3": 0.3}, names=names))
     page = result_url(make_result(data, owner=alice))
-    for headers in ({}, HTMX):
-        html = text_of(client.get(f"{page}?name=conv(blocks.", headers=headers))
-        link = re.search(r'id="problem-name".*?<a href="([^"]+)"', html)[1]
-        linked = text_of(client.get(link.replace("&amp;", "&")))
-        assert operator_rows(linked) == [1, 0]
+    html = text_of(client.get(f"{page}?name=conv(blocks."))
+    link = re.search(r'id="problem-name".*?<a href="([^"]+)"', html)[1]
+    linked = text_of(client.get(link.replace("&amp;", "&")))
+    assert operator_rows(linked) == [1, 0]
 
 
 @pytest.mark.parametrize("state", ["?text=nORMfORWARD", "?text=nORMfORWARD&agg=sum"])
-def test_the_text_filter_applies_to_fragments_and_exports(client, alice, state):
+def test_the_text_filter_applies_to_table_and_exports(client, alice, state):
     profile = make_result(good_profile("resnet18"), owner=alice)
     html = text_of(client.get(result_url(profile) + state))
-    fragment = text_of(client.get(f"/profiles/{profile.pk}/operators/{state}"))
     body = re.search(r"<tbody.*?</tbody>", html, re.DOTALL)[0]
-    assert re.findall(r"<tr.*?</tr>", fragment) == re.findall(r"<tr.*?</tr>", body)
     assert "BatchNormForward" in body and "ConvolutionForward" not in body
     export = client.get(f"/profiles/{profile.pk}/export/json/{state}").json()
     assert {operator["type"] for operator in export["operators"]} == {"BatchNormForward"}
@@ -154,28 +138,61 @@ def test_the_header_shows_title_model_options_version_and_device(client, alice):
     task_fields = {"title": "Nightly <b>", "options": {"fast_run": True, "iter": 20}}
     attempt = ended_attempt({"profile.json": good_profile("tiny")}, alice, **task_fields)
     process_attempt(attempt)
-    html = text_of(client.get(f"/tasks/{attempt.task_id}/result/"))
-    head = html[html.index("<h1") : html.index('<nav class="parts"')]
+    html = text_of(client.get(f"/tasks/{attempt.task_id}/"))
+    head = html[html.index("<h1") : html.index('<nav class="tabs"')]
     for text in ("Nightly &lt;b&gt;", "net.mge", "--fast_run", "--iter=20", "MegEngine 1.13.0"):
         assert text in head
     assert attempt.worker.name in head
-    assert "<title>\u2068Nightly &lt;b&gt;\u2069 · Result of task" in html
+    assert "<title>\u2068Nightly &lt;b&gt;\u2069 · Task #" in html
 
 
-def test_sections_are_ordered_by_importance(client, alice):
+def test_the_table_comes_after_figures_and_at_most_three_findings(client, alice):
     profile = make_result(good_profile("resnet18"), owner=alice)
-    html = text_of(client.get(result_url(profile)))
+    html = whole_page(client, result_url(profile))
     places = [
         html.index(f'id="{name}"')
-        for name in (
-            "run-facts", "summary", "advice-lines", "device-operators",
-            "advice", "charts", "graph", "statistics",
-        )
-    ]  # fmt: skip
+        for name in ("run-facts", "summary", "advice-lines", "operator-table", "strip")
+    ]
     assert places == sorted(places)
-    lines = re.findall(r'<a class="advice-lines__title" href="#(advice-\w+)"', html)
+    lines = re.findall(r'<a class="advice-lines__title" href="([^"]+)#(advice-\w+)"', html)
     assert 1 <= len(lines) <= 3
-    assert all(f'id="{line}"' in html for line in lines)
+    for address, place in lines:
+        assert f'id="{place}"' in text_of(client.get(address))
+
+
+@pytest.mark.parametrize(
+    ("view", "content"),
+    [
+        ("", 'id="operator-table"'), ("timeline/", 'data-chart="timeline"'),
+        ("graph/", 'id="graph"'), ("roofline/", 'data-chart="roofline"'),
+        ("memory/", 'data-chart="memory"'), ("scopes/", 'data-chart="scopes"'),
+        ("details/", 'id="statistics"'), ("files/", 'id="history-title"'),
+    ],
+)  # fmt: skip
+def test_each_view_has_an_address_and_a_fragment(client, alice, view, content):
+    url = f"{result_url(make_result(good_profile('resnet18'), owner=alice))}{view}"
+    page, fragment = text_of(client.get(url)), text_of(client.get(f"{url}?part=1"))
+    assert content in page and content in fragment
+    assert page.count('aria-current="page"') == 1
+    assert f'href="{url}" data-view="{view.rstrip("/") or "operators"}" aria-current' in page
+    assert "<html" not in fragment and 'class="tabs"' not in fragment
+
+
+def test_old_addresses_of_results_lead_to_the_task(client, alice):
+    url = result_url(make_result(good_profile("tiny"), owner=alice))
+    assert client.get(f"{url}result/?op=1").headers["Location"] == f"{url}?op=1"
+    assert client.get(f"{url}no-such-view/").status_code == 404
+
+
+def test_options_of_profile_analyze_are_answered_by_the_server(client, alice):
+    url = result_url(make_result(good_profile("resnet18"), owner=alice))
+    plain = text_of(client.get(url))
+    assert 'id="operator-table"' in plain and 'id="more-filters"' in plain
+    # without JavaScript the same table is there
+    assert len(operator_rows(plain.split("<noscript>")[1].split("</noscript>")[0])) == PAGE_ROWS
+    for query in ("?filters=1", "?name=conv", "?end=kern", "?agg=mean"):
+        page = text_of(client.get(url + query))
+        assert 'id="operator-table"' not in page and 'id="to-table"' in page
 
 
 def test_the_list_of_profiles_shows_title_and_changed_options(client, alice):
@@ -188,11 +205,10 @@ def test_the_list_of_profiles_shows_title_and_changed_options(client, alice):
 
 def test_presets_and_the_number_of_types_follow_the_filters(client, alice):
     page = result_url(make_result(good_profile("resnet18"), owner=alice))
-    assert 'id="preset-slowest" href="' in text_of(client.get(page))
-    unfiltered = text_of(client.get(page, headers=HTMX))
+    unfiltered = text_of(client.get(page))
     assert re.search(r'id="preset-slowest"[^>]*aria-current', unfiltered)
-    filtered = text_of(client.get(f"{page}?type=Elemwise&name=a", headers=HTMX))
-    assert "aria-current" not in filtered
+    filtered = text_of(client.get(f"{page}?type=Elemwise&name=a"))
+    assert not re.search(r'id="preset-\w+"[^>]*aria-current', filtered)
     assert re.search(r'id="types-count"[^>]*>1 of \d+<', filtered)
     assert "of" not in re.search(r'id="types-count"[^>]*>([^<]*)<', unfiltered)[1]
 
@@ -206,7 +222,7 @@ def test_an_operator_shows_its_rank_and_its_step(client, alice, side):
     steps = len(graph.execution_order())
     for place, row in list(enumerate(order))[:12]:
         html = text_of(client.get(f"/profiles/{profile.pk}/operators/{row}/"))
-        assert f"<dd>#{place} of {len(order)}</dd>" in html
+        assert f"<dd>{place + 1} of {len(order)}</dd>" in html
         step = graph.operators.step[graph.operator_of_row(len(columns))[row]] + 1
         assert f"step {step} of {steps} of the execution" in html
 
@@ -220,57 +236,10 @@ def test_an_empty_table_has_links_that_remove_each_filter(client, alice):
         assert f'href="{page}{rest}"' in html
 
 
-def test_table_fragments_are_found_by_offset_and_by_operator(client, alice):
-    profile = make_result(to_json(make_profile(MANY_TIMES)), owner=alice)
-    url = f"/profiles/{profile.pk}/operators/"
-    second = operator_rows(text_of(client.get(f"{url}?offset={PAGE_ROWS}")))
-    assert second == list(range(PAGE_ROWS, 2 * PAGE_ROWS))
-    assert operator_rows(text_of(client.get(f"{url}?up=1&offset=200"))) == list(range(49, -1, -1))
-    around = text_of(client.get(f"{url}?up=1&around=240"))
-    assert 'data-start="0" data-place="9"' in around
-    assert 240 in operator_rows(around)
-    assert "data-place" not in text_of(client.get(f"{url}?name=op1&around=240"))
-    for query in ("offset=x", "offset=99999", "around=-1", "around=", "offset=" + "9" * 30):
-        text_of(client.get(f"{url}?{query}"))
-
-
-@pytest.mark.parametrize("state", ["", "?order=name&up=1", "?name=op2", "?rows=70", "?side=host"])
-def test_the_order_equals_the_rows_of_all_fragments(client, alice, state):
-    profile = make_result(to_json(make_profile(MANY_TIMES, host=MANY_TIMES)), owner=alice)
-    url = f"/profiles/{profile.pk}/operators/"
-    order = client.get(f"/api/v1{url}order/{state}").json()["rows"]
-    separator, rows_of_fragments = "&" if state else "?", []
-    for start in range(0, len(order), PAGE_ROWS):
-        fragment = text_of(client.get(f"{url}{state}{separator}offset={start}"))
-        rows_of_fragments += operator_rows(fragment)
-    assert len(order) > PAGE_ROWS
-    assert order == rows_of_fragments
-
-
-def test_the_order_of_a_single_pass_uses_rows_of_the_merged_columns(client, alice):
-    profile = make_result(good_profile("resnet18"), good_profile("resnet18"), owner=alice)
-    url = f"/profiles/{profile.pk}/operators/"
-    order = client.get(f"/api/v1{url}order/?pass=2").json()["rows"]
-    assert order[:PAGE_ROWS] == operator_rows(text_of(client.get(f"{url}?pass=2")))
-
-
-def test_only_long_tables_of_operators_have_an_order_url(client, alice):
-    short = result_url(make_result(good_profile("tiny"), owner=alice))
-    profile = make_result(good_profile("resnet18"), owner=alice)
-    page = result_url(profile)
-    order_url = f"/api/v1/profiles/{profile.pk}/operators/order/?order=memory"
-    assert f'data-order-url="{order_url}"' in text_of(client.get(f"{page}?order=memory"))
-    for address in (short, f"{page}?agg=sum"):
-        assert "data-order-url" not in text_of(client.get(address))
-    order = client.get(f"/api/v1/profiles/{profile.pk}/operators/order/?agg=sum").json()
-    assert order == {"rows": []}
-
-
 def test_device_and_host_have_separate_tables(client, alice):
     page = result_url(make_result(good_profile("resnet18"), owner=alice))
     html = text_of(client.get(f"{page}?side=both"))
-    assert html.count("data-rows-url") == 2
-    assert "?side=host" in html
+    assert html.count('<table class="operators__table"') == 2
 
 
 def test_several_passes_add_statistics_and_their_orders(client, alice):
@@ -320,9 +289,7 @@ def test_an_import_has_the_same_page_without_a_task(client, alice):
     expected = rows(columns, select(columns, Query(order="memory")), 0, PAGE_ROWS)
     assert operator_rows(html) == [row.operator for row in expected]
     assert "mine &lt;b&gt;.json" in html
-    assert f'hx-get="{page}"' in html
-    headers = {"HX-Request": "true", "HX-Target": "table-part"}
-    assert "<html" not in text_of(client.get(page, headers=headers))
+    assert f'action="{page}"' in html
 
 
 @pytest.mark.parametrize("state", ["", "?order=name", "?side=both", "?agg=sum"])
@@ -330,7 +297,7 @@ def test_hostile_names_are_escaped_on_every_page(client, alice, state):
     names = {"1": "<img src=x onerror=alert(1)>", "2": "a\nb\u202etxt", "3": '" onclick="x'}
     data = to_json(make_profile({"1": 0.1, "2": 0.2, "3": 0.3}, names=names))
     profile = make_result(data, owner=alice)
-    urls = [result_url(profile) + state, f"/profiles/{profile.pk}/operators/{state}"]
+    urls = [result_url(profile) + state]
     urls += [f"/profiles/{profile.pk}/operators/{row}/" for row in range(3)]
     for url in urls:
         html = text_of(client.get(url))
@@ -345,4 +312,4 @@ def test_the_page_of_damaged_derived_data_shows_the_rest(client, alice):
     type(profile).objects.filter(pk=profile.pk).update(derived_version=0, problem="broken")
     html = text_of(client.get(result_url(profile)))
     assert 'id="profile-trouble"' in html
-    assert "data-rows-url" not in html
+    assert "operator-table" not in html

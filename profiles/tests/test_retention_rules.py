@@ -14,7 +14,7 @@ from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import keep_task_files, sweep_removed_files
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
 from profiles.tests.make import make_profile, put_files, remove_expired_objects, to_json, verify
-from profiles.tests.pages import make_result, store_artifacts
+from profiles.tests.pages import make_result, store_artifacts, whole_page
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
 from tasks.tests.make import data_file, make_task, make_user, model_file
 from webprofile.settings.environment import retention_rules
@@ -106,7 +106,7 @@ def test_rules_remove_files_and_logs_but_not_the_result(ended_task, client):
     attempt = Attempt.objects.get()
     assert (attempt.log_kept_days, attempt.log_removed_at is None) == (30, False)
     client.force_login(ended_task.owner)
-    assert client.get(f"/tasks/{ended_task.pk}/result/").status_code == 200
+    assert client.get(f"/tasks/{ended_task.pk}/").status_code == 200
 
 
 def test_objects_are_removed_after_their_presigned_urls_expire(ended_task):
@@ -273,7 +273,7 @@ def visible_text(page):
 
 def test_the_page_shows_removed_files_with_date_and_rule(owner_client, ended_task):
     sweep_all()
-    page = owner_client.get(f"/tasks/{ended_task.pk}/").text
+    page = whole_page(owner_client, f"/tasks/{ended_task.pk}/")
     removed_at = Artifact.objects.get(name="bin_io_dump.zip").removed_at
     sentence = f"removed by a retention rule on {removed_at:%Y-%m-%d} UTC , kept 30 days"
     text = visible_text(page)
@@ -288,7 +288,7 @@ def test_the_page_shows_removed_files_with_date_and_rule(owner_client, ended_tas
 
 def test_removed_files_are_shown_in_chinese(owner_client, ended_task):
     sweep_all()
-    page = owner_client.get(f"/tasks/{ended_task.pk}/", headers={"Accept-Language": "zh-hans"}).text
+    page = whole_page(owner_client, f"/tasks/{ended_task.pk}/", "zh-hans")
     text = visible_text(page)
     assert "按规则删除于" in text
     assert "，保留了 30 天" in text
@@ -328,12 +328,12 @@ def test_the_api_marks_stored_and_removed_files(owner_client, ended_task):
 
 def test_an_owner_keeps_files_by_page_and_by_api(owner_client, ended_task):
     address = f"/tasks/{ended_task.pk}/"
-    assert "Keep all its files" in owner_client.get(address).text
+    assert "Keep all its files" in whole_page(owner_client, address)
     owner_client.post(f"{address}keep-files/", {"keep": "yes"})
     before = all_rows()[:-1]
     sweep_all()
     assert all_rows()[:-1] == before
-    assert "All files of this task are kept." in visible_text(owner_client.get(address).text)
+    assert "All files of this task are kept." in visible_text(whole_page(owner_client, address))
     keep = f"/api/v1/tasks/{ended_task.pk}/keep-files/"
     response = owner_client.post(keep, {"keep": False}, content_type="application/json")
     assert response.json()["keeps_files"] is False
@@ -345,7 +345,7 @@ def test_an_owner_keeps_files_by_page_and_by_api(owner_client, ended_task):
 
 def test_without_rules_the_page_has_no_keep_button(owner_client, ended_task, settings):
     settings.RETENTION = {}
-    assert "keep-files" not in owner_client.get(f"/tasks/{ended_task.pk}/").text
+    assert "keep-files" not in whole_page(owner_client, f"/tasks/{ended_task.pk}/")
 
 
 def test_a_retry_after_removal_is_refused(owner_client, ended_task):

@@ -12,7 +12,7 @@ from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
 from profiles.tests import flows, traces
 from profiles.tests.imports import file_request, make_import
-from profiles.tests.pages import ended_attempt
+from profiles.tests.pages import ended_attempt, whole_page
 from tasks.models import Task
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -70,7 +70,7 @@ def test_operators_and_advice_come_from_the_profile_beside_a_trace(client, alice
     assert upload.profile.operators == single.profile.operators
     assert upload.profile.device_total_s == single.profile.device_total_s
     assert advice(upload) == advice(single)
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
     assert 'id="trace-phases"' in page
     assert 'id="device-total"' in page
     assert 'id="left-out"' not in page
@@ -83,7 +83,7 @@ def test_operators_and_advice_come_from_the_profile_beside_a_trace(client, alice
 def test_a_second_trace_beside_a_profile_is_left_out(client, alice):
     both = traces.MLP.read_bytes(), traces.RESNET.read_bytes()
     upload = make_import(alice, good_profile("tiny"), *both)
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "1 file could not be used" in left_out
     assert "p2.json" in left_out
@@ -106,7 +106,7 @@ def test_files_keep_their_numbers_regardless_of_kind(client, alice):
 
 def test_every_file_of_a_run_can_be_downloaded(client, alice):
     upload = make_import(alice, good_profile("tiny"), traces.MLP.read_bytes())
-    page = client.get(f"/profiles/{upload.profile.pk}/").text
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
     assert "Original: ⁨p1.json⁩" in page
     for number, data in ((1, good_profile("tiny")), (2, traces.MLP.read_bytes())):
         response = client.get(f"/profiles/{upload.profile.pk}/export/original/{number}/")
@@ -120,7 +120,7 @@ def test_the_kind_is_stored_when_the_file_is_read(client, alice):
     assert file_kinds(upload) == ["trace"]
     place = f"/profiles/{upload.profile.pk}/"
     assert f'data-file="/api/v1{place}raw/1/"' in client.get(f"{place}trace/").text
-    assert "One row per operator execution" in client.get(place).text
+    assert "One row per operator execution" in whole_page(client, place)
 
 
 def test_reading_a_result_renews_its_message_time(storage, monkeypatch):

@@ -9,6 +9,7 @@ from profiles.models import ProfileUpload
 from profiles.tests import flows, traces
 from profiles.tests.imports import confirm_upload, file_to_open
 from profiles.tests.make import MEMORY, TIMELINE
+from profiles.tests.pages import whole_page
 from profiles.tests.static_plans import NAMES, graph_of, plan_of
 from testdata import good_profile
 from webprofile.storage import storage as object_store
@@ -24,7 +25,7 @@ def import_page(client, owner, *files: tuple[str, bytes]) -> str:
     confirm_upload(upload)
     build_opened(upload.pk)
     upload.refresh_from_db()
-    return client.get(f"/profiles/{upload.profile.pk}/").text
+    return whole_page(client, f"/profiles/{upload.profile.pk}/")
 
 
 def section(page: str, place: str) -> str:
@@ -107,8 +108,8 @@ def test_the_first_of_several_profiles_is_shown(client, alice):
     client.post("/profiles/opened/", {"files": files})
     upload = ProfileUpload.objects.get()
     build_opened(upload.pk)
-    page = client.get(f"/profiles/opened/{upload.pk}/", follow=True).text
     assert upload.name == "resnet18"
+    page = whole_page(client, f"/profiles/opened/{upload.pk}/")
     left_out = section(page, "left-out")
     assert "bert_tiny.json</bdi>" in left_out
     assert "It has other operators than “\u2068resnet18.json\u2069”" in left_out

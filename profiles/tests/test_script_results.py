@@ -14,6 +14,7 @@ from profiles.tests.make import (
     make_script_profile,
     process_attempt,
 )
+from profiles.tests.pages import whole_page
 from tasks.actors import diagnose_run
 from tasks.tests.make import make_attempt, make_user, receive_report, store_log_chunk
 from tasks.tests.scripts import make_script_task, program_file
@@ -29,7 +30,7 @@ def test_a_trace_becomes_the_result_without_a_measurement(client, alice, script_
     assert not AttemptMeasurement.objects.exists()
     assert list(broken_rows()) == []
     task = profile.attempt.task
-    page = client.get(f"/tasks/{task.pk}/result/").text
+    page = whole_page(client, f"/tasks/{task.pk}/")
     # scripts have no measurement plan
     assert "“standard”" not in page
     for present in ('id="trace-phases"', "train.py", 'id="trace-timeline"', TIMELINE):
@@ -49,7 +50,7 @@ def test_a_trace_becomes_the_result_without_a_measurement(client, alice, script_
 
 def test_pages_and_exports_name_the_original_files(client, alice, script_files):
     profile = make_script_profile(script_files, alice)
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
+    page = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
     assert f"Original: \u2068{TIMELINE}\u2069" in page
     for number, name in ((1, TIMELINE), (2, MEMORY)):
         response = client.get(f"/profiles/{profile.pk}/export/original/{number}/")
@@ -60,22 +61,21 @@ def test_pages_and_exports_name_the_original_files(client, alice, script_files):
     assert meta["plan"] is None
 
 
-def test_the_artifacts_menu_has_every_file_of_the_attempt(client, alice, script_files):
+def test_the_page_has_every_file_of_the_attempt(client, alice, script_files):
     task = make_script_profile(script_files, alice).attempt.task_id
-    page = client.get(f"/tasks/{task}/result/").text
-    menu = page.split('id="artifacts-menu"')[1].split("</details>")[0]
+    page = whole_page(client, f"/tasks/{task}/")
     for name in (TIMELINE, MEMORY, "log.txt"):
-        assert f"/tasks/{task}/artifacts/{name}" in menu
+        assert f"/tasks/{task}/artifacts/{name}" in page
 
 
 def test_a_memory_flow_is_shown_beside_a_trace_or_alone(client, alice, script_files):
     task_id = make_script_profile(script_files, alice).attempt.task_id
-    page = client.get(f"/tasks/{task_id}/result/").text
+    page = whole_page(client, f"/tasks/{task_id}/")
     assert 'id="left-out"' not in page
     assert 'id="trace-phases"' in page
     profile = make_script_profile({MEMORY: script_files[MEMORY]}, alice)
     assert (profile.operators, list(broken_rows())) == (0, [])
-    page = client.get(f"/tasks/{profile.attempt.task_id}/result/").text
+    page = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
     assert "Only the memory of the script was recorded" in page
     assert 'id="memory-flow"' in page
     assert "The log has no iteration times" not in page

@@ -38,7 +38,7 @@ def test_the_page_of_a_plan_alone_shows_peak_reuse_and_tensors(client, alice):
     upload = make_import(alice, plan_of("resnet18_opt"), graph_of("resnet18_opt"))
     assert [file.kind for file in upload.files.all()] == ["static_memory", "graph"]
     page = get_page(client, upload.profile)
-    assert 'id="part-operators"' not in page
+    assert 'id="operator-table"' not in page
     figures = {
         "static-memory-peak": "1.9 MiB",
         "static-memory-most": "1.4 MiB",
@@ -91,7 +91,7 @@ def test_a_profile_of_the_run_adds_links_and_types(client, alice):
     files = [good_profile("resnet18_opt"), plan_of("resnet18_opt"), graph_of("resnet18_opt")]
     profile = make_import(alice, *files).profile
     page = get_page(client, profile)
-    assert 'id="part-operators"' in page
+    assert 'id="operator-table"' in page
     rows = section(page, 'id="static-memory-chunks">', "</table>")
     assert rows.count("data-row=") > 100
     assert "Float32" in rows

@@ -3,6 +3,7 @@
 import pytest
 
 from profiles.tests.imports import make_import
+from profiles.tests.pages import whole_page
 from profiles.tests.traces import (
     DEVICE,
     HOST,
@@ -94,8 +95,8 @@ def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     profile = make_import(alice, to_trace(*LATE, *LANES)).profile
     sentence = "waited for another, 880.0 µs, is not attributed to any operator"
     for address in ("", "export/report/"):
-        assert sentence in client.get(f"/profiles/{profile.pk}/{address}").text
+        assert sentence in whole_page(client, f"/profiles/{profile.pk}/{address}")
     chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()
     assert "including the time it waited for the other" in chart["notes"][0]
     without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
-    assert "waited for another" not in client.get(f"/profiles/{without_copies.pk}/").text
+    assert "waited for another" not in whole_page(client, f"/profiles/{without_copies.pk}/")

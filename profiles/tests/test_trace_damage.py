@@ -214,4 +214,4 @@ def test_reasons_of_skipped_events_are_translated(client, alice, text, english, 
     for language, reason in (("en", english), ("zh-hans", chinese)):
         page = get_page(client, profile, language=language)
         assert reason in page.split('id="trace-notes"')[1][:400]
-        assert reason in page.split('id="device-total"')[1].split('id="host-total"')[0]
+        assert reason in page.split('id="summary"')[1].split('id="advice-lines"')[0]

@@ -3,6 +3,7 @@
 import pytest
 
 from profiles.tests.imports import make_import
+from profiles.tests.pages import whole_page
 from profiles.tests.traces import DEVICE, HOST, WORKER, enclose, operator, read, span, to_trace
 
 
@@ -81,9 +82,9 @@ def test_recomputed_operators_keep_their_wiring_and_sum_their_times(tmp_path):
 def test_page_and_report_count_recomputations(client, alice):
     profile = make_import(alice, make_dtr_trace()).profile
     for address in ("", "export/report/"):
-        text = client.get(f"/profiles/{profile.pk}/{address}").text
+        text = whole_page(client, f"/profiles/{profile.pk}/{address}")
         assert "1 operator was computed more than once, 2 times more in all" in text
-    page = client.get(f"/profiles/{profile.pk}/").text
+    page = whole_page(client, f"/profiles/{profile.pk}/")
     assert "One row per operator with all of its executions" in page
     once = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
-    assert "more than once" not in client.get(f"/profiles/{once.pk}/").text
+    assert "more than once" not in whole_page(client, f"/profiles/{once.pk}/")

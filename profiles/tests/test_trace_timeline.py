@@ -23,6 +23,7 @@ from profiles.tests.imports import (
     make_upload,
     stored_keys,
 )
+from profiles.tests.pages import whole_page
 from profiles.tests.trace_excerpts import spans_in_range, spans_of_events, spans_of_text
 from profiles.tests.traces import DEVICE, HOST, MLP, RESNET, operator, repeat_trace, span, to_trace
 from testdata import good_profile
@@ -248,7 +249,7 @@ class TestOverview:
             assert word not in page
 
     def test_curves_of_counters_have_a_time_axis(self, client, trace):
-        page = client.get(f"/profiles/{trace.pk}/").text
+        page = whole_page(client, f"/profiles/{trace.pk}/")
         figures = re.findall(r'<figure class="trace__curve".*?</figure>', page, re.DOTALL)
         assert figures
         assert [figure for figure in figures if len(re.findall("<text", figure)) < 2] == []

@@ -35,8 +35,5 @@ def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
 
 def table_links(profile: Profile) -> TableLinks:
     """Return the URLs that the tables of a profile link to."""
-    names = (
-        "profiles:operators", "api:profile-operators-order", "api:profile-chart-operators",
-    )  # fmt: skip
-    links = [reverse(name, args=[profile.pk]) for name in names]
-    return TableLinks(profile.page_url, *links)
+    operators = reverse("profiles:view", args=[profile.pk, "operators"])
+    return TableLinks(profile.page_url, operators)

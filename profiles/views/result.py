@@ -6,9 +6,10 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.cache import patch_vary_headers
 from django.utils.http import content_disposition_header
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from profiles.analysis.data import ProfileData
@@ -26,6 +27,7 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
+from profiles.presenters.charts import cumulative_data
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
 from profiles.presenters.statistics import is_one_sample, statistics_view
@@ -33,31 +35,43 @@ from profiles.selectors import measurement_of, measurement_view, plan_title, pro
 from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
-from profiles.tables.request import PAGE_ROWS, TableRequest, read_request
+from profiles.tables.request import PARAMETERS, TableRequest, read_request
 from profiles.views.common import profile_or_404, table_links, task_or_404
 from tasks.models import Artifact
+from tasks.views.pages import detail
 from webprofile.errors import DomainError
-from webprofile.integers import LARGEST_COUNT, parse_int
+from webprofile.integers import parse_int
 from webprofile.messages.errors import word
 from webprofile.storage import storage
 
 #: largest picture on a page: browsers draw all of it at once, and MegEngine's exceed any window
 IMAGE_LIMIT_BYTES = 8 * 1024**2
-#: fields whose errors are shown next to them
-_FIELDS = ("name", "choice", "min", "max", "rows")
+
+
+#: views of a result in the order of their tabs; the first is at the address of the page itself
+VIEWS = {
+    "operators": pgettext_lazy("heading", "Operators"),
+    "timeline": gettext_lazy("Timeline"),
+    "graph": gettext_lazy("Graph"),
+    "roofline": gettext_lazy("Roofline"),
+    "memory": pgettext_lazy("heading", "Memory"),
+    "scopes": gettext_lazy("Scopes"),
+    "details": gettext_lazy("Run details"),
+    "files": gettext_lazy("Log and files"),
+}
 
 
 @login_required
 @require_safe
-def result(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Show the result of a task; redirects to the task if it has none."""
+def task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
+    """Show a view of a task's result; without a result, the state of the task."""
     task = task_or_404(request, task_id)
     profile, measurement = profile_of(task), measurement_of(task)
     source = profile or measurement
-    if source is None:
-        return redirect("tasks:detail", task.pk)
-    if profile is not None and (answer := _fragment(request, profile)):
-        return answer
+    if source is None or task.is_live:
+        if view not in ("", "files"):
+            return redirect("tasks:detail", task.pk)
+        return detail(request, task.pk)
     context: dict[str, Any] = {
         "task": task,
         "measured": measurement_view(measurement),
@@ -67,21 +81,39 @@ def result(request: HttpRequest, task_id: int) -> HttpResponse:
         "artifacts": Artifact.objects.filter(attempt=source.attempt_id, is_stored=True).order_by(
             "pk"
         ),
+        "page": reverse("tasks:detail", args=[task.pk]),
+        "task_page": lambda: mark_safe(detail(request, task.pk, base="_fragment.html").text),
     }
-    return _page(request, profile, context)
+    return _page(request, profile, view, context)
 
 
 @login_required
 @require_safe
-def detail(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """Show the page of an import; the result of a task is part of the task's page."""
+def result(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Redirect to the task: the address that results had of their own."""
+    url = reverse("tasks:detail", args=[task_or_404(request, task_id).pk])
+    query = request.GET.urlencode()
+    return redirect(f"{url}?{query}" if query else url)
+
+
+@login_required
+@require_safe
+def imported(request: HttpRequest, profile_id: int, view: str = "") -> HttpResponse:
+    """Show a view of an import; the result of a task is at the task."""
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
-        return redirect("tasks:result", profile.attempt.task_id)
-    return _fragment(request, profile) or _page(request, profile, {"upload": profile.upload})
+        return (
+            redirect("tasks:view", profile.attempt.task_id, view)
+            if view
+            else redirect("tasks:detail", profile.attempt.task_id)
+        )
+    context = {"upload": profile.upload, "page": reverse("profiles:detail", args=[profile.pk])}
+    return _page(request, profile, view, context)
 
 
-def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]) -> HttpResponse:
+def _page(
+    request: HttpRequest, profile: Profile | None, view: str, context: dict[str, Any]
+) -> HttpResponse:
     data, trouble = _data(profile)
     measured = context.get("measured")
     has_operators = data is not None and data.has_operators
@@ -103,17 +135,44 @@ def _page(request: HttpRequest, profile: Profile | None, context: dict[str, Any]
     if profile is not None and data is not None and has_operators:
         table_request = _table_request(request, data)
         context |= {
-            "page": profile.page_url,
             "passes": data.passes,
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
             "advice": advice_of(data, run_facts(profile)),
+            "pareto": cumulative_data(data)["sentence"],
             "selected": parse_int(request.GET.get("op", ""), maximum=len(data.columns) - 1),
+            # options of profile_analyze are answered by the server
+            "is_server_table": not PARAMETERS.isdisjoint(request.GET),
             **_tables(data, table_request, table_links(profile)),
         }
-    response = render(request, "profiles/result.html", context)
-    patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    return response
+    views = _views_of(context)
+    chosen = view or views[0]
+    if chosen not in views:
+        raise Http404
+    context |= {
+        "view": chosen,
+        "view_template": f"profiles/views/{chosen}.html",
+        "tabs": [
+            {"key": key, "title": VIEWS[key], "path": "" if key == views[0] else f"{key}/"}
+            for key in views
+        ],
+    }
+    name = context["view_template"] if "part" in request.GET else "profiles/result.html"
+    return render(request, name, context)
+
+
+def _views_of(context: dict[str, Any]) -> list[str]:
+    """Return the keys of the views that have something to show."""
+    of_graph = bool(context["profile"])
+    has = {
+        "operators": bool(context["profile"]),
+        "timeline": of_graph or bool(context["trace"]),
+        "graph": of_graph,
+        "roofline": bool(context["profile"]) and context["has_roofline"],
+        "memory": of_graph or "memory_flow" in context or bool(context["static_memory"]),
+        "scopes": bool(context["profile"]),
+    }
+    return [key for key in VIEWS if has.get(key, True)]
 
 
 def _figures(data: ProfileData) -> dict[str, Any]:
@@ -145,7 +204,7 @@ def _memory_flow(
         return {}
     return {
         "memory_flow": flow,
-        "flow_page": profile.page_url,
+        "flow_page": f"{profile.page_url}memory/",
         "flow_file": original_of(profile),
     }
 
@@ -160,28 +219,6 @@ def _data(profile: Profile | None) -> tuple[ProfileData | None, str]:
         if error.code not in ("profile_damaged", "profile_outdated"):
             raise
         return None, str(word(error))
-
-
-def _fragment(request: HttpRequest, profile: Profile) -> HttpResponse | None:
-    """Return the fragment for htmx: the tables, or the form with them; None for a full page.
-
-    For an invalid query, the old tables remain and the form shows the errors.
-    """
-    if "HX-Request" not in request.headers or "HX-History-Restore-Request" in request.headers:
-        return None
-    data = profile_data(profile)
-    table_request = _table_request(request, data)
-    context = _tables(data, table_request, table_links(profile))
-    problems = context["form"]["problems"]
-    if request.headers.get("HX-Target") == "tables":
-        context["fields"] = [{"name": name, "text": problems.get(name)} for name in _FIELDS]
-        response = render(request, "profiles/_tables_swapped.html", context)
-        if problems:
-            response["HX-Reswap"] = "none"
-    else:
-        response = render(request, "profiles/_operators.html", context)
-    patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    return response
 
 
 def _table_request(request: HttpRequest, data: ProfileData) -> TableRequest:
@@ -201,34 +238,6 @@ def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -
         form["problems"] = {**table_request.problems, name: str(error)}
         tables = []
     return {"form": form, "address": table_request.address(), "tables": tables}
-
-
-@login_required
-@require_safe
-def operators(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """Return rows of the table that the query string selects, from `offset` or around an operator.
-
-    `around` is its row in the profile's columns; if `data-place` is missing, it is not in the
-    table.
-    """
-    table = _table(request, profile_id)
-    place, start = None, _whole(request.GET.get("offset", ""))
-    if "around" in request.GET:
-        place = table.place_of(_whole(request.GET["around"]))
-        start = place or 0
-    start = start // PAGE_ROWS * PAGE_ROWS
-    context = {"start": start, "place": place, "body": table.body(start)}
-    return render(request, "profiles/_rows.html", context)
-
-
-def _table(request: HttpRequest, profile_id: int) -> SideTable:
-    profile = profile_or_404(request, profile_id)
-    data = profile_data(profile)
-    table_request = _table_request(request, data)
-    try:
-        return SideTable(data, table_request, table_request.sides[0], table_links(profile))
-    except AnalysisError as error:
-        raise Http404(str(error)) from error
 
 
 @login_required
@@ -253,11 +262,6 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     return render(request, name, context)
 
 
-def _whole(text: str) -> int:
-    """Parse a number of the query string; 0 if it is invalid."""
-    return parse_int(text, maximum=LARGEST_COUNT) or 0
-
-
 @login_required
 @require_safe
 def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
@@ -267,7 +271,7 @@ def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     if summary is None:
         raise Http404
     view = tensors_view(summary, read_flow_query(request.GET))
-    context = {"memory_flow": view, "flow_page": profile.page_url}
+    context = {"memory_flow": view, "flow_page": f"{profile.page_url}memory/"}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
 

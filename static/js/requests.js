@@ -95,7 +95,8 @@ export async function getFragment(url, { login }) {
   if (!response.ok) throw new NoAnswer(response.status);
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const fragment = document.createDocumentFragment();
-  fragment.append(...parsed.body.childNodes);
+  // stylesheets and scripts that come first are moved to the head by the parser
+  fragment.append(...parsed.head.childNodes, ...parsed.body.childNodes);
   return fragment;
 }
 

@@ -117,7 +117,7 @@ def _form(request: HttpRequest) -> HttpResponse:
     origin_id = request.GET.get("from", "")
     origin = visible_tasks(reader).filter(pk=parse_key(origin_id)).first()
     context = {
-        "origin": form_data(origin) if origin else None,
+        "origin": form_data(origin, request.GET.getlist("option")) if origin else None,
         "is_origin_gone": bool(origin_id) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
         "script_times": _script_times(),
@@ -159,10 +159,15 @@ def options(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
-def detail(request: HttpRequest, task_id: int) -> HttpResponse:
+def detail(request: HttpRequest, task_id: int, base: str = "base.html") -> HttpResponse:
+    """Render the state of a task, its log and its files; `base` is the page around them."""
     context = _detail_context(request, task_id)
     has_log = log_after(context["task"], 0).exists()
-    return render(request, "tasks/detail.html", context | {"has_log": has_log})
+    return render(
+        request,
+        "tasks/detail.html",
+        context | {"has_log": has_log, "base": base, "in_result": base != "base.html"},
+    )
 
 
 @login_required

@@ -2,14 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
-from agent.protocol.options import Value
+from agent.protocol.options import OPTIONS, Value
 from tasks.api.serializers import TaskAnswer
 from tasks.models import Task
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
@@ -126,8 +126,10 @@ def read_priority(value: str) -> int:
     raise DomainError("priority_bad", field="priority", low=-OWN_PRIORITY, high=OWN_PRIORITY)
 
 
-def form_data(task: Task) -> dict[str, Any]:
+def form_data(task: Task, switches: Sequence[str] = ()) -> dict[str, Any]:
     """Return a task's data in the format of the API, with the values for the form's fields.
+
+    switches: names of options that are turned on in addition; others than switches are ignored
 
     The new request refers to the task's files by id: `{"kind", "from_file"}`.
     """
@@ -136,7 +138,8 @@ def form_data(task: Task) -> dict[str, Any]:
     return data | {
         # in the syntax of a command line
         "script": script and script | {"arguments": shlex.join(script["arguments"])},
-        "options": {name: _exact(value) for name, value in task.options.items()},
+        "options": {name: _exact(value) for name, value in task.options.items()}
+        | {name: True for name in switches if name in OPTIONS and OPTIONS[name].kind == "bool"},
         "seed": str(task.seed),
     }
 

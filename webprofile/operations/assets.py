@@ -17,7 +17,6 @@ TARGET = ROOT / "static" / "vendor"
 SCRIPTS = {
     "echarts": ("dist/echarts.min.js", "LICENSE"),
     "hash-wasm": ("dist/md5.umd.min.js", "LICENSE"),
-    "htmx.org": ("dist/htmx.min.js", "LICENSE"),
 }
 #: install scripts are never run
 NPM = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")

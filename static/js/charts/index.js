@@ -1,9 +1,8 @@
 // Start the charts of a result's operators.
 
-import { getJson } from "../requests.js";
+import { loadOperators } from "../profiles/operators.js";
 import { cumulativeChart } from "./cumulative.js";
 import { memoryChart } from "./memory.js";
-import { withTypes } from "./operators.js";
 import { rooflineChart } from "./roofline.js";
 import { scopesChart } from "./scopes.js";
 import { startCharts } from "./show.js";
@@ -19,16 +18,12 @@ const KINDS = {
   cumulative: cumulativeChart,
 };
 
-const section = document.querySelector("#charts");
-let operators = null;
-
-/** Fetch names and times of all operators, once for all charts. */
-function fetchOperators() {
-  operators ??= getJson(section.dataset.operators, { login: section.dataset.login, cache: "no-cache" }).then(withTypes);
-  operators.catch(() => {
-    operators = null;
-  });
-  return operators;
+/** Start the charts below `root`, each section once. */
+export function start(root) {
+  for (const section of root.querySelectorAll(".charts[data-operators]:not([data-started])")) {
+    section.dataset.started = "";
+    startCharts(section, KINDS, () => loadOperators(section));
+  }
 }
 
-startCharts(section, KINDS, fetchOperators);
+start(document);

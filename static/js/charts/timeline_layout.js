@@ -94,3 +94,9 @@ export function toFetch(view, { range, merged, span, wholeMerged }) {
   if (!wholeMerged || size >= span * FINER_BELOW) return isWhole ? null : "whole";
   return [Math.max(0, view[0] - size / 2), Math.min(span, view[1] + size / 2)];
 }
+
+/** The round number of µs at or above `step`: 1, 2 or 5 times a power of ten. */
+export function niceStep(step) {
+  const power = 10 ** Math.floor(Math.log10(step));
+  return power * ([1, 2, 5, 10].find((factor) => factor * power >= step) ?? 10);
+}

@@ -3,7 +3,7 @@ import test from "node:test";
 
 import { cumulativeChart, downsample } from "../charts/cumulative.js";
 import { nextItem } from "../charts/keys.js";
-import { withTypes } from "../charts/operators.js";
+import { withTypes } from "../profiles/operators.js";
 import { hexOf, inkOn } from "../charts/palette.js";
 import { decades, diameter, labelShifts, ceilingLines } from "../charts/roofline_layout.js";
 import { rooflineChart } from "../charts/roofline.js";
@@ -87,7 +87,7 @@ test("finer bars are fetched for merged bars, and the first bars are used again 
 });
 
 test("types are ranked by their time, without invalid times", () => {
-  const operators = withTypes({ names: ["a", "b", "c", "d"], types: [0, 1, 1, -1], type_names: ["X", "Y"], us: [5, 4, 4, null] });
+  const operators = withTypes({ names: ["a", "b", "c", "d"], types: [0, 1, 1, -1], type_names: ["X", "Y"], side: "device", device: { us: [5, 4, 4, null] } });
   assert.equal(operators.total, 13);
   assert.deepEqual(operators.order, [1, 0]);
   assert.deepEqual([0, 1, 3].map(operators.rankOf), [1, 0, -1]);
@@ -187,7 +187,7 @@ test("a curve has at most two points per pixel, including the last one", () => {
 });
 
 test("the cumulative curve of a total of zero has nothing to draw", () => {
-  const operators = withTypes({ names: ["a"], types: [0], type_names: ["X"], us: [0] });
+  const operators = withTypes({ names: ["a"], types: [0], type_names: ["X"], side: "device", device: { us: [0] } });
   const data = { rows: [0], us: [0], share: [0], milestones: [] };
   assert.equal(cumulativeChart({ data, operators, words: {}, chart: {} }).length, 0);
 });

@@ -44,7 +44,7 @@ def make_result(alice):
 def test_show_prints_latency_operators_and_address(client, make_result, live_server):
     task = make_result(0.25)
     output = client.run("show", task).stdout
-    assert f"{live_server.url}/tasks/{task}/result/" in output
+    assert f"{live_server.url}/tasks/{task}/" in output
     assert "median 10 ms" in output
     assert "total on the device: 750 ms" in output
     assert "2 operators" in output

@@ -184,7 +184,7 @@ def run(address: str, account: Path, examples: Path, python: str) -> None:
         say(f"Task {task['id']}: {model.name} on {worker['name']}, MegEngine {VERSION}")
         follow(visitor, task["id"])
         say(table(visitor, task["id"], ROWS))
-        say(f"The result is at {address}/tasks/{task['id']}/result/")
+        say(f"The result is at {address}/tasks/{task['id']}/")
     finally:
         visitor.close()
 

@@ -84,7 +84,7 @@ def states_of(site: PermissionSite) -> list[Page]:
     root = User.objects.get(email="root@example.com")
     session = site.credentials["administrator"].session
     measured = Task.objects.get(title=MEASURED)
-    addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/result/"]
+    addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/"]
     addresses += [f"/tasks/{task.pk}/" for task in _tasks_in_each_state(root)]
     addresses += [f"/profiles/opened/{upload.pk}/" for upload in _uploads_in_each_state(root)]
     addresses += [
@@ -238,18 +238,27 @@ return {
 
 
 def turn_wheel(browser, element, *, ctrl: bool = False) -> float:
-    """Turn the mouse wheel over the middle of an element; return how far the page scrolled, px."""
-    scrolled = "return [scrollY, devicePixelRatio]"
+    """Turn the mouse wheel over the middle of an element.
+
+    Return how far the page, or a box around the element, scrolled, px.
+    """
+    scrolled = (
+        "let top = scrollY;"
+        "for (let box = arguments[0]; box; box = box.parentElement) {"
+        "  if (box !== document.documentElement) top += box.scrollTop;"
+        "}"
+        "return [top, devicePixelRatio];"
+    )
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
     box = browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", element)
     place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    before, ratio = browser.execute_script(scrolled)
+    before, ratio = browser.execute_script(scrolled, element)
     turned = {"type": "mouseWheel", **place, "deltaX": 0, "deltaY": -60, "modifiers": 2 * ctrl}
     browser.execute_cdp_cmd("Input.dispatchMouseEvent", turned)
     # a scroll ends a frame or two later
     browser.execute_async_script(
         "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => done()), 300)"
     )
-    after, ratio_after = browser.execute_script(scrolled)
+    after, ratio_after = browser.execute_script(scrolled, element)
     assert ratio_after == ratio
     return after - before

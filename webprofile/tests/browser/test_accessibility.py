@@ -240,7 +240,7 @@ def check_page(browser, axe, visit, page: Page) -> list[str]:
 @pytest.mark.sample
 def test_daily_pages_are_accessible(browser, axe, visit, permission_site):
     session = permission_site.credentials["administrator"].session
-    result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/result/"
+    result = f"/tasks/{Task.objects.get(title=MEASURED).pk}/"
     pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
     pages.append(Page("/accounts/login/"))
     faults = [fault for page in pages for fault in check_page(browser, axe, visit, page)]
@@ -367,7 +367,7 @@ def test_bulk_actions_are_shown_only_with_tasks(browser, visit, storage):
 @pytest.mark.exhaustive
 def test_printed_result_has_texts_and_tables_but_no_controls(browser, visit, root):
     task = Task.objects.filter(outcome="succeeded").first()
-    visit(Page(f"/tasks/{task.pk}/result/", session_of(root)))
+    visit(Page(f"/tasks/{task.pk}/", session_of(root)))
     WebDriverWait(browser, 60).until(
         lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operators tbody tr, [data-row]")
     )

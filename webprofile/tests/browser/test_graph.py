@@ -32,7 +32,7 @@ class GraphPage(PageObject):
         self.wait_for("drawn")
 
     def open_alone(self, query: str = "") -> None:
-        self.open(f"/profiles/{self.profile.pk}/graph/{query}")
+        self.open(f"/profiles/{self.profile.pk}/graph/page/{query}")
 
     def wait_for(self, state: str) -> None:
         part = "const g = document.querySelector('#graph'); "
@@ -93,7 +93,7 @@ def make_graph_page(browser, storage, live_server, settings, log_in):
 
 def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_graph_page):
     graph = make_graph_page(good_profile("resnet18"))
-    graph.open(f"/tasks/{graph.profile.attempt.task_id}/result/?view=graph")
+    graph.open(f"/tasks/{graph.profile.attempt.task_id}/graph/")
     graph.inside()
     title = graph.title_of("[493] conv(data,conv1.weight)[493]")
     assert "node-item-type-heat9" in title.get_attribute("class")
@@ -105,16 +105,15 @@ def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_grap
     graph.find("#sidebar-closebutton").click()
     graph.outside()
     graph.until(lambda: graph.selected == "98", "nothing selected")
-    row = "tr[data-row='98'][aria-selected=true]"
+    graph.find(".tabs [data-view=operators]").click()
+    row = "[data-row='98'][aria-selected=true]"
     graph.until(lambda: graph.all(row), "no row marked")
-    # selecting a row above the graph does not scroll down to the graph
-    graph.js("scrollTo(0, 0)")
-    graph.all("tr[data-row]")[1].click()
+    graph.all(".grid__body [data-row]")[1].click()
+    graph.find(".tabs [data-view=graph]").click()
     graph.inside()
     marked = ".graph-node.select:not([id^='node-name-[493] '])"
     graph.until(lambda: graph.all(marked), "not marked")
     graph.outside()
-    assert graph.js("return scrollY") < graph.find("#graph").location["y"] / 2
     assert graph.console_errors() == []
 
 
@@ -240,7 +239,7 @@ def test_graph_is_drawn_on_a_second_origin(make_graph_page, settings, live_serve
 def test_graph_that_fails_to_load_can_be_retried(make_graph_page):
     graph = make_graph_page(good_profile("tiny"))
     block_urls(graph.browser, "*/graph/netron/*")
-    graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/")
+    graph.browser.get(f"{graph.address}/profiles/{graph.profile.pk}/graph/page/")
     graph.wait_for("failed")
     assert "could not be loaded" in graph.status
     block_urls(graph.browser)

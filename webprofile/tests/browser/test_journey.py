@@ -109,7 +109,7 @@ def test_new_user_registers_submits_a_task_and_opens_its_result(person, resnet):
     )
 
     # without scrolling or typing, the page opens the result
-    person.until(lambda: person.path.endswith("/result/"), "the result")
+    person.until(lambda: person.all("#operator-table"), "the result")
     person.until(lambda: "ConvolutionForward" in person.text, "its table")
     assert person.console_errors() == []
 
@@ -178,7 +178,7 @@ def test_interrupted_upload_can_be_retried(person, resnet):
     assert "storage" in person.see("#transfer-cause", within_s=60).text
     block_urls(person.browser)
     person.see("#transfer-retry").click()
-    person.until(lambda: person.path.endswith("/result/"), "the result after a retry")
+    person.until(lambda: person.all("#operator-table"), "the result after a retry")
 
 
 @pytest.mark.exhaustive

@@ -48,7 +48,7 @@ def open_flow(browser, storage, live_server, log_in):
         owner = make_user("alice")
         profile = make_import(owner, data).profile
         log_in(owner)
-        flow = MemoryFlowPage(browser, f"{live_server.url}/profiles/{profile.pk}/{query}")
+        flow = MemoryFlowPage(browser, f"{live_server.url}/profiles/{profile.pk}/memory/{query}")
         browser.get(flow.address)
         return flow
 

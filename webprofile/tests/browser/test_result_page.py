@@ -1,12 +1,12 @@
-"""Browser tests of the tables of a result page: updates without reload, keyboard, selection."""
+"""Browser tests of a result: the table of operators, its keyboard, selection and views."""
 
 import json
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from profiles.tables.request import PAGE_ROWS
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
@@ -15,12 +15,11 @@ from webprofile.tests.browser.conftest import PageObject, block_urls
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-#: rows of a profile whose table is loaded in pieces
+#: rows of a long profile
 MANY = 2_500
-#: where the selected row is in the scrolled box, px from its top
-PLACE_IN_VIEW = (
-    "return document.querySelector('tr[aria-selected=true]').getBoundingClientRect().top"
-    " - document.querySelector('.operators__scroll').getBoundingClientRect().top"
+IMPORT_SELECTION = (
+    "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+    "import(page.replace('page', 'selection')).then((module) => module.select({}, 'test'))"
 )
 
 
@@ -29,7 +28,7 @@ class ResultPage(PageObject):
 
     def open(self, state: str = "") -> None:
         self.browser.get(self.address + state)
-        self.until(lambda: self.js("return document.querySelector('[role=grid]') !== null"))
+        self.until(lambda: self.count("#operator-table[data-state=ready]"))
         # a mark that a reload would lose
         self.js("window.unchanged = true")
 
@@ -40,20 +39,37 @@ class ResultPage(PageObject):
     def count(self, css: str) -> int:
         return len(self.all(css))
 
-    def types(self) -> list[str]:
-        return self.texts("#tables .operator__type")
+    def column(self, key: str) -> list[str]:
+        """Return the texts of a column, in the order of the rows in view."""
+        script = (
+            "return [...document.querySelectorAll('.grid__body [role=row]')]"
+            ".sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)"
+            ".map(row => row.querySelector(`[data-column=${arguments[0]}]`)?.textContent ?? '')"
+        )
+        return self.js(script, key)
 
-    @property
-    def announcement(self) -> str:
-        return self.texts("#tables [data-said]")[0]
+    def rows(self) -> list[int]:
+        """Return the operators of the rows in view, in order."""
+        script = (
+            "return [...document.querySelectorAll('.grid__body [data-row]')]"
+            ".sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(row => Number(row.dataset.row))"
+        )
+        return self.js(script)
+
+    def filter(self, text: str) -> None:
+        field = self.find("#operator-filter")
+        field.clear()
+        field.send_keys(text)
+
+    def sort(self, key: str) -> None:
+        self.find(f"[data-sort={key}]").click()
 
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)
 
-    def focused_place(self) -> int:
-        return self.js(
-            "return Number(document.activeElement.getAttribute('aria-rowindex') ?? -8) - 2"
-        )
+    @property
+    def selected(self) -> list[str]:
+        return self.texts(".grid__row--selected [data-column=op]")
 
 
 @pytest.fixture
@@ -64,7 +80,7 @@ def open_page(browser, storage, live_server, log_in):
         owner = make_user("alice")
         profile = make_result(*profiles, owner=owner)
         log_in(owner)
-        return ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/result/")
+        return ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/")
 
     return make_page
 
@@ -74,53 +90,150 @@ def many_operators() -> bytes:
     return to_json(make_profile(times))
 
 
-def test_sorting_and_filtering_update_table_and_url(open_page):
+def test_sorting_and_filtering_are_told_by_the_address(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
-    assert page.types()[0] == "ConvolutionForward"
-    page.find("#sort-device-mem").click()
-    page.until(lambda: page.query == "?order=memory")
-    assert page.find("#device-operators th[aria-sort]").text.startswith("Memory")
-    page.find("#filter-text").send_keys("batchNORMf")
-    page.until(lambda: set(page.types()) == {"BatchNormForward"})
-    page.until(lambda: page.query == "?text=batchNORMf&order=memory")
-    assert page.count(".presets [aria-current]") == 0
-    assert page.count("#tables tbody [role=cell]") == 0
+    assert page.column("type")[0] == "ConvolutionForward"
+    page.sort("op")
+    assert page.query == "?sort=op"
+    assert page.texts("[aria-sort]") == ["Operator ↑"]
+    page.filter("batchNORMf layer3")
+    page.until(lambda: set(page.column("type")) == {"BatchNormForward"})
+    page.until(lambda: page.query == "?sort=op&q=batchNORMf+layer3")
+    assert all(text.startswith("layer3") for text in page.column("op"))
+    assert page.find("#operator-count").text.startswith("5 operators")
 
     page.browser.back()
-    page.until(lambda: page.query == "?order=memory" and "173 rows" in page.announcement)
-    assert page.find("#filter-text").get_attribute("value") == ""
+    page.until(lambda: page.query == "?sort=op")
+    page.until(lambda: len(page.column("op")) > 20)
+    assert page.find("#operator-filter").get_attribute("value") == ""
     page.browser.back()
-    page.until(lambda: page.query == "" and page.types()[0] == "ConvolutionForward")
+    page.until(lambda: page.query == "" and page.column("type")[0] == "ConvolutionForward")
     assert page.js("return window.unchanged") is True
+
+    page.open("?q=type%3Aelemwise&sort=-host")
+    assert set(page.column("type")) == {"Elemwise"}
+    assert page.find("#operator-filter").get_attribute("value") == "type:elemwise"
     assert page.console_errors() == []
 
 
-@pytest.mark.exhaustive
-def test_filter_error_is_shown_at_its_field_and_the_table_stays(open_page):
+def test_a_filter_without_matches_is_cleared_by_a_click(open_page):
     page = open_page(good_profile("tiny"))
     page.open()
-    before = page.types()
-    page.find("#choose-limits summary").click()
-    # pasted, because each typed letter would send a request
-    page.js(
-        "const field = document.querySelector('#filter-name'); field.value = 'conv(';"
-        "field.dispatchEvent(new InputEvent('input', { bubbles: true }))"
+    page.filter("colour:red")
+    page.until(lambda: page.find(".grid__empty").is_displayed())
+    assert "colour" in page.find("#operator-filter-problem").text
+    page.find(".grid__empty [data-clear-filter]").click()
+    page.until(lambda: page.rows())
+    assert page.query == ""
+
+
+def test_constants_are_behind_a_chip(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    assert "ImmutableTensor" not in page.column("type")
+    chip = page.find("[data-table=constants]")
+    assert chip.text == "+94 constants"
+    chip.click()
+    page.until(lambda: page.find("#operator-count").text.startswith("173 operators"))
+    assert page.query == "?constants=1"
+    assert chip.get_attribute("aria-pressed") == "true"
+
+
+def test_groups_add_up_and_open(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    Select(page.find("[data-table=group]")).select_by_value("type")
+    page.until(lambda: page.query == "?group=type")
+    assert page.column("op")[0] == "▸ ConvolutionForward ×20"
+    page.find(".grid__body [role=row]").click()
+    page.until(lambda: page.column("op")[0].startswith("▾"))
+    assert page.column("op")[1] == "conv1 · conv"
+    Select(page.find("[data-table=group]")).select_by_value("scope")
+    page.until(lambda: "▸ layer2 ×" in "".join(page.column("op")))
+
+
+def test_several_rows_are_added_up_and_copied(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    # a browser without a window does not let a script read the clipboard
+    page.js("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    rows = page.all(".grid__body [data-row]")
+    rows[0].click()
+    ActionChains(page.browser).key_down(Keys.SHIFT).click(rows[2]).key_up(Keys.SHIFT).perform()
+    page.until(lambda: page.find("[data-table=sum]").text.startswith("3 marked: "))
+    page.find("[data-table=copy]").click()
+    page.until(lambda: page.find("[data-table=copied]").text == "3 rows copied.")
+    copied = page.js("return window.copied")
+    head, *lines = copied.strip().split("\n")
+    assert head.split("\t")[:3] == ["Operator", "Type", "Device ms"]
+    assert [line.split("\t")[0] for line in lines] == page.column("op")[:3]
+
+
+def test_columns_are_chosen_and_moved_and_kept(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    page.find("[popovertarget=operator-columns]").click()
+    page.find("#operator-columns [value=out]").click()
+    page.until(lambda: "Output shapes" not in "".join(page.texts("[role=columnheader]")))
+    page.find("#operator-columns [value=mem]").click()
+    page.find("#operator-columns [data-act=up][data-key=host]").click()
+    expected = page.texts("[role=columnheader]")
+    assert any(text.startswith("Memory") for text in expected)
+    page.open()
+    assert page.texts("[role=columnheader]") == expected
+    page.find("[popovertarget=operator-columns]").click()
+    page.find("#operator-columns [data-act=reset]").click()
+    page.until(lambda: "Output shapes" in page.texts("[role=columnheader]"))
+
+
+def test_only_rows_in_view_are_in_the_page(open_page):
+    page = open_page(many_operators())
+    page.open()
+    assert page.rows()[0] == 0
+    assert len(page.rows()) < 100
+    page.js("document.querySelector('.grid').scrollTop = 1e9")
+    page.until(lambda: page.rows()[-1] == MANY - 1)
+    assert len(page.rows()) < 100
+    assert page.console_errors() == []
+
+
+def test_keyboard_moves_selects_clears_and_filters(open_page):
+    page = open_page(many_operators())
+    page.open()
+    page.find(".grid").send_keys(Keys.ARROW_DOWN, "j")
+    page.press(Keys.ENTER)
+    page.until(lambda: page.query == "?op=2")
+    page.until(lambda: "op2" in page.find("#operator-panel").text)
+    assert page.selected == ["op2"]
+    page.press(Keys.END)
+    page.until(lambda: page.rows()[-1] == MANY - 1)
+    active = "return document.querySelector('.grid').getAttribute('aria-activedescendant')"
+    assert page.js(active) == f"operator-row-{MANY - 1}"
+    page.press("k", Keys.ENTER)
+    page.until(lambda: page.query == f"?op={MANY - 2}")
+    page.press(Keys.ESCAPE)
+    page.until(lambda: page.query == "")
+    assert not page.find("#operator-panel").is_displayed()
+    assert page.selected == []
+    page.press("/")
+    assert page.js("return document.activeElement.id") == "operator-filter"
+
+
+def test_selected_row_is_scrolled_into_view(open_page):
+    page = open_page(many_operators())
+    page.open("?op=1700")
+    page.until(lambda: page.selected == ["op1700"])
+    visible = (
+        "const r = document.querySelector('.grid__row--selected').getBoundingClientRect();"
+        "const b = document.querySelector('.grid').getBoundingClientRect();"
+        "return r.top >= b.top && r.bottom <= b.bottom"
     )
-    page.until(lambda: page.texts("#problem-name")[0] != "")
-    assert page.find("#filter-name").get_attribute("aria-invalid") == "true"
-    assert page.types() == before
-    page.find("#filter-name").send_keys(Keys.BACKSPACE)
-    page.until(lambda: page.texts("#problem-name")[0] == "")
-    assert page.find("#filter-name").get_attribute("aria-invalid") is None
-    page.until(lambda: "conv" in page.texts("#device-title code"))
-    page.find("#filter-name").send_keys("(")
-    page.until(lambda: page.count("#problem-name a"))
-    page.find("#problem-name a").click()
-    page.until(lambda: page.find("#filter-text").get_attribute("value") == "conv(")
-    page.until(lambda: page.query == "?text=conv%28")
-    assert page.find("#filter-name").get_attribute("value") == ""
-    assert page.js("return window.unchanged") is True
+    assert page.js(visible) is True
+    page.js(IMPORT_SELECTION.format(3))
+    page.until(lambda: page.selected == ["op3"])
+    assert page.js(visible) is True
+    page.until(lambda: page.query == "?op=3")
 
 
 @pytest.mark.exhaustive
@@ -129,111 +242,54 @@ def test_panel_distinguishes_an_unknown_operator_from_a_failed_request(open_page
     page.open("?op=9999")
     page.until(lambda: page.texts("#operator-facts") == ["Operator not found."])
     block_urls(page.browser, "*part=1*")
-    page.find("#tables tbody tr[data-row] .operator__type").click()
+    page.find(".grid__body [data-row]").click()
     page.until(lambda: "The server did not respond." in page.texts("#operator-facts")[0])
 
 
-def test_preset_of_types_leads_to_operators_of_a_type(open_page):
+def test_each_view_keeps_the_selection_and_the_filter(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open("?q=conv&op=90")
+    page.until(lambda: "batch_norm(conv1.Convolution" in page.find("#operator-panel").text)
+    for view, content in (("timeline", "[data-chart=timeline]"), ("details", "#statistics")):
+        page.find(f".tabs [data-view={view}]").click()
+        page.until(lambda content=content: page.find(content).is_displayed())
+        assert page.path.partition("?")[0].endswith(f"{view}/")
+        assert set(page.query[1:].split("&")) == {"q=conv", "op=90"}
+        assert not page.find("#operator-table").is_displayed()
+    page.browser.back()
+    page.until(lambda: page.find("[data-chart=timeline]").is_displayed())
+    page.browser.back()
+    page.until(lambda: page.find("#operator-table").is_displayed())
+    assert page.js("return window.unchanged") is True
+    assert set(page.column("type")) <= {"ConvolutionForward", "BatchNormForward", "Elemwise"}
+    assert page.console_errors() == []
+
+
+def test_a_view_that_cannot_be_loaded_is_tried_again(open_page):
+    page = open_page(good_profile("tiny"))
+    page.open()
+    block_urls(page.browser, "*part=1*")
+    page.find(".tabs [data-view=details]").click()
+    page.until(lambda: page.count(".view [role=alert]"))
+    block_urls(page.browser)
+    page.find(".tabs [data-view=operators]").click()
+    page.find(".tabs [data-view=details]").click()
+    page.until(lambda: page.count("#statistics"))
+
+
+def test_a_range_of_the_timeline_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
-    page.find("#preset-types").click()
-    page.until(lambda: "agg=sum" in page.query)
-    page.find("#choose-limits summary").click()
-    assert Select(page.find("#filter-agg")).first_selected_option.text == "sum"
-    page.find("#tables tbody a").click()
-    page.until(lambda: page.query == "?type=ConvolutionForward")
-    assert page.js("return window.unchanged") is True
-    assert set(page.types()) == {"ConvolutionForward"}
-
-
-@pytest.mark.exhaustive
-def test_long_table_loads_rows_while_scrolling_and_drops_far_ones(open_page):
-    page = open_page(many_operators())
-    page.open()
-    assert page.count("#tables tbody tr[data-row]") == PAGE_ROWS
-    height = page.js("return document.querySelector('.operators__scroll').scrollHeight")
-    page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0] / 2", height)
-    page.until(lambda: page.count('tr[data-row="1250"]'))
-    page.js("document.querySelector('.operators__scroll').scrollTop = arguments[0]", height)
-    page.until(
-        lambda: page.js(f"return document.querySelector('tr[data-row=\"{MANY - 1}\"]') !== null")
-    )
-    assert page.count("#tables tbody tr[data-row]") < 1_000
-    after = page.js("return document.querySelector('.operators__scroll').scrollHeight")
-    assert abs(after - height) < 2
-    assert page.console_errors() == []
-
-
-def test_keyboard_moves_selects_clears_and_filters(open_page):
-    page = open_page(many_operators())
-    page.open()
-    page.js("document.querySelector('#tables tr[tabindex=\"0\"]').focus()")
-    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
-    page.until(lambda: page.focused_place() == 2)
-    page.press(Keys.ENTER)
-    page.until(lambda: page.query == "?op=2")
-    page.until(lambda: "op2" in page.find("#operator-panel").text)
-    assert page.texts("tr[aria-selected=true] .operators__name") == ["op2"]
-    page.press(Keys.END)
-    page.until(lambda: page.focused_place() == MANY - 1)
-    page.press(Keys.ESCAPE)
-    page.until(lambda: page.query == "")
-    assert "op2" not in page.find("#operator-panel").text
-    assert page.texts("tr[aria-selected=true]") == []
-    page.press("/")
-    assert page.js("return document.activeElement.id") == "filter-text"
-
-
-def test_selected_row_is_scrolled_into_view(open_page):
-    page = open_page(many_operators())
-    page.open("?op=1700")
-    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
-    visible = (
-        "const r = document.querySelector('tr[aria-selected=true]').getBoundingClientRect();"
-        "const b = document.querySelector('.operators__scroll').getBoundingClientRect();"
-        "return r.top >= b.top && r.bottom <= b.bottom"
-    )
-    assert page.js(visible) is True
-    page.js(
-        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
-        "import(page.replace('page', 'selection')).then((module) => module.select(3, 'test'))"
-    )
-    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op3"])
-    assert page.query == "?op=3"
-
-
-@pytest.mark.exhaustive
-def test_far_selected_row_shows_its_name_before_its_figures(open_page):
-    page = open_page(many_operators())
-    page.open()
-    learnt = (
-        "return performance.getEntriesByType('resource').some((e) => e.name.includes('/order/'))"
-    )
-    page.until(lambda: page.js(learnt))
-    # hold responses with rows until the test releases them
-    page.js(
-        "window.held = []; const fetched = window.fetch;"
-        "window.fetch = (url, ...rest) => String(url).includes('offset=')"
-        " ? new Promise((go) => held.push(() => go(fetched(url, ...rest))))"
-        " : fetched(url, ...rest);"
-        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
-        "import(page.replace('page', 'selection')).then((module) => module.select(1700, 'test'))"
-    )
-    page.until(lambda: page.texts("tr[aria-selected=true] .operators__name") == ["op1700"])
-    row = page.find("tr[aria-selected=true]")
-    assert row.get_attribute("aria-busy") == "true"
-    assert page.texts("tr[aria-selected=true] .operators__rank") == ["#1700"]
-    assert page.texts("tr[aria-selected=true] .operators__time") == ["…"]
-    expected = page.js(PLACE_IN_VIEW)
-    operator = page.texts("tr[aria-selected=true] .operators__op")
-    page.js("for (const go of held) go()")
-    page.until(lambda: page.count("tr[aria-selected=true]:not([aria-busy])") == 1)
-    assert page.count("tr[aria-selected=true]") == 1
-    assert page.texts("tr[aria-selected=true] .operators__name") == ["op1700"]
-    assert operator[0] in page.texts("tr[aria-selected=true] .operators__op")[0]
-    assert page.texts("tr[aria-selected=true] .operators__time") != ["…"]
-    assert abs(page.js(PLACE_IN_VIEW) - expected) < 1
-    assert page.console_errors() == []
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    before = page.find("#operator-count").text
+    canvas = page.find("#strip canvas")
+    drag = ActionChains(page.browser).move_to_element_with_offset(canvas, -100, 0)
+    drag.click_and_hold().move_by_offset(150, 0).release().perform()
+    page.until(lambda: page.find("#operator-count").text != before)
+    assert "busy" in page.find("#strip [data-strip=about]").text
+    page.find("[data-table=clear]").click()
+    page.until(lambda: page.find("#operator-count").text == before)
+    assert "Drag" in page.find("#strip [data-strip=about]").text
 
 
 def test_chart_event_filters_the_table_by_type(open_page):
@@ -241,32 +297,55 @@ def test_chart_event_filters_the_table_by_type(open_page):
     page.open()
     detail = json.dumps({"types": ["Elemwise"]})
     page.js(f"document.dispatchEvent(new CustomEvent('operators:filter', {{detail: {detail}}}))")
-    page.until(lambda: page.query == "?type=Elemwise" and set(page.types()) == {"Elemwise"})
+    page.until(lambda: page.query == "?q=type%3AElemwise")
+    assert set(page.column("type")) == {"Elemwise"}
 
 
 def test_html_in_names_is_text(open_page):
     page = open_page(good_profile("hostile_names"))
-    page.open()
-    assert (
-        page.js("return document.querySelectorAll('#tables script, #tables img, #tables b').length")
-        == 0
-    )
+    page.open("?constants=1")
+    script = "return document.querySelectorAll('.grid :is(script, img, b)').length"
+    assert page.js(script) == 0
     assert page.console_errors() == []
+
+
+def test_a_finding_shows_its_operators_with_one_click(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    button = page.find("#advice-lines [data-rows]")
+    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
+    button.click()
+    page.until(lambda: set(page.rows()) == rows)
+    page.find("[data-table=clear]").click()
+    page.until(lambda: len(page.rows()) > len(rows))
 
 
 def test_operator_of_a_recommendation_is_selected_without_a_reload(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
+    page.find("#advice-lines [data-open-view]").click()
+    page.until(lambda: page.count("#advice-unfused_batch_norm [data-row='90']"))
     link = page.find("#advice-unfused_batch_norm [data-row='90']")
     page.js("arguments[0].scrollIntoView({block: 'center'})", link)
-    # until its module is loaded, it is a plain link to the same selection
-    page.until(lambda: page.js("return document.readyState") == "complete")
     link.click()
-
     page.until(lambda: page.query == "?op=90")
     page.until(lambda: link.get_attribute("aria-current") == "true")
     assert page.js("return window.unchanged") is True
     page.until(lambda: "batch_norm(conv1.Convolution" in page.find("#operator-panel").text)
-
     page.find("#operator-panel [data-clear]").click()
     page.until(lambda: link.get_attribute("aria-current") is None)
+
+
+def test_more_filters_show_the_table_of_the_server(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    page.find("#more-filters").click()
+    page.until(lambda: page.count("#table-form"))
+    page.find("#choose-limits summary").click()
+    page.find("#filter-name").send_keys("conv(", Keys.ENTER)
+    page.until(lambda: page.texts("#problem-name") and page.texts("#problem-name")[0])
+    assert page.find("#filter-name").get_attribute("aria-invalid") == "true"
+    page.find("#tables tr[data-row]").click()
+    page.until(lambda: page.find("#operator-facts h3").is_displayed())
+    page.find("#to-table").click()
+    page.until(lambda: page.count("#operator-table[data-state=ready]"))

@@ -52,7 +52,7 @@ def open_plan(browser, storage, live_server, log_in):
         owner = make_user("alice")
         upload = make_import(owner, *files, name="a plan")
         log_in(owner)
-        browser.get(f"{live_server.url}/profiles/{upload.profile.pk}/")
+        browser.get(f"{live_server.url}/profiles/{upload.profile.pk}/memory/")
         return StaticMemoryPage(browser, live_server.url)
 
     return make_page

@@ -19,7 +19,7 @@ def address(storage, live_server, browser, log_in) -> str:
     make_measured(alice)
     log_in(alice)
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    return f"{live_server.url}/tasks/{Task.objects.get().pk}/result/"
+    return f"{live_server.url}/tasks/{Task.objects.get().pk}/details/"
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])

@@ -18,8 +18,6 @@ document.querySelector("#advice")?.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   select(Number(link.dataset.row), SOURCE);
-  // the operators stand above the advice: what was selected is to be seen
-  document.querySelector("#part-operators").scrollIntoView({ block: "start" });
 });
 onSelect(show);
 show(selected());

@@ -1,6 +1,6 @@
 // Pieces of the result page that the server renders, fetched as needed.
 
-import { NoAnswer, getFragment } from "../../requests.js";
+import { getFragment } from "../../requests.js";
 
 /**
  * Return a function that fetches fragments, the same address only once at a time.
@@ -15,12 +15,3 @@ export function makeFetcher(login) {
     return running.get(url);
   };
 }
-
-/** The address of a piece: a base that may have parameters already, and some more. */
-export function withParameters(base, parameters) {
-  const url = new URL(base, location.href);
-  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, String(value));
-  return url.pathname + url.search;
-}
-
-export { NoAnswer };

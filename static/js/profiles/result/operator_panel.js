@@ -2,9 +2,6 @@
 
 import { onSelect, select, selected } from "./selection.js";
 
-/** The rows come first, and who runs through them with the arrow keys waits for no panel. */
-const PAUSE_MS = 40;
-
 /**
  * Keep `panel` at the selected operator; `data-url` ends where the operator's row follows. Its place
  * beside the tables is always there, so that a selection moves nothing.
@@ -12,18 +9,15 @@ const PAUSE_MS = 40;
 export function startPanel(panel, { fetchFragment, announce }) {
   const facts = panel.querySelector("#operator-facts");
   let latest = null;
-  let timer = 0;
-
   function show(row) {
     latest = row;
-    clearTimeout(timer);
     panel.toggleAttribute("data-empty", row === null);
     if (row === null) {
       panel.removeAttribute("aria-busy");
       facts.replaceChildren();
       return;
     }
-    timer = setTimeout(load, PAUSE_MS, row);
+    load(row);
   }
 
   async function load(row) {
@@ -51,7 +45,7 @@ export function startPanel(panel, { fetchFragment, announce }) {
     if (!event.target.closest("[data-clear]")) return;
     event.preventDefault();
     select(null, "panel");
-    document.querySelector("#tables tr[tabindex='0']")?.focus();
+    document.querySelector("#operator-table [role=grid]")?.focus();
   });
   const isThere = panel.querySelector("[data-operator]")?.dataset.operator;
   if (selected() !== null && isThere !== String(selected())) show(selected());

@@ -1,15 +1,16 @@
-// The result page: one selection, heard by all parts; keys that work everywhere on it.
+// The result page: one selection, heard by all views; keys that work everywhere on it.
 
-import { getJson } from "../../requests.js";
+import { startTable } from "../table/index.js";
 import { makeFetcher } from "./fetching.js";
 import { startPanel } from "./operator_panel.js";
 import { startPrinting } from "./printing.js";
 import { select, selected } from "./selection.js";
-import { startForm } from "./table_form.js";
-import { startTables } from "./table_part.js";
+import { startViews } from "./views.js";
 
+const root = document.querySelector("#workspace");
 const announcer = document.querySelector("#announcer");
 const panel = document.querySelector("#operator-panel");
+const fetchFragment = makeFetcher(root.dataset.login);
 
 function announce(text) {
   if (text) announcer.textContent = text;
@@ -23,29 +24,61 @@ function isTaken(event) {
   return Boolean(event.target.closest?.("input, textarea, select, dialog[open], [contenteditable]"));
 }
 
+const views = startViews(root, { fetchFragment, announce, onOpen: startIn });
+
+/** Start the table when its view is there, and the timeline below it once the table stands. */
+async function startIn(view) {
+  const root = view.querySelector("#operator-table[data-state=loading]");
+  if (!root) return;
+  const table = await startTable(root, announce);
+  const strip = view.querySelector("#strip");
+  if (table && strip) {
+    const { startStrip } = await import("./strip.js");
+    startStrip(strip, (within) => table.restrict(within));
+  }
+}
+
+startIn(document);
+
 document.addEventListener("keydown", (event) => {
   if (isTaken(event)) return;
   if (event.key === "Escape" && selected() !== null) {
     select(null, "keyboard");
     announce(panel.dataset.cleared);
   } else if (event.key === "/") {
-    const field = document.querySelector("#filter-text");
+    const field = document.querySelector("#operator-filter, #filter-text");
     if (!field) return;
     event.preventDefault();
+    if (root.dataset.view !== "operators") views.open("operators");
     field.focus();
     field.select();
   }
 });
 
+// rows of the table that the server rendered, and operators that a recommendation names
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const operator = event.target.closest("#tables tr[data-row], [data-select]");
+  const view = event.target.closest("[data-open-view]");
+  const some = event.target.closest("[data-rows]");
+  if (!operator && !view && !some) return;
+  event.preventDefault();
+  if (some) {
+    const rows = some.dataset.rows.split(",").map(Number);
+    document.dispatchEvent(new CustomEvent("operators:filter", { detail: { rows } }));
+  }
+  if (view) {
+    const place = view.hash?.slice(1);
+    views.open(view.dataset.openView).then(() => document.getElementById(place)?.scrollIntoView());
+  }
+  if (operator) select(Number(operator.dataset.row ?? operator.dataset.select), "page");
+});
+
+// a chart asks for the operators of some types
+document.addEventListener("operators:filter", () => {
+  if (root.dataset.view !== "operators") views.open("operators");
+});
+
 const print = document.querySelector("#print");
 if (print) startPrinting(print);
-
-if (panel) {
-  const { login } = panel.dataset;
-  const fetchFragment = makeFetcher(login);
-  // "no-cache" asks whether what the browser has still holds
-  const fetchJson = (url) => getJson(url, { login, cache: "no-cache" });
-  startPanel(panel, { fetchFragment, announce });
-  startForm();
-  startTables({ fetchFragment, fetchJson, announce });
-}
+if (panel) startPanel(panel, { fetchFragment, announce });

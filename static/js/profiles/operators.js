@@ -1,0 +1,41 @@
+// All operators of a profile, column by column. The table, the charts and the graph share one copy.
+//
+// Operators are identified by their rows; times are in µs; unknown numbers are null.
+
+import { getJson } from "../requests.js";
+
+let loading = null;
+
+/** Fetch the operators once. `section`: an element with `data-operators` and `data-login`. */
+export function loadOperators(section) {
+  const { operators, login } = section.dataset;
+  loading ??= getJson(operators, { login, cache: "no-cache" }).then(withTypes);
+  loading.catch(() => {
+    loading = null;
+  });
+  return loading;
+}
+
+/** Add derived values to the server's columns: total time in µs, types sorted by time, the rank of each type. */
+export function withTypes(data) {
+  const { us } = data[data.side];
+  const byType = new Map();
+  let total = 0;
+  data.types.forEach((code, row) => {
+    if (us[row] === null || us[row] < 0) return;
+    total += us[row];
+    byType.set(code, (byType.get(code) ?? 0) + us[row]);
+  });
+  const order = [...byType.keys()].sort((a, b) => byType.get(b) - byType.get(a));
+  const ranks = new Map(order.map((code, rank) => [code, rank]));
+  return {
+    ...data,
+    us,
+    total,
+    order,
+    typeName: (code) => data.type_names[code] ?? "",
+    typeOf: (row) => data.type_names[data.types[row]] ?? "",
+    rankOf: (row) => ranks.get(data.types[row]) ?? -1,
+    rankOfType: (code) => ranks.get(code) ?? -1,
+  };
+}

@@ -1,0 +1,110 @@
+// The columns of the table: the number by which a column sorts, and the text of a cell.
+//
+// Each column has one unit, chosen from its data. Numbers have three significant digits, and times
+// none below the resolution of MegEngine's clock, 1 µs. Unknown values are blank.
+
+import { percent } from "../../format.js";
+import { shapesText, shortName } from "./labels.js";
+
+const CLOCK_US = 1;
+/** Length in µs and name. @type {[number, string][]} */
+const TIMES = [[1e6, "s"], [1e3, "ms"], [1, "µs"]];
+const DECIMAL = ["", "k", "M", "G", "T", "P"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];
+export const BOUNDS = ["compute", "memory", "latency"];
+
+/** Three significant digits, and no more decimals than `most`: 12.3, 0.012, 123. */
+export function digits(value, most = 6) {
+  if (!Number.isFinite(value)) return "";
+  if (value === 0) return "0";
+  const decimals = Math.max(0, Math.min(most, 2 - Math.floor(Math.log10(Math.abs(value)))));
+  return value.toFixed(decimals);
+}
+
+/** The unit of times, µs, shown in one column: its length in µs, its name, its decimals. */
+export function timeScale(values) {
+  const max = values.reduce((most, value) => (value > most ? value : most), 0);
+  const [length, name] = TIMES.find(([us]) => max >= us) ?? TIMES.at(-1);
+  return { length, name, decimals: Math.max(0, Math.round(Math.log10(length / CLOCK_US))) };
+}
+
+/** The prefix of numbers shown in one column. */
+function prefixed(values, unit, base, prefixes) {
+  const max = values.reduce((most, value) => (value > most ? value : most), 0);
+  const step = max > 1 ? Math.min(prefixes.length - 1, Math.floor(Math.log(max) / Math.log(base))) : 0;
+  return { length: base ** step, name: `${prefixes[step]}${unit}` };
+}
+
+/**
+ * Each value divided by its time, per second; null where one of them is unknown.
+ * @param {(number | null)[]} values
+ * @param {(number | null)[]} times µs
+ */
+const ratio = (values, times) => values.map((value, row) => (value === null || !(times[row] > 0) ? null : value / (times[row] * 1e-6)));
+
+/**
+ * All columns that have a value: `{key, unit, width, isText, valueOf(row), textOf(row)}` and flags.
+ * @returns {Record<string, any>[]}
+ */
+export function makeColumns(operators, words) {
+  const { us, total } = operators;
+  const several = operators[operators.side].passes.length > 1;
+  const numbers = (key, width, values, scale, more = {}) => ({
+    key,
+    width,
+    unit: scale.name,
+    scale,
+    values,
+    valueOf: (row) => values[row] ?? NaN,
+    textOf: (row) => (values[row] === null || values[row] === undefined ? "" : digits(values[row] / scale.length, scale.decimals)),
+    ...more,
+  });
+  const texts = (key, width, textOf, more = {}) => ({ key, width, unit: "", isText: true, valueOf: textOf, textOf, ...more });
+  const times = (key, width, values, more) => numbers(key, width, values, timeScale(values), more);
+  const share = (row) => (us[row] === null || !total ? null : us[row] / total);
+  const scale = timeScale(us);
+  const samples = operators[operators.side].passes;
+  const sorted = several ? us.map((_, row) => samples.map((pass) => pass[row]).filter((value) => value !== null).sort((a, b) => a - b)) : [];
+  const quantile = (part) => sorted.map((values) => quantileOf(values, part));
+  /** @type {Record<string, any>[]} */
+  const columns = [
+    texts("op", 250, (row) => shortName(operators, row), { isFixed: true }),
+    texts("type", 130, operators.typeOf),
+    numbers("device", 116, us, scale, { isFixed: true, hasBar: true }),
+    { ...numbers("share", 68, us, scale), unit: "%", textOf: (row) => (share(row) === null ? "" : percent(share(row)).replace(" %", "")) },
+    { key: "cum", width: 68, unit: "%", isDerived: true, valueOf: () => NaN, textOf: () => "" },
+    ...(operators.side === "device" ? [times("host", 76, operators.host.us)] : []),
+    ...(several ? [{ ...times("passes", 76, us), unit: "", hasPasses: true, textOf: () => "" }] : []),
+    numbers("roof", 86, operators.roof, { length: 0.01, name: "%", decimals: 0 }, {
+      textOf: (row) => [operators.roof[row] === null ? "" : digits(operators.roof[row] * 100, 0), words[BOUNDS[operators.bound[row]]] ?? ""].filter(Boolean).join(" "),
+    }),
+    numbers("flops", 76, ratio(operators.computation, us), prefixed(ratio(operators.computation, us), "FLOP/s", 1000, DECIMAL), { isRate: true }),
+    numbers("bw", 68, ratio(operators.bytes, us), prefixed(ratio(operators.bytes, us), "B/s", 1024, BINARY), { isRate: true }),
+    texts("in", 200, (row) => shapesText(operators.in_shapes.values[operators.in_shapes.codes[row]]), { isCode: true }),
+    texts("out", 150, (row) => shapesText(operators.out_shapes.values[operators.out_shapes.codes[row]]), { isCode: true }),
+    numbers("flo", 84, operators.computation, prefixed(operators.computation, "FLOP", 1000, DECIMAL), { isExtra: true }),
+    numbers("mem", 80, operators.bytes, prefixed(operators.bytes, "B", 1024, BINARY), { isExtra: true }),
+    ...(several
+      ? [
+        times("p10", 72, quantile(0.1), { isExtra: true }),
+        times("p90", 72, quantile(0.9), { isExtra: true }),
+        times("min", 72, quantile(0), { isExtra: true }),
+        numbers("cv", 60, operators[operators.side].cv, { length: 0.01, name: "%", decimals: 1 }, { isExtra: true }),
+        numbers("n", 44, operators[operators.side].count, { length: 1, name: "" }, { isExtra: true }),
+      ]
+      : []),
+    texts("id", 60, (row) => String(operators.ids[row]), { isExtra: true, isText: false, valueOf: (row) => operators.ids[row] }),
+    texts("name", 320, (row) => operators.names[row], { isExtra: true, isCode: true }),
+  ];
+  // a column without any value is left out
+  return columns.filter((column) => column.isText || column.isDerived || column.values?.some((value) => value !== null) || column.key === "id" || column.isFixed);
+}
+
+/** Interpolates linearly between the two nearest samples, as the server does. */
+function quantileOf(values, part) {
+  if (!values.length) return null;
+  const place = part * (values.length - 1);
+  const low = Math.floor(place);
+  const high = Math.min(low + 1, values.length - 1);
+  return values[low] + (values[high] - values[low]) * (place - low);
+}
