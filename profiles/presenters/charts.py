@@ -39,14 +39,14 @@ _MOST_WITH_PASSES = 20_000
 _NODE = re.compile(r'^CompNode\("([^"]*)"')
 
 
-class TextsAnswer(TypedDict):
+class TextsColumn(TypedDict):
     """A column of texts, each of which is sent once."""
 
     values: Annotated[Sequence[str], means("The different texts.")]
     codes: Annotated[Sequence[int], means("Place in `values` by row, or -1.")]
 
 
-class SideAnswer(TypedDict):
+class SideColumns(TypedDict):
     """Times of all operators on one side, by row; statistics only for several passes."""
 
     us: Annotated[Sequence[float | None], unknown("Self time, µs; the median of several passes.")]
@@ -69,9 +69,9 @@ class OperatorsChart(TypedDict):
     types: Annotated[Sequence[int], means("Type of each operator: a place in `type_names`, or -1.")]
     type_names: Annotated[Sequence[str], means("The types.")]
     constant_types: Annotated[Sequence[int], means("Types of constants: places in `type_names`.")]
-    device: Annotated[SideAnswer, means("On the device.")]
-    host: Annotated[SideAnswer, means("On the host.")]
-    scopes: Annotated[TextsAnswer, means("Enclosing scope of names, such as `layer1.0`.")]
+    device: Annotated[SideColumns, means("On the device.")]
+    host: Annotated[SideColumns, means("On the host.")]
+    scopes: Annotated[TextsColumn, means("Enclosing scope of names, such as `layer1.0`.")]
     computation: Annotated[Sequence[float | None], unknown("Operations of one execution.")]
     bytes: Annotated[Sequence[float | None], unknown("Bytes read and written.")]
     roof: Annotated[
@@ -81,9 +81,9 @@ class OperatorsChart(TypedDict):
     bound: Annotated[
         Sequence[int], means("What bounds it: 0 computation, 1 memory, 2 latency; -1 unknown.")
     ]
-    in_shapes: Annotated[TextsAnswer, means("Shapes of the inputs, JSON.")]
-    out_shapes: Annotated[TextsAnswer, means("Shapes of the outputs, JSON.")]
-    dtypes: Annotated[TextsAnswer, means("Dtypes of the inputs, JSON.")]
+    in_shapes: Annotated[TextsColumn, means("Shapes of the inputs, JSON.")]
+    out_shapes: Annotated[TextsColumn, means("Shapes of the outputs, JSON.")]
+    dtypes: Annotated[TextsColumn, means("Dtypes of the inputs, JSON.")]
 
 
 class LaneAnswer(TypedDict):
@@ -221,7 +221,7 @@ def operators_data(data: ProfileData, roofs: Roofs | None) -> OperatorsChart:
     }
 
 
-def _side(data: ProfileData, side: Side) -> SideAnswer:
+def _side(data: ProfileData, side: Side) -> SideColumns:
     spread = data.spread(side)
     passes = spread.end_s if len(data.columns) <= _MOST_WITH_PASSES else ()
     return {
@@ -236,7 +236,7 @@ def _present(column: NumberColumn) -> list[float | None]:
     return _rounded(np.where(column.present, column.values, math.nan), 0)
 
 
-def _texts(column: TextColumn) -> TextsAnswer:
+def _texts(column: TextColumn) -> TextsColumn:
     return {"values": column.values, "codes": column.codes.tolist()}
 
 
