@@ -227,7 +227,7 @@ export class OperatorTable {
     part.filter.addEventListener("input", () => {
       clearTimeout(typing);
       const isNew = !this.state.q;
-      typing = setTimeout(() => this.change({ q: part.filter.value.trim() }, isNew), this.operators.us.length > 20_000 ? 120 : 0);
+      typing = setTimeout(() => this.change({ q: part.filter.value.trim() }, isNew));
     });
     part.filter.form?.addEventListener("submit", (event) => event.preventDefault());
     part.constants.addEventListener("click", () => this.change({ constants: !this.state.constants }));
