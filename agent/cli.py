@@ -47,16 +47,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_enrol(commands.add_parser("enrol", help="connect this device to a server, once"))
-    run = commands.add_parser("run", help="work for the server until stopped")
+    run = commands.add_parser("run", help="run the agent until stopped")
     run.add_argument("--verbose", action="store_true", help="log more")
     run.set_defaults(command=_run)
-    doctor = commands.add_parser("doctor", help="check what the agent needs")
+    doctor = commands.add_parser("doctor", help="check the agent's requirements")
     doctor.set_defaults(command=lambda namespace: report_health(namespace.config))
     _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
     for name in ("enrol", "run", "doctor"):
         _add_config(commands.choices[name])
-    options = commands.add_parser("options", help="load_and_run's options as this agent knows them")
-    options.add_argument("--json", action="store_true", help="the whole table, for programs")
+    options = commands.add_parser(
+        "options", help="list load_and_run's options that this agent supports"
+    )
+    options.add_argument("--json", action="store_true", help="the complete table as JSON")
     options.set_defaults(command=_options)
     return parser
 
@@ -67,7 +69,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_runtime(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add = commands.add_parser("add", help="install a MegEngine version, or name a compiled one")
+    add = commands.add_parser("add", help="install a MegEngine version, or register a compiled one")
     add.add_argument("version", help="such as 1.13.0")
     add.add_argument("--python", metavar="PATH", help="install for this interpreter")
     add.add_argument("--binary", metavar="PATH", help="a load_and_run built on this device")
@@ -76,15 +78,13 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
             namespace.config, namespace.version, namespace.python, namespace.binary
         )
     )
-    listing = commands.add_parser("list", help="what the configuration names, and its state")
+    listing = commands.add_parser("list", help="list the configured runtimes and their state")
     listing.set_defaults(command=lambda namespace: runtime_list(namespace.config))
-    check = commands.add_parser("check", help="run a tiny model, measure the device's limits")
-    check.add_argument("version", nargs="?", help="only this one")
+    check = commands.add_parser("check", help="run a small model and measure the peak performance")
+    check.add_argument("version", nargs="?", help="only this version")
+    check.add_argument("--quick", action="store_true", help="do not measure the peak performance")
     check.add_argument(
-        "--quick", action="store_true", help="do not measure what the device reaches at best"
-    )
-    check.add_argument(
-        "--missing", action="store_true", help="only of versions that were never measured"
+        "--missing", action="store_true", help="only versions that were never measured"
     )
     check.set_defaults(
         command=lambda namespace: runtime_check(
@@ -101,31 +101,35 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
 def _add_enrol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", required=True, metavar="URL")
     parser.add_argument("--code", required=True, help="the one-time code from the device's page")
-    parser.add_argument("--spool", default="spool", help="folder for attempts (beside the config)")
+    parser.add_argument(
+        "--spool", default="spool", help="folder for attempts (default: next to the configuration)"
+    )
     parser.add_argument("--force", action="store_true", help="replace an existing configuration")
     parser.add_argument(
         "--runtime-python",
         action="append",
         default=[],
         metavar="PATH",
-        help="an interpreter that has MegEngine; may be given several times",
+        help="an interpreter with MegEngine; can be repeated",
     )
     parser.add_argument(
         "--runtime-binary",
         action="append",
         default=[],
         metavar="PATH",
-        help="a load_and_run built on this device; may be given several times",
+        help="a load_and_run built on this device; can be repeated",
     )
     parser.add_argument(
-        "--find-runtimes", action="store_true", help="use what has MegEngine on this device"
+        "--find-runtimes",
+        action="store_true",
+        help="use the interpreters with MegEngine on this device",
     )
     parser.add_argument(
         "--update",
         action="store_true",
-        help="let the agent replace itself when the server has another",
+        help="allow the agent to update itself to the version of the server",
     )
-    parser.add_argument("--quiet", action="store_true", help="no word of the next step")
+    parser.add_argument("--quiet", action="store_true", help="do not print the next step")
     parser.set_defaults(command=_enrol)
 
 
@@ -145,7 +149,7 @@ def _enrol(namespace: argparse.Namespace) -> int:
         )
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
-    print(f"This device is now {worker!r}.")
+    print(f"This device is enrolled as {worker!r}.")
     for entry in runtimes:
         print(f"MegEngine {entry.version}: {entry.path}")
     if not namespace.quiet:
@@ -170,7 +174,7 @@ def _describe(
         runtimes += [wheel for wheel in find_wheels() if wheel.version not in versions]
     for runtime in runtimes:
         if runtime.problem or not runtime.version:
-            problem = runtime.problem or "its version cannot be told"
+            problem = runtime.problem or "its version is unknown"
             raise EnrolError(f"{runtime.path}: {problem}")
         # keep symbolic links: the interpreter of a virtual environment works only by its link
         path = str(Path(runtime.path).absolute())

@@ -206,7 +206,7 @@ def _parse(path: Path) -> _ConfigFile:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as exc:
-        raise ConfigError(f"{path} does not exist: make it with `python -m agent enrol`") from exc
+        raise ConfigError(f"{path} does not exist: create it with `python -m agent enrol`") from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     try:
@@ -240,7 +240,7 @@ def _token(path: Path, parsed: _ConfigFile, folder: Path) -> tuple[str, Path, tu
             raise ConfigError(f"the token file {source} cannot be read: {exc}") from exc
     # the token must fit into an HTTP header: ASCII without line breaks
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise ConfigError(f"{source} holds no token: enrol this device again")
+        raise ConfigError(f"{source} contains no token: enrol this device again")
     mode = stat.S_IMODE(source.stat().st_mode)
     if mode & 0o077:
         return token, source, (f"{source} is readable by others: run `chmod 600 {source}`",)

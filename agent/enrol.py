@@ -51,7 +51,7 @@ def enrol_device(
     token_file, draft = config.with_suffix(".token"), config.with_suffix(".token.new")
     for path in (config, token_file):
         if path.exists() and not force:
-            raise EnrolError(f"{path} exists: give --force to replace it")
+            raise EnrolError(f"{path} exists: use --force to replace it")
     try:
         config.parent.mkdir(parents=True, exist_ok=True)
         # check that the folder is writable before the code is used; keep the old token until then
@@ -91,17 +91,17 @@ def explain_refusal(server: str, response: httpx2.Response) -> str:
     except ValidationError:
         return not_ours(server, response.status_code)
     step = _NEXT.get(error.error, "")
-    return f"the server refused: {error.message}" + (f" ({step})" if step else "")
+    return f"the server refused the request: {error.message}" + (f" ({step})" if step else "")
 
 
 def unreachable(server: str, error: Exception) -> str:
     """Return the message for a server that does not respond."""
-    return f"{server} cannot be reached ({error}): check the address, the network and any proxy"
+    return f"{server} cannot be reached ({error}): check the URL, the network and any proxy"
 
 
 def not_ours(server: str, status: int) -> str:
     """Return the message for a server that is not MegEngine Web Profile."""
-    return f"{server} answered {status}, but not as MegEngine Web Profile does: check the address"
+    return f"{server} answered {status}, but is not MegEngine Web Profile: check the URL"
 
 
 def _to_toml(

@@ -84,8 +84,8 @@ def parser() -> argparse.ArgumentParser:
     text = "if this device has none: ask, install the wheel, or go without"
     add("--megengine", choices=["ask", "install", "find"], default="ask", help=text)
     add("--no-measure", action="store_true", help="save the 10 s that it takes")
-    add("--force", action="store_true", help="enrol anew, also for another site")
-    add("--uninstall", action="store_true", help="stop and remove all of it")
+    add("--force", action="store_true", help="enrol again, also for another site")
+    add("--uninstall", action="store_true", help="stop and remove the agent")
     return result
 
 
@@ -207,7 +207,7 @@ def fetch_agent(site: str, home: str, python: str) -> str:
         manifest = json.loads(fetch(site + "/agent/manifest.json").decode())
         files = dict(manifest["files"])
     except (ValueError, KeyError, TypeError):
-        raise InstallError(f"{site} is no MegEngine Web Profile: check the address") from None
+        raise InstallError(f"{site} is not MegEngine Web Profile: check the URL") from None
     kind = "linux-{}-cp3{}".format(platform.machine(), version_of(python)[1])
     file = files.get(kind)
     if file is None:
@@ -267,7 +267,7 @@ def enrol(options: argparse.Namespace, site: str, python: str, bundle: str) -> N
         offer_megengine(options, python, bundle, config)
     if "[[runtime]]" in read_text(config) and not options.no_measure:
         # before the agent starts, because nothing else may run during the measurement
-        say("Measuring what this device reaches at best.")
+        say("Measuring the peak performance of this device.")
         subprocess.run([python, "-I", bundle, "runtime", "check", "--config", config])
 
 
@@ -317,7 +317,7 @@ def start(options: argparse.Namespace, python: str) -> None:
     systemctl("restart", SERVICE)
     say("The agent runs. See: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
     if os.geteuid() == 0 and not options.user:
-        say("It runs as root: `--user NAME` lets it run as somebody who may do less.")
+        say("It runs as root: use `--user NAME` to run it as a user with fewer permissions.")
     elif os.geteuid():
         say("To run it while you are logged out, and from boot on: loginctl enable-linger")
 
@@ -394,7 +394,7 @@ def uninstall(home: str) -> None:
             systemctl("disable", "--now", SERVICE)
         os.unlink(unit_path())
     shutil.rmtree(home)
-    say("The agent is gone. The site still lists the device; an administrator retires it there.")
+    say("The agent was removed. The site still lists the device; an administrator can retire it.")
     say("Installed versions of MegEngine stay in ~/.cache/megengine-web-profile.")
 
 

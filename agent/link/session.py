@@ -38,7 +38,9 @@ _WELCOME_S = 20.0
 #: a larger difference of the clocks is logged, since timestamps can then not be compared
 CLOCK_SLACK_S = 5.0
 
-ENROL_AGAIN = "make a new enrolment code on the device's page and run `python -m agent enrol` again"
+ENROL_AGAIN = (
+    "create a new enrolment code on the device's page and run `python -m agent enrol` again"
+)
 _STOPS = {
     CloseCode.UNKNOWN_TOKEN: f"the server does not know this agent's token: {ENROL_AGAIN}",
     CloseCode.REVOKED_TOKEN: f"this agent's token was revoked: {ENROL_AGAIN}",

@@ -72,7 +72,7 @@ def ensure_wheel_runtime(
     for the user. Raises NoPython, NoWheel or InstallFailed.
     """
     if not _A_VERSION.fullmatch(version):
-        raise InstallFailed(f"{version!r} is no version of MegEngine; give one like {VERSION}")
+        raise InstallFailed(f"{version!r} is not a version of MegEngine; use for example {VERSION}")
     cache = cache_folder()
     chosen = _probe_requested(python)
     ready = installed_wheel(version, chosen)
@@ -171,16 +171,18 @@ def _make(version: str, cache: Path, python: Python, say: Say) -> str:
     """Make the virtual environment in its final folder, as it cannot be moved. Needs the lock."""
     folder = _folder(cache, version, python.minor)
     if folder.exists():
-        say(f"{folder} is half-made: making it anew")
+        say(f"{folder} is incomplete: creating it again")
         shutil.rmtree(folder)
     if shutil.disk_usage(cache).free < _NEEDED_BYTES:
-        raise InstallFailed(f"too little room in {cache}: MegEngine takes 2 GB, and 5 GB meanwhile")
+        raise InstallFailed(
+            f"not enough space in {cache}: MegEngine needs 2 GB, and 5 GB during the installation"
+        )
     say(f"installing MegEngine {version} into {folder} (downloads about 0.9 GB, once)")
     started = time.monotonic()
     log = cache / f"{folder.name}.log"
     log.unlink(missing_ok=True)
     inside = str(folder / "bin" / "python")
-    _step([python.path, "-m", "venv", str(folder)], log, say, "making a virtual environment")
+    _step([python.path, "-m", "venv", str(folder)], log, say, "creating a virtual environment")
     try:
         _install(inside, version, log, say)
     except NoWheel:

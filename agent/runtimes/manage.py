@@ -49,7 +49,7 @@ def runtime_add(
     except (ConfigError, RuntimeProblem, OSError) as problem:
         return _fail(problem)
     _say(f"Added MegEngine {version} ({path}) to {config_path}.")
-    _say("An agent that runs must be started anew to offer it.")
+    _say("Restart a running agent to offer it.")
     return OK
 
 
@@ -174,7 +174,7 @@ def _measure_peaks(
 
 def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
     """Make the tiny model with any available wheel; return the reason if none could, or ""."""
-    reason = "there is no MegEngine wheel here to make one with: add one, or run a task"
+    reason = "there is no MegEngine wheel on this device to create one: add one, or run a task"
     for python in _makers(entries):
         reason = make_model(python, model)
         if not reason:
@@ -207,7 +207,7 @@ def _check(
     trial = cuda_trial = None
     if not problem and model.is_file():
         trial = run_model(description, model, ["--cpu"])
-        problem = f"the tiny model did not run: {trial.problem}" if trial.problem else ""
+        problem = f"the small model did not run: {trial.problem}" if trial.problem else ""
         if "cuda" in description.builds:
             cuda_trial = run_model(description, model, ["--cuda"])
     _say(f"MegEngine {entry.version} ({entry.kind}, {entry.path or 'no path'})")
@@ -218,9 +218,9 @@ def _check(
         why = f" ({cuda_trial.problem})" if cuda_trial and cuda_trial.problem else ""
         _print(description, "usable" if has_cuda else f"not usable{why}", has_cuda=has_cuda)
         if trial and trial.e2e_ms is not None:
-            _say(f"  model    a tiny one ran in {trial.e2e_ms:.3f} ms")
+            _say(f"  model    a small model ran in {trial.e2e_ms:.3f} ms")
         elif not trial and no_model:
-            _say(f"  model    none was run: {no_model}")
+            _say(f"  model    not run: {no_model}")
     checked_at = datetime.now(UTC).isoformat(timespec="seconds")
     record = {"path": entry.path, "problem": problem, "checked_at": checked_at}
     return description, has_cuda, record
@@ -232,7 +232,7 @@ def _print(description: RuntimeDescription, cuda: str, *, has_cuda: bool) -> Non
     if description.kind == "binary":
         options = len(description.flags) or "not known"
         _say(f"  options  {options}, style {description.style}")
-        _say(f"  built    {', '.join(description.builds) or 'nothing special shows'}")
+        _say(f"  built    {', '.join(description.builds) or 'none detected'}")
     _say(f"  CUDA     {cuda}")
     devices = description.devices or ("cpu", *(("cuda0",) if has_cuda else ()))
     _say(f"  devices  {', '.join(devices)}")

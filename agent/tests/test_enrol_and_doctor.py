@@ -114,7 +114,7 @@ def test_a_failed_enrol_keeps_the_old_token(site, tmp_path):
 def test_enrol_at_another_kind_of_server_is_an_error(site, tmp_path, capsys, answer):
     site.answer = answer
     assert enrol(site.url, tmp_path / "agent.toml") == 1
-    assert "not as MegEngine Web Profile does" in capsys.readouterr().err
+    assert "is not MegEngine Web Profile" in capsys.readouterr().err
 
 
 def test_enrol_at_an_unreachable_server_is_an_error(tmp_path, capsys):
@@ -153,7 +153,10 @@ def test_doctor_reports_an_unknown_token_and_the_next_step(site, tmp_path, capsy
     site.answer = (401, {"error": "unknown_token", "message": "This token is unknown."})
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url))]) == 1
     out = capsys.readouterr().out
-    assert "problem token     the server refused: This token is unknown.: make a new" in out
+    assert (
+        "problem token     the server refused the request: This token is unknown.: create a new"
+        in out
+    )
     assert "problem runtime   none: add a [[runtime]]" in out
 
 

@@ -15,7 +15,7 @@ from webprofile.client.errors import ClientError
 
 #: totals that --fail-above can judge, in order of preference: latency is what users experience
 JUDGED: dict[TotalName, str] = {
-    "latency": "median time of an iteration without profiling",
+    "latency": "median latency (profiler off)",
     "device": "sum of the operators' times on the device",
 }
 #: results of the gate, the most severe first
@@ -66,7 +66,7 @@ def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:
     """Return the first total with several processes per result, else the last known total."""
     known = [key for key in JUDGED if _is_known(totals.get(key))]
     if not known:
-        raise ClientError("There is no time to compare.")
+        raise ClientError("There are no times to compare.")
     for key in known:
         if all(other["verdict"] != "single" for other in totals[key]["others"]):
             return key

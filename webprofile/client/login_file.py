@@ -70,7 +70,7 @@ def site_checked(site: str) -> str:
     site = site.strip().rstrip("/")
     scheme, _, rest = site.partition("://")
     if scheme not in {"http", "https"} or not rest or any(c in rest for c in " @?#/"):
-        raise UsageError(f"“{site}” is no address of a site, such as https://profile.example.com")
+        raise UsageError(f"“{site}” is not the URL of a site, such as https://profile.example.com")
     return site
 
 

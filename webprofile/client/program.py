@@ -55,11 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _message(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
-        return "the arguments are no UTF-8"
+        return "the arguments are not valid UTF-8"
     if isinstance(error, OSError):
         return f"the output could not be written: {error.strerror or error}"
     if isinstance(error, ProblemError) and error.code in _NO_TOKEN:
-        return f"{error}\nLog in again: webprofile login; in a CI, make another token."
+        return f"{error}\nLog in again: webprofile login; in a CI, create a new token."
     return str(error)
 
 
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "webprofile submit -m resnet18.mge -w x86-1 --plan standard",
         "webprofile submit nightly.toml --no-wait --key nightly-$(date +%F)",
         "webprofile compare 12 17 --fail-above 5",
-        notes=f"{HELP}\n\n{_ENVIRONMENT}\nwebprofile COMMAND --help tells more",
+        notes=f"{HELP}\n\n{_ENVIRONMENT}\nwebprofile COMMAND --help shows the options of a command",
     )
     parser.add_argument("--version", action="version", version=f"webprofile {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")

@@ -224,7 +224,7 @@ class Site:
         rows: operators that changed most, at most 500
         """
         if not FEWEST <= len(tasks) <= MOST:
-            raise UsageError(f"Name {FEWEST} to {MOST} tasks.")
+            raise UsageError(f"Give {FEWEST} to {MOST} tasks.")
         query: Query = [("p", self._result(task)) for task in tasks]
         query += [("limit", _limit(rows)), ("side", side)]
         comparison: Comparison = self.api.get("profiles/compare/", query)

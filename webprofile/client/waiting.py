@@ -77,10 +77,10 @@ def _wait(
             # tolerates a restart of the site
             if time.monotonic() > answered_at + PATIENCE_S:
                 raise
-            progress.note("the site does not answer; trying on")
+            progress.note("the site does not respond; retrying")
         else:
             answered_at = time.monotonic()
-            progress.note(f"{len(waiting)} under way")
+            progress.note(f"{len(waiting)} in progress")
         if not waiting or time.monotonic() >= deadline:
             return
         pause_s = FIRST_PAUSE_S if len(waiting) < before else pause_s * 1.5
@@ -173,4 +173,4 @@ def task_of(api: Api, number: int) -> Task:
 
 
 def unknown(number: int) -> UsageError:
-    return UsageError(f"There is no task {number} that you may see.")
+    return UsageError(f"Task {number} does not exist, or you don’t have access.")

@@ -14,14 +14,14 @@ def seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"“{text}” is no number of seconds")
+        raise argparse.ArgumentTypeError(f"“{text}” is not a number of seconds")
     return value
 
 
 def count(text: str) -> int:
     """Parse a non-negative integer. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"“{text}” is no whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"“{text}” is not an integer of 0 or more")
     return int(text)
 
 

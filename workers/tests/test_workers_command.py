@@ -66,7 +66,7 @@ def test_retirement_needs_confirmation_and_removes_the_device_from_lists(monkeyp
 
 def test_an_unknown_device_prevents_all_changes():
     make_worker("pi-4")
-    with pytest.raises(CommandError, match="There is no device none"):
+    with pytest.raises(CommandError, match="Device none does not exist"):
         workers("drain", "pi-4", "none")
     assert Worker.objects.get().is_enabled
 

@@ -9,7 +9,7 @@ from accounts.encryption import reencrypt_secrets
 
 
 class Command(BaseCommand):
-    help = "Encrypts second factors and secrets of webhooks with SECRET_KEY, whichever was before."
+    help = "Encrypt second factors and webhook secrets again with the current SECRET_KEY."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -19,4 +19,6 @@ class Command(BaseCommand):
                 "A secret opens with none of the keys: add the former SECRET_KEY to "
                 "SECRET_KEY_FALLBACKS."
             ) from error
-        self.stdout.write(f"{count} secrets are encrypted with SECRET_KEY. A former key may go.")
+        self.stdout.write(
+            f"{count} secrets are encrypted with SECRET_KEY. Previous keys can be removed."
+        )

@@ -23,11 +23,11 @@ FIELDS = ("e-mail", "role", "active", "joined", "last login", "private devices")
 LONGEST_PASSWORD = 4096
 _TEXTS = {
     "list": "print users",
-    "create": "register a user; the password is asked for",
-    "set-password": "set another password; sessions and access tokens made before it end",
-    "grant": "let a user choose private devices",
-    "revoke-grant": "take private devices back",
-    "revoke-token": "revoke an access token at once",
+    "create": "register a user; prompts for the password",
+    "set-password": "set a password; ends all sessions and revokes access tokens",
+    "grant": "grant private devices to a user",
+    "revoke-grant": "revoke private devices",
+    "revoke-token": "revoke an access token immediately",
 }
 _EXAMPLES = {
     "list": "users list --administrators",
@@ -59,14 +59,14 @@ class Command(BaseCommand):
         example = "users {verb} you@example.com"
         self.actions = add_action_verbs(subparsers, USER_ACTIONS, metavar="E-MAIL", example=example)
         add = verbs["list"].add_argument
-        add("--match", metavar="TEXT", help="a part of the e-mail")
+        add("--match", metavar="TEXT", help="part of the e-mail address")
         add("--administrators", action="store_true", help="these alone")
-        add("--json", action="store_true", help="one JSON object a line")
-        text = "with every right"
+        add("--json", action="store_true", help="one JSON object per line")
+        text = "with all permissions"
         verbs["create"].add_argument("--administrator", action="store_true", help=text)
         for verb in ("grant", "revoke-grant"):
             verbs[verb].add_argument("workers", nargs="+", metavar="DEVICE")
-        text = "its first characters, as the page of the user shows them"
+        text = "its first characters, as shown on the page of the user"
         verbs["revoke-token"].add_argument("prefix", metavar="TOKEN", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -153,7 +153,7 @@ def test_check_of_a_binary_without_a_wheel_runs_no_model(
     append_runtime(config, "1.6.0", "binary", str(install_fake(tmp_path, "1.6.0")))
     assert runtime_check(config) == 0
     out = capsys.readouterr().out
-    assert "none was run: there is no MegEngine wheel" in out and "style legacy" in out
+    assert "not run: there is no MegEngine wheel" in out and "style legacy" in out
     record = json.loads(checks_path(config).read_text())["1.6.0"]
     assert record["problem"] == ""
     assert record["checked_at"].endswith("+00:00")
@@ -184,7 +184,7 @@ def test_check_of_a_binary_runs_a_model_made_by_a_wheel(
     append_runtime(config, version, "binary", str(install_fake(tmp_path, version)))
     assert runtime_check(config, version) == 0
     out = capsys.readouterr().out
-    assert "a tiny one ran in 0.0" in out and "devices  cpu\n" in out
+    assert "a small model ran in 0.0" in out and "devices  cpu\n" in out
     # the binary has CUDA, but its run shows that this machine has none
     assert "CUDA     not usable" in out
     if version != "1.6.0":
@@ -195,7 +195,7 @@ def test_check_reports_a_runtime_that_cannot_run_the_model(
     model_maker: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert runtime_check(config) == 1
-    assert "PROBLEM  the tiny model did not run" in capsys.readouterr().out
+    assert "PROBLEM  the small model did not run" in capsys.readouterr().out
     assert json.loads(checks_path(config).read_text())["1.13.0"]["problem"]
 
 
@@ -231,4 +231,4 @@ def test_check_of_the_real_wheel_succeeds(
     append_runtime(config, "1.13.0", "wheel", megengine_python)
     code, out = runtime_check(config), capsys.readouterr().out
     assert code == 0, out
-    assert "version  1.13.0" in out and "devices  cpu" in out and "a tiny one ran" in out
+    assert "version  1.13.0" in out and "devices  cpu" in out and "a small model ran" in out

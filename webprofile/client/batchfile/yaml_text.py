@@ -19,11 +19,11 @@ def _table(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
             raise yaml.constructor.ConstructorError(
-                None, None, "expected a text as key", key_node.start_mark
+                None, None, "expected a string as key", key_node.start_mark
             )
         if key in table:
             raise yaml.constructor.ConstructorError(
-                None, None, f"“{key}” stands twice", key_node.start_mark
+                None, None, f"“{key}” occurs twice", key_node.start_mark
             )
         table[key] = loader.construct_object(value_node, deep=True)
     return table

@@ -35,22 +35,29 @@ def add_parsers(commands: Parsers) -> None:
         "in\nthe list of processes or in the shell's history.",
     )
     login.add_argument("site", nargs="?", help="such as https://profile.example.com")
-    login.add_argument("--email", help="log in with password and code; a token is made")
+    login.add_argument("--email", help="log in with password and code, and create a token")
     login.add_argument(
-        "--token-stdin", action="store_true", help="read an access token, no question"
+        "--token-stdin",
+        action="store_true",
+        help="read an access token from standard input, without prompts",
     )
     login.add_argument(
-        "--days", type=count, default=USUAL_DAYS, help="how long a new token lives; default: 90"
+        "--days",
+        type=count,
+        default=USUAL_DAYS,
+        help="lifetime of a new token in days; default: 90",
     )
     login.set_defaults(command=log_in)
-    logout = added(commands, "logout", "revoke the token at the site and forget it here", "")
+    logout = added(
+        commands, "logout", "revoke the token on the site and delete it on this computer", ""
+    )
     logout.set_defaults(command=log_out)
 
 
 def log_in(args: argparse.Namespace) -> int:
     site = site_checked(args.site or _prompt("Site: "))
     if is_open_to_listeners(site):
-        print("Without https others can read password and token on the way.", file=sys.stderr)
+        print("Without https, the password and the token are sent unencrypted.", file=sys.stderr)
     if args.token_stdin:
         login = _with_token(site, sys.stdin.readline(LONGEST_TOKEN).strip())
     elif args.email:
@@ -77,7 +84,9 @@ def log_out(args: argparse.Namespace) -> int:
             revoke(api)
     except (ProblemError, UnreachableError) as error:
         if getattr(error, "status", 0) not in {401, 404}:  # it had ended before
-            print(f"The token is forgotten here, but not revoked: {error}", file=sys.stderr)
+            print(
+                f"The token was deleted on this computer, but not revoked: {error}", file=sys.stderr
+            )
             return error.exit_code
     finally:
         login_forget(os.environ)
@@ -87,7 +96,7 @@ def log_out(args: argparse.Namespace) -> int:
 
 def _with_token(site: str, token: str) -> Login:
     if not token or not token.isascii() or not token.isprintable():
-        raise UsageError("That is no access token.")
+        raise UsageError("This is not an access token.")
     with Api(Login(site, token)) as api:
         return Login(site, token, str(api.get("me/")["email"]))
 
@@ -105,7 +114,7 @@ def _with_password(site: str, email: str, days: int) -> Login:
 
 def _prompt(question: str) -> str:
     if not sys.stdin.isatty():
-        raise UsageError("Nobody is here to ask: name the site and use --token-stdin.")
+        raise UsageError("There is no terminal for prompts: give the site and use --token-stdin.")
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
 

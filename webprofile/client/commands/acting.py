@@ -14,8 +14,8 @@ from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
 
 _ENDED = ["succeeded", "failed", "cancelled"]
-_UNKNOWN = "There is no such task that you may see."
-_OVER = "The run had ended already."
+_UNKNOWN = "The task does not exist, or you don’t have access."
+_OVER = "The run had already ended."
 #: statuses of errors that concern a single task, after which the command continues
 _OF_ONE = {404, 409, 422}
 _EXIT_CODES = """exit codes:
@@ -46,17 +46,17 @@ class Done:
 
 
 def add_parsers(commands: Parsers) -> None:
-    also = ", or it had ended already"
+    also = ", or it had already ended"
     cancel = _added(commands, "cancel", "end tasks", "12 13", "--all-mine", also=also)
     cancel.add_argument("--all-mine", action="store_true", help="all that have not ended")
     cancel.set_defaults(command=cancel_tasks)
     retry = _added(
-        commands, "retry", "ask once more for tasks that have ended", "12 13",
+        commands, "retry", "repeat tasks that have ended", "12 13",
         "--status failed --title nightly --yes",
     )  # fmt: skip
     retry.set_defaults(command=retry_tasks)
     delete = _added(
-        commands, "delete", "remove tasks that have ended, with files and results", "12 13",
+        commands, "delete", "delete tasks that have ended, with files and results", "12 13",
         "--created-before 2026-01-01 --yes",
     )  # fmt: skip
     delete.set_defaults(command=delete_tasks)
@@ -68,15 +68,17 @@ def _added(
     parser = added(commands, name, text, *examples, notes=_EXIT_CODES.format(also=also))
     parser.add_argument("tasks", nargs="*", type=int, metavar="TASK", help="numbers, or filters")
     add_filters(parser)
-    text = "do not ask" if name == "delete" else "do not ask, as it is done for filters"
+    text = "do not ask" if name == "delete" else "do not ask for confirmation (filters do)"
     parser.add_argument("--yes", action="store_true", help=text)
-    parser.add_argument("--json", action="store_true", help="what became of each as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result for each task as JSON"
+    )
     return parser
 
 
 def cancel_tasks(args: argparse.Namespace) -> int:
     if args.all_mine and (args.tasks or query_of(args)):
-        raise UsageError("Name tasks or filters, or say --all-mine.")
+        raise UsageError("Give tasks or filters, or use --all-mine.")
     with open_site() as site:
         numbers = [] if args.all_mine else _chosen(site, args, LIVE, "Cancel")
         with _Report(args.json) as report:
@@ -168,7 +170,7 @@ def _chosen(site: Site, args: argparse.Namespace, statuses: list[str], verb: str
     """
     by_filters = any(getattr(args, name) for name in FILTERS)
     if bool(args.tasks) is by_filters:
-        raise UsageError("Name tasks, or give filters: one of the two.")
+        raise UsageError("Give either tasks or filters.")
     if args.tasks:
         numbers = list(dict.fromkeys(args.tasks))
         if verb == "Delete":
@@ -189,7 +191,7 @@ def _confirm(question: str, args: argparse.Namespace) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Say --yes; nobody is here to ask.")
+        raise UsageError(f"{question} Use --yes to confirm without a terminal.")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise ClientError("Nothing was changed.")

@@ -61,7 +61,7 @@ def add_parsers(commands: Parsers) -> None:
         help="exit code 1 if another task is slower than the baseline by more; 5 if the evidence "
         "does not suffice",
     )
-    compare.add_argument("--json", action="store_true", help="all of it as JSON")
+    compare.add_argument("--json", action="store_true", help="all details as JSON")
     compare.set_defaults(command=compare_tasks)
 
 
@@ -71,7 +71,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"“{text}” is no number of percent")
+        raise argparse.ArgumentTypeError(f"“{text}” is not a percentage")
     return value
 
 

@@ -54,7 +54,7 @@ def add_parsers(commands: Parsers) -> None:
         "task's number; without it standard output"
     )  # fmt: skip
     export.add_argument(
-        "--table", action="store_true", help="one row for each task instead of its operators: "
+        "--table", action="store_true", help="one row per task instead of its operators: "
         "model, title, options, device, version, plan, status, reason, latency, totals; as CSV or "
         "JSON"
     )  # fmt: skip
@@ -73,7 +73,7 @@ def export_tasks(args: argparse.Namespace) -> int:
         if _is_folder(args.output):
             return _each(site, tasks, args)
         if args.format != "csv":
-            raise UsageError("Several tasks go into a folder: -o FOLDER/")
+            raise UsageError("Several tasks need a folder: -o FOLDER/")
         return _together(site, tasks, args.output)
 
 
@@ -93,7 +93,7 @@ def _format_of(path: Path | None) -> str:
 def _chosen(site: Site, args: argparse.Namespace) -> list[int]:
     query = query_of(args)
     if not query:
-        raise UsageError("Name tasks or filters.")
+        raise UsageError("Give tasks or filters.")
     numbers = [task["id"] for task in site.tasks(limit=0, **query)]
     if not numbers:
         raise ClientError("No matching tasks.")

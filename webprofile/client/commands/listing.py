@@ -25,9 +25,9 @@ STATUSES = ("initiated", "waiting", "running", "succeeded", "failed", "cancelled
 
 def add_parsers(commands: Parsers) -> None:
     workers = added(
-        commands, "workers", "list the devices that you may use, with their versions", "", "--json"
+        commands, "workers", "list the devices that you can use, with their versions", "", "--json"
     )
-    workers.add_argument("--json", action="store_true", help="all about them as JSON")
+    workers.add_argument("--json", action="store_true", help="all details as JSON")
     workers.set_defaults(command=list_workers)
     tasks = added(
         commands,
@@ -39,7 +39,7 @@ def add_parsers(commands: Parsers) -> None:
     )
     add_filters(tasks)
     tasks.add_argument(
-        "--limit", type=count, default=50, metavar="N", help="so many at most; 0 for all"
+        "--limit", type=count, default=50, metavar="N", help="maximum number; 0 for all"
     )
     tasks.add_argument("--json", action="store_true", help="the tasks as JSON")
     tasks.set_defaults(command=list_tasks)
@@ -47,13 +47,13 @@ def add_parsers(commands: Parsers) -> None:
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--status", action="append", choices=STATUSES, help="any of these; may be repeated")
+    add("--status", action="append", choices=STATUSES, help="any of these; can be repeated")
     add("--kind", choices=("model", "script"), help="what they profile")
     add("--worker", metavar="NAME", help="those on this device")
     add("--megengine", metavar="VERSION", help="those with this version")
-    add("--model", metavar="TEXT", help="a part of the model's or script's file name")
-    add("--title", metavar="TEXT", help="a part of the title")
-    add("--owner", metavar="E-MAIL", help="administrators see others' tasks too")
+    add("--model", metavar="TEXT", help="part of the file name of the model or script")
+    add("--title", metavar="TEXT", help="part of the title")
+    add("--owner", metavar="E-MAIL", help="for administrators: part of the owner's e-mail address")
     add("--created-after", metavar="TIME", help="ISO 8601, as 2026-11-21T10:00+08:00")
     add("--created-before", metavar="TIME", help="ISO 8601")
 

@@ -28,7 +28,7 @@ def add_parsers(commands: Parsers) -> None:
     show.add_argument("-n", "--rows", type=count, default=USUAL_ROWS, metavar="N", help="operators")
     show.add_argument("--by-type", action="store_true", help="sums of each type")
     show.add_argument("--host", action="store_true", help="times on the host")
-    show.add_argument("--json", action="store_true", help="all of it as JSON")
+    show.add_argument("--json", action="store_true", help="all details as JSON")
     show.set_defaults(command=show_task)
 
 
@@ -81,7 +81,7 @@ def _print_latency(latency: Latency | None, profile: dict[str, Any] | None) -> N
     if latency and latency["median_ms"] is not None:
         _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
     elif profile and profile["mean_ms"] is not None:
-        _print_iteration("an iteration while profiling", profile, ("mean", "min", "max"))
+        _print_iteration("latency (profiler on)", profile, ("mean", "min", "max"))
     if latency is None:
         return
     if latency["disturbed_text"]:

@@ -42,9 +42,9 @@ def add_parsers(commands: Parsers) -> None:
     )
     add_batch_arguments(submit)
     add = submit.add_argument
-    add("--dry-run", action="store_true", help="check everything, print the matrix, stop")
+    add("--dry-run", action="store_true", help="check everything and print the matrix only")
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
-    add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+    add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
     add("--key", metavar="NAME", help="a name for this run: said again within a day, nothing is "
         "made twice and a run that broke goes on")  # fmt: skip
     add("--json", action="store_true", help="the tasks as JSON")

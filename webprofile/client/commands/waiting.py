@@ -14,13 +14,13 @@ def add_parsers(commands: Parsers) -> None:
     wait = added(
         commands,
         "wait",
-        "wait until tasks have ended; may be stopped with Ctrl-C and begun again",
+        "wait until tasks have ended; can be interrupted with Ctrl-C and repeated",
         "12 13 14",
         "12 --timeout 600 --json",
         notes=HELP,
     )
     wait.add_argument("tasks", nargs="+", type=int, metavar="TASK")
-    wait.add_argument("--timeout", type=seconds, metavar="S", help="wait so long at most")
+    wait.add_argument("--timeout", type=seconds, metavar="S", help="maximum waiting time")
     wait.add_argument("--json", action="store_true", help="the tasks as JSON")
     wait.set_defaults(command=wait_for)
 

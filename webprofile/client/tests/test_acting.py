@@ -39,7 +39,7 @@ def test_cancel_prints_the_result_for_each_task(client, alice, make_ended):
     live, finished = make_waiting_task(alice), make_ended()
     foreign = make_waiting_task(make_user("bob"))
     output = lines(client.run("cancel", live.pk, finished.pk, foreign.pk, 99999, code=1))
-    unknown = "left There is no such task that you may see."
+    unknown = "left The task does not exist, or you don’t have access."
     assert output == [
         f"#{live.pk} cancelled",
         f"#{finished.pk} ended The run had already ended.",

@@ -261,7 +261,7 @@ def test_invalid_names_are_reported_without_control_characters(client, home):
     assert "no UTF-8" in client.run("submit", "-m", "*.mge", "-w", "x86-1", code=2).stderr
     bad = os.fsdecode(b"\xff")
     stderr = client.run("submit", "-m", "net.mge", "-w", "x86-1", "--title", bad, code=2).stderr
-    assert stderr == "webprofile: the arguments are no UTF-8\n"
+    assert stderr == "webprofile: the arguments are not valid UTF-8\n"
 
 
 def test_changed_task_is_refused_under_the_same_key(client, home):

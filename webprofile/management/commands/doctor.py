@@ -25,8 +25,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, "doctor", "doctor --json")
         add = parser.add_argument
-        add("--json", action="store_true", help="one object with all parts, for programs")
-        text = "how long each part may take"
+        add("--json", action="store_true", help="print one JSON object with all checks")
+        text = "time limit of each check"
         add("--time-limit-s", type=float, default=TIME_LIMIT_S, metavar="S", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:

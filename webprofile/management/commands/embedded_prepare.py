@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--admin-email", required=True)
         parser.add_argument("--worker", required=True)
-        parser.add_argument("--demo-user", help="E-mail of a further, ordinary user.")
+        parser.add_argument("--demo-user", help="E-mail address of an additional user.")
         parser.add_argument("--enrol", action="store_true", help="Issue an enrolment code.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -106,7 +106,7 @@ def device(site: EmbeddedSite, megengine_python: str, tmp_path_factory) -> Itera
 
 
 def test_pasted_command_installs_a_device_that_runs_a_task(visitor, device: NewDevice, testdata):
-    assert "This device is now 'pasted'." in device.output
+    assert "This device is enrolled as 'pasted'." in device.output
     worker = visitor.device("pasted")
     assert [runtime["problem"] for runtime in worker["runtimes"]] == [""]
     assert (device.home / "agent.token").stat().st_mode & 0o777 == 0o600

@@ -40,12 +40,12 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         listing = verbs.add_parser("list", help="print devices")
         explain_command(listing, _EXAMPLES["list"], text="print devices")
-        listing.add_argument("--retired", action="store_true", help="those out of service too")
-        listing.add_argument("--json", action="store_true", help="one JSON object a line")
-        enrol = verbs.add_parser("enrol", help="print the line to paste on a device")
-        explain_command(enrol, _EXAMPLES["enrol"], text="print the line to paste on a device")
-        enrol.add_argument("name", metavar="DEVICE", help="registered now if it is new")
-        enrol.add_argument("--public", action="store_true", help="a new one is for every user")
+        listing.add_argument("--retired", action="store_true", help="include retired devices")
+        listing.add_argument("--json", action="store_true", help="one JSON object per line")
+        enrol = verbs.add_parser("enrol", help="print the line to run on a device")
+        explain_command(enrol, _EXAMPLES["enrol"], text="print the line to run on a device")
+        enrol.add_argument("name", metavar="DEVICE", help="registered if it is new")
+        enrol.add_argument("--public", action="store_true", help="make a new device public")
         ways = ("curl", "pipx", "clone")
         enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="usual: curl")
         example = "workers {verb} x86-1 pi-4"
@@ -73,10 +73,12 @@ class Command(BaseCommand):
         if worker is None:
             worker = services.register_worker(name=name, by=None, is_public=options["public"])
         elif options["public"]:
-            raise CommandError(f"{name} is registered: “publish” opens it.", returncode=USAGE)
+            raise CommandError(
+                f"{name} is registered; use “publish” to make it public.", returncode=USAGE
+            )
         line = enrolment_commands(services.enrol_worker(worker, by=None))[options["way"]]
         if not line:
-            raise CommandError("This site serves no agent: --with clone.")
+            raise CommandError("This site has no agent to download: use --with clone.")
         self.stdout.write(line)
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -97,7 +99,7 @@ def _find_worker(name: str) -> Worker:
     """Return the worker with this name. Raises CommandError if there is none."""
     worker = Worker.objects.filter(name=name).first()
     if worker is None:
-        raise CommandError(f"There is no device {name}.", returncode=USAGE)
+        raise CommandError(f"Device {name} does not exist.", returncode=USAGE)
     return worker
 
 
