@@ -23,13 +23,14 @@ from profiles.tests.passes import another_pass
 from profiles.tests.static_plans import graph_of, plan_of
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import fail_task
-from tasks.models import Attempt, SavedView, Task
+from tasks.models import SavedView, Task
 from tasks.tests.make import (
-    make_attempt,
+    SLOWEST,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
+    start_run,
 )
 from tasks.tests.scripts import make_script_task, make_script_worker
 from testdata import good_profile
@@ -175,10 +176,8 @@ def _is_page(response: Any) -> bool:
 def _tasks_in_each_state(owner: User) -> Iterator[Task]:
     yield make_task(owner)
     yield make_waiting_task(owner, title="waiting")
-    running = make_attempt(make_waiting_task(owner, make_worker("busy")))
-    Attempt.objects.filter(pk=running.pk).update(started_at=running.created_at)
-    Task.objects.filter(pk=running.task_id).update(state="running")
-    yield running.task
+    busy = make_worker("busy")
+    yield start_run(owner, worker=busy, passes_done=2, slowest=SLOWEST).task
     failed, cancelled = make_waiting_task(owner), make_waiting_task(owner)
     fail_task(failed, reason="worker_went_offline")
     cancel_task(cancelled)
