@@ -15,6 +15,9 @@ from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start
 
 LOG_TICK_S = 0.2
+#: most chunks of the log that are sent between two passes; over a slow link, more would be sent
+#: while the next pass is timed
+_PAUSE_CHUNKS = 4
 
 
 class Progress:
@@ -56,8 +59,8 @@ class Progress:
     def pass_ended(self, done: int, slowest: SlowestOperators | None) -> None:
         """Report that a process has ended and another one follows; `done` passes have ended.
 
-        The log and the slowest operators are sent here, while the next process starts, and not
-        while iterations are timed.
+        The slowest operators and the log are sent here, while the next process starts, and not
+        while iterations are timed. What exceeds _PAUSE_CHUNKS of the log follows later.
         """
         if self._started is not None:
             self._note(done, slowest)
@@ -106,6 +109,8 @@ class Progress:
             self._outbox.post(self._started)
         if self._tail.quiet and not between_passes:
             return
-        for chunk in self._tail.chunks[self._sent :]:
+        end = self._sent + _PAUSE_CHUNKS if between_passes else len(self._tail.chunks)
+        chunks = self._tail.chunks[self._sent : end]
+        for chunk in chunks:
             self._outbox.post(AttemptLog(attempt=self._order.attempt, **asdict(chunk)))
-        self._sent = len(self._tail.chunks)
+        self._sent += len(chunks)

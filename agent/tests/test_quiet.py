@@ -142,6 +142,31 @@ async def test_the_log_of_loading_is_sent_at_once_and_that_of_a_pass_at_its_end(
     assert server.log_text().count("finished test #0") == 3
 
 
+async def test_a_long_log_is_sent_in_parts_between_passes_and_completely_at_the_end(device, server):
+    device.install(
+        """\
+say("going to warmup")
+for i in range(100): say("x" * 1000)
+say("iter 0/1: e2e=100.000 ms (host=1.000 ms)")
+write_profile()
+"""
+    )
+    order = await measure(device, server)
+    assert (await server.wait_for_end(order)).exit_code == 0
+    logs = {chunk.seq: chunk for chunk in server.messages(AttemptLog)}
+    assert "".join(logs[seq].text for seq in sorted(logs)) == server.log_text()
+    sizes, pauses = 0, []
+    for message in server.received:
+        if isinstance(message, AttemptStarted):
+            pauses.append(sizes)
+            sizes = 0
+        elif isinstance(message, AttemptLog):
+            sizes += message.size
+    # the report of a finished pass comes before its log
+    assert len(pauses) == 4
+    assert all(0 < size <= 32 << 10 for size in pauses[2:])
+
+
 @pytest.mark.exhaustive
 async def test_progress_is_sent_between_passes(device, server, stamps):
     order = await measure(device, server)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from agent.protocol.messages import AttemptFinished, EndReason
 from agent.protocol.notes import Note
 from profiles.services import purge_abandoned_uploads
+from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.outcomes import complete_task, fail_task
 from tasks.models import Attempt, Task
 from tasks.tests.make import (
@@ -265,6 +266,17 @@ def test_page_of_a_failed_run_keeps_its_first_operators(client, alice):
     page = client.get(f"/tasks/{attempt.task_id}/").text
     assert "The run ended before its result." in page
     assert "conv(data,conv1.weight)[493]" in page
+
+
+def test_page_of_a_run_that_its_device_lost_keeps_its_first_operators(client, alice, settings):
+    settings.MAX_ATTEMPTS = 1
+    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    lose_attempt(attempt, reason="lease_expired")
+    attempt.task.refresh_from_db()
+    assert attempt.task.outcome == "lost"
+    page = client.get(f"/tasks/{attempt.task_id}/").text
+    assert ">1 of 5 passes<" in page
+    assert read_steps(client, attempt.task_id)[3] == ("Profile 2 of 5", "failed")
 
 
 def test_first_operators_of_a_script_are_ignored(alice):
