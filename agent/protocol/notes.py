@@ -251,7 +251,8 @@ TEXTS: dict[str, str] = {
         "In %(archive)s, %(name)s is compressed by a method other than deflate."
     ),
     "zip_length": gettext_noop(
-        "In %(archive)s, the size of %(name)s differs by %(count)s bytes from the directory."
+        "In %(archive)s, the size of %(name)s differs by %(count)s bytes from the size in the zip "
+        "directory."
     ),
 }
 

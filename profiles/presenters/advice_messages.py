@@ -43,7 +43,7 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "The agent checks the device before, during and after each pass. The remaining "
-            "recommendations are based on the graph; their savings are those of this run."
+            "recommendations are based on the graph; their savings refer to this run."
         ),
         _("Measure again when the device is idle, preferably with the plan “thorough”."),
     ),
