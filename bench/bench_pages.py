@@ -197,7 +197,9 @@ def look(
 ) -> dict[str, list[float]]:
     """Return all measurements by name."""
     measurements: dict[str, list[float]] = {name: [] for name in GOALS}
-    browser.set_window_size(*WINDOW)
+    size = dict(zip(("width", "height"), WINDOW, strict=True))
+    metrics = {**size, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST_ROWS})
     browser.get(page)
@@ -226,6 +228,8 @@ def look(
             measurements["select, click to row and inspector"].append(
                 measured(browser, _CLICK, row)
             )
+    browser.get(f"{page}?constants=1")
+    measured(browser, _LOADED)
     for number in range(rounds):
         row = (number + 1) * operators // (rounds + 2)
         time.sleep(REST_S)

@@ -1,7 +1,7 @@
 // The result page: one selection, heard by all views; keys that work everywhere on it.
 
+import { getFragment } from "../../requests.js";
 import { startTable } from "../table/index.js";
-import { makeFetcher } from "./fetching.js";
 import { startPanel } from "./operator_panel.js";
 import { startPrinting } from "./printing.js";
 import { select, selected } from "./selection.js";
@@ -10,7 +10,7 @@ import { startViews } from "./views.js";
 const root = document.querySelector("#workspace");
 const announcer = document.querySelector("#announcer");
 const panel = document.querySelector("#operator-panel");
-const fetchFragment = makeFetcher(root.dataset.login);
+const fetchFragment = (url) => getFragment(url, { login: root.dataset.login });
 
 function announce(text) {
   if (text) announcer.textContent = text;
@@ -78,6 +78,15 @@ document.addEventListener("click", (event) => {
 document.addEventListener("operators:filter", () => {
   if (root.dataset.view !== "operators") views.open("operators");
 });
+
+// exported tables hold what the page's address asks for at the moment of the click, also of one with
+// the middle button, or of "copy the address"
+for (const link of document.querySelectorAll("#export a[data-asks]")) {
+  const address = link.href;
+  for (const name of ["pointerdown", "focus", "click"]) {
+    link.addEventListener(name, () => { link.href = address + window.location.search; });
+  }
+}
 
 const print = document.querySelector("#print");
 if (print) startPrinting(print);

@@ -5,7 +5,6 @@ import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
 import { onSelect, select, selected } from "../result/selection.js";
 import { digits, makeColumns } from "./columns.js";
-import { Chooser } from "./chooser.js";
 import { parseFilter } from "./filter.js";
 import { GROUPS, asTsv, groupRows, runningShares, selectRows, sortRows } from "./model.js";
 import { readColumns, readState, writeColumns, writeState } from "./state.js";
@@ -36,7 +35,11 @@ export class OperatorTable {
     this.widths = chosen?.widths ?? {};
     this.chosen = this.#known(chosen?.keys) ?? this.usual;
     this.view = new RowsView(this.part.scroll, this.part.body, ROW_PX);
-    this.chooser = new Chooser(this.part.columns, this);
+    this.chooser = null;
+    this.part.columns.addEventListener("beforetoggle", async () => {
+      const { Chooser } = await import("./chooser.js");
+      this.chooser ??= new Chooser(this.part.columns, this);
+    });
     this.#listen();
     this.refresh();
     this.reveal(selected());
