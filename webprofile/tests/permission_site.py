@@ -321,6 +321,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     return {
         **_FIXED,
         "task_id": task.pk,
+        "view": "files",
         "other_id": other.attempt.task_id,
         "file_id": task.files.get(kind="model").pk,
         "view_id": view.pk,

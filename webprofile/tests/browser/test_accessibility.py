@@ -369,7 +369,13 @@ def test_printed_result_has_texts_and_tables_but_no_controls(browser, visit, roo
     task = Task.objects.filter(outcome="succeeded").first()
     visit(Page(f"/tasks/{task.pk}/", session_of(root)))
     WebDriverWait(browser, 60).until(
-        lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operators tbody tr, [data-row]")
+        lambda driver: driver.find_elements(By.CSS_SELECTOR, "#operator-table[data-state=ready]")
+    )
+    browser.set_script_timeout(60)
+    browser.execute_async_script(
+        "const done = arguments[0];"
+        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+        "import(page.replace('page', 'printing')).then(m => m.makeWhole()).then(done)"
     )
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     text = browser.find_element(By.TAG_NAME, "body").text

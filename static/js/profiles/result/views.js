@@ -1,6 +1,7 @@
 // The views of the result: each tab has an address, and is fetched when it is first opened.
 
 import { localizeTimes } from "../../format.js";
+import { onWhole } from "./printing.js";
 
 /** Parameters of the address that belong to no view: they stay when another is opened. */
 const SHARED = ["op", "q", "sort", "group", "constants"];
@@ -84,6 +85,14 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   addEventListener("popstate", () => {
     const tab = tabs.find((each) => new URL(each.href).pathname === location.pathname);
     if (tab && tab.dataset.view !== root.dataset.view) show(tab);
+  });
+  // paper has all views
+  onWhole(async () => {
+    await Promise.allSettled(tabs.map(panelOf));
+    for (const panel of box.children) panel.hidden = false;
+    addEventListener("afterprint", () => {
+      for (const panel of box.children) panel.hidden = panel.dataset.view !== root.dataset.view;
+    }, { once: true });
   });
   root.dataset.view = box.firstElementChild.dataset.view;
   return { open: async (view) => go(tabs.find((tab) => tab.dataset.view === view)) };
