@@ -169,7 +169,7 @@ def test_a_large_file_is_not_embedded(client, alice):
     data = to_flow(tensor("a", at=1, size=1, begin=1, end=2)) + b" " * IMAGE_LIMIT_BYTES
     profile = make_import(alice, data).profile
     page = get_page(client, profile)
-    assert "too large to be shown" in page and "memory-flow__image" not in page
+    assert "too large to be displayed" in page and "memory-flow__image" not in page
     assert client.get(f"/profiles/{profile.pk}/memory-flow/image.svg").status_code == 404
 
 
