@@ -19,8 +19,8 @@ const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
   others: ["task-operators", "task-about"].map((id) => document.getElementById(id)),
   onSwap: () => {
     const { state, status, title: newTitle } = document.getElementById("task-status").dataset;
-    // the rest names the task and the site
-    document.title = newTitle + document.title.slice(title.length);
+    // the rest names the task and the site; in a result the title is another one
+    if (document.title.startsWith(title)) document.title = newTitle + document.title.slice(title.length);
     title = newTitle;
     announceStep();
     hideResume(state);
