@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from django.utils import timezone
 
-from agent.protocol.messages import AttemptFinished, EndReason
+from agent.protocol.messages import AttemptFinished, EndReason, Script
 from agent.protocol.notes import Note
 from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.attempts import lose_attempt
@@ -32,6 +32,7 @@ from tasks.tests.make import (
     started_report,
     task_request,
 )
+from tasks.tests.scripts import make_script_task
 from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("logged_in")]
@@ -277,6 +278,21 @@ def test_page_of_a_run_that_its_device_lost_keeps_its_first_operators(client, al
     page = client.get(f"/tasks/{attempt.task_id}/").text
     assert ">1 of 5 passes<" in page
     assert read_steps(client, attempt.task_id)[3] == ("Profile 2 of 5", "failed")
+
+
+def test_steps_of_a_script_are_its_traces(client, alice):
+    task = make_script_task(
+        alice, script=Script(formats=("chrome_timeline.json", "memory_flow.svg"))
+    )
+    attempt = make_attempt(task)
+    receive_report(attempt, started_report(attempt, passes=2))
+    receive_report(attempt, started_report(attempt, passes=2, passes_done=1))
+    assert read_steps(client, task.pk)[2:] == [
+        ("Timeline", "done"),
+        ("Memory flow", "now"),
+        ("Result", "ahead"),
+    ]
+    assert "Slowest operators" not in client.get(f"/tasks/{task.pk}/").text
 
 
 def test_first_operators_of_a_script_are_ignored(alice):
