@@ -98,7 +98,7 @@ def test_two_files_with_the_same_name_are_numbered(client, alice):
     files = [(MEMORY, flows.RESNET.read_bytes()), (MEMORY, flows.MLP.read_bytes())]
     left_out = section(import_page(client, alice, *files), "left-out")
     assert f"{MEMORY} (2)</bdi>" in left_out
-    assert f"“\u2068{MEMORY} (1)\u2069” is shown, which is of the same kind" in left_out
+    assert f"“\u2068{MEMORY} (1)\u2069” is displayed, which is of the same kind" in left_out
     assert "Another file" not in left_out
 
 

@@ -201,7 +201,7 @@ def test_json_over_the_limit_is_rejected_and_parsing_uses_little_memory():
     assert inspected_bytes_of("x.json", LONGEST_JSON + 1) == HEAD_BYTES
     with pytest.raises(DomainError, match="input_json") as caught:
         inspect("x.json", b" " * HEAD_BYTES, LONGEST_JSON + 1)
-    assert "it is over 8 MiB: give large inputs as npy" in word(caught.value)
+    assert "is larger than 8 MiB. Upload large inputs as .npy files" in word(caught.value)
     count = 2_000_000
     numbers = b"0," * (count - 1) + b"0"
     data = b'{"a": {"shape": [%d], "type": "int8", "raw": [%s]}}' % (count, numbers)

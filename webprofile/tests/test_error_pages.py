@@ -35,5 +35,5 @@ def test_form_that_is_too_large_is_answered_with_413_and_not_logged_as_an_error(
     client.force_login(make_user("alice"))
     response = client.post("/tasks/views/", {"name": "x" * (300 << 10)})
     assert response.status_code == 413
-    assert "larger than 256 KiB" in response.text
+    assert "larger than the limit of 256 KiB" in response.text
     assert not [record for record in caplog.records if record.name.startswith("django.security")]

@@ -38,7 +38,7 @@ def test_allowing_scripts_needs_confirmation_with_a_warning(client, root):
     assert not Worker.objects.get().allows_scripts
     page = run_admin_action(client, worker, "allow_scripts", confirm="yes").text
     assert Worker.objects.get().allows_scripts
-    assert "box may run scripts, as soon as its agent&#x27;s configuration allows them" in page
+    assert "box can run scripts, if the configuration of its agent allows them" in page
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor) == ("worker.allow_scripts", root)
     assert entry.after == {"allows_scripts": True}

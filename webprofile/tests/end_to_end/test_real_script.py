@@ -66,7 +66,7 @@ def test_script_runs_once_allowed_and_its_trace_is_shown(
     }
     with pytest.raises(DemoError, match="does not let users run scripts on local"):
         send(visitor, script, train, table)
-    assert "local may run scripts" in site.manage("workers", "allow-scripts", "local")
+    assert "local can run scripts" in site.manage("workers", "allow-scripts", "local")
     task = send(visitor, script, train, table)
     states, log = watch(visitor, task)
     assert states[-1] == "succeeded", (states, log, page(visitor, task))
