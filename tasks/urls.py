@@ -7,6 +7,8 @@ from tasks.views import pages as task_views
 from tasks.views import task_list as list_views
 
 app_name = "tasks"
+#: what a task shows that has no result
+STATE = {"state_page": task_views.detail}
 urlpatterns = [
     path("", list_views.task_list, name="list"),
     path("rows/", list_views.rows, name="rows"),
@@ -16,7 +18,7 @@ urlpatterns = [
     path("new/", task_views.new, name="new"),
     path("outlook/", task_views.outlook, name="outlook"),
     path("cancel-all/", task_views.cancel_all, name="cancel-all"),
-    path("<int:task_id>/", result.task, name="detail"),
+    path("<int:task_id>/", result.task, STATE, name="detail"),
     path("<int:task_id>/status/", task_views.status, name="status"),
     path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
     path("<int:task_id>/move/", task_views.move, name="move"),
@@ -40,5 +42,5 @@ urlpatterns = [
     path("<int:task_id>/compare-io/", compare.compare_choose, name="compare-choose"),
     path("<int:task_id>/compare-io/<int:other_id>/", compare.compare_io, name="compare-io"),
     # after all others, whose names it would accept
-    path("<int:task_id>/<slug:view>/", result.task, name="view"),
+    path("<int:task_id>/<slug:view>/", result.task, STATE, name="view"),
 ]

@@ -24,9 +24,10 @@ def to_csv(
     meta: origin of the profile (`provenance`), for `SOURCE_FIELDS`, which are the same in each line
 
     An empty cell is a number that the profile does not contain; `nan` and `inf` are numbers that it
-    contains. Numbers have 12 significant digits: more than the clocks of MegEngine, and no remains of
-    a subtraction such as 0.0067390000000000505. A text that a spreadsheet would take for a formula is
-    prefixed with an apostrophe, which spreadsheets do not show; JSON contains it unchanged.
+    contains. Numbers have 12 significant digits: more than the clocks of MegEngine, and no remains
+    of a subtraction such as 0.0067390000000000505. A text that a spreadsheet would take for a
+    formula is prefixed with an apostrophe, which spreadsheets do not show; JSON contains it
+    unchanged.
     """
     file = io.BytesIO()
     source = ([cell] * len(columns[0]) for cell in _source(meta))

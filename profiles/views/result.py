@@ -1,5 +1,6 @@
 """Result page of a task or an import: totals, operators, charts, graph; and its fragments."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -38,7 +39,6 @@ from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import PARAMETERS, TableRequest, read_request
 from profiles.views.common import profile_or_404, table_links, task_or_404
 from tasks.models import Artifact
-from tasks.views.pages import detail
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from webprofile.messages.errors import word
@@ -63,15 +63,20 @@ VIEWS = {
 
 @login_required
 @require_safe
-def task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
-    """Show a view of a task's result; without a result, the state of the task."""
+def task(
+    request: HttpRequest, task_id: int, state_page: Callable[..., HttpResponse], view: str = ""
+) -> HttpResponse:
+    """Show a view of a task's result; without a result, the state of the task.
+
+    state_page: the view of the state, `tasks.views.pages.detail`, which the routes name
+    """
     task = task_or_404(request, task_id)
     profile, measurement = profile_of(task), measurement_of(task)
     source = profile or measurement
     if source is None or task.is_live:
         if view not in ("", "files"):
             return redirect("tasks:detail", task.pk)
-        return detail(request, task.pk)
+        return state_page(request, task.pk)
     context: dict[str, Any] = {
         "task": task,
         "measured": measurement_view(measurement),
@@ -82,7 +87,7 @@ def task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
             "pk"
         ),
         "page": reverse("tasks:detail", args=[task.pk]),
-        "task_page": lambda: mark_safe(detail(request, task.pk, base="_fragment.html").text),
+        "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
     }
     return _page(request, profile, view, context)
 
