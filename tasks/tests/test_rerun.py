@@ -111,7 +111,7 @@ def copy_requests(task):
     ("content", "code", "text"),
     [
         (None, "file_gone", "“net.mge” is no longer in storage"),
-        (b"another model", "file_changed", "“net.mge” in storage is not what was uploaded"),
+        (b"another model", "file_changed", "“net.mge” in storage differs from the uploaded file"),
     ],
 )
 def test_copy_of_a_lost_or_changed_file_is_rejected(client, ended_task, content, code, text):
@@ -183,9 +183,7 @@ def test_double_click_on_rerun_creates_one_task(client, ended_task):
     first, second = (client.post(f"/tasks/{ended_task.pk}/rerun/")["Location"] for _ in range(2))
     assert first == second
     assert Task.objects.count() == 2
-    assert (
-        f"Task #{ended_task.pk} was run again a moment ago, as this task" in client.get(first).text
-    )
+    assert f"Task #{ended_task.pk} was repeated a moment ago as this task" in client.get(first).text
     Task.objects.filter(copied_from=ended_task).update(
         created_at=timezone.now() - datetime.timedelta(seconds=DOUBLE_CLICK_S + 1)
     )
