@@ -71,7 +71,7 @@ export function makeColumns(operators, words) {
     texts("op", 250, (row) => shortName(operators, row), { isFixed: true }),
     texts("type", 130, operators.typeOf),
     numbers("device", 116, us, scale, { isFixed: true, hasBar: true }),
-    { ...numbers("share", 68, us, scale), unit: "%", textOf: (row) => (share(row) === null ? "" : percent(share(row)).replace(" %", "")) },
+    { ...numbers("share", 72, us, scale), unit: "%", textOf: (row) => (share(row) === null ? "" : percent(share(row)).replace(" %", "")) },
     { key: "cum", width: 68, unit: "%", isDerived: true, valueOf: () => NaN, textOf: () => "" },
     ...(operators.side === "device" ? [times("host", 76, operators.host.us)] : []),
     ...(several ? [{ ...times("passes", 76, us), unit: "", hasPasses: true, textOf: () => "" }] : []),

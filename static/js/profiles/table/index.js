@@ -12,6 +12,8 @@ import { RowsView, groupRow, operatorRow } from "./view.js";
 
 const SOURCE = "table";
 const ROW_PX = 22;
+const PHONE = "(max-width: 43.75rem)";
+const PHONE_NAME_PX = 180;
 
 export class OperatorTable {
   /** root: `#operator-table`; announce(text): tells screen readers */
@@ -47,7 +49,10 @@ export class OperatorTable {
   }
 
   get usual() {
-    return this.columns.filter((column) => !column.isExtra).map(({ key }) => key);
+    const keys = this.columns.filter((column) => !column.isExtra).map(({ key }) => key);
+    // a phone has room for the operator and its time
+    if (!matchMedia(PHONE).matches) return keys;
+    return ["op", "device", ...keys.filter((key) => key !== "op" && key !== "device")];
   }
 
   titleOf(column) {
@@ -161,7 +166,8 @@ export class OperatorTable {
   #showHead(sorted) {
     const { head } = this.part;
     const columns = this.shown;
-    const widths = columns.map((column) => this.widths[column.key] ?? column.width);
+    const isPhone = matchMedia(PHONE).matches;
+    const widths = columns.map((column) => this.widths[column.key] ?? (isPhone && column.key === "op" ? PHONE_NAME_PX : column.width));
     const last = columns.length - 1;
     this.part.scroll.style.setProperty("--columns", `44px ${widths.map((width, place) => (place === last && !this.widths[columns[place].key] ? `minmax(${width}px, 1fr)` : `${width}px`)).join(" ")}`);
     head.replaceChildren(headCell({ key: "rank" }, "#"));

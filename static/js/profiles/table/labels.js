@@ -12,8 +12,7 @@ export function shortName(operators, row) {
   const scope = operators.scopes.values[operators.scopes.codes[row]];
   if (!scope) return name;
   const call = CALL.exec(name);
-  if (call) return `${scope} · ${call[1]}`;
-  return name.startsWith(scope) ? name : `${scope} · ${name}`;
+  return call ? `${scope} · ${call[1]}` : name;
 }
 
 /** `[[1,64,56,56],[64]]` as `1×64×56×56, 64`; an empty text for null. */
