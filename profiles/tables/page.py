@@ -93,7 +93,7 @@ class SideTable:
         direction = "ascending" if request.query.ascending else "descending"
         title, note = column.title, column.note
         if column.key == "op" and not self.is_selectable:
-            title, note = _("Type"), _("operators in it")
+            title, note = _("Type"), _("operators in the group")
         return {
             "key": column.key,
             "title": title,

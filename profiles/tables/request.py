@@ -244,7 +244,7 @@ def _limit(typed: dict[str, str], name: str, problems: dict[str, str]) -> float 
         return None
     value = duration_s(text)
     if value is None:
-        problems[name] = _("No time: write 0.1ms, 100us or 0.0001 (seconds).")
+        problems[name] = _("Invalid time. Enter 0.1ms, 100us or 0.0001 (seconds).")
     return value
 
 
@@ -254,14 +254,16 @@ def _count(typed: dict[str, str], name: str, problems: dict[str, str]) -> int:
         return 0
     number = parse_int(text, maximum=LARGEST_COUNT) or 0
     if not number:
-        problems[name] = _("No number of rows: write 10, or nothing for all.")
+        problems[name] = _("Invalid number of rows. Enter 10, or leave it empty for all rows.")
     return number
 
 
 def pattern_problem(reason: str) -> str:
     """Return why a pattern cannot be used, and how to search for its text."""
-    problem = _("This pattern cannot be used: %(reason)s.") % {"reason": visible(reason)}
-    hint = _("To look for text as it is, put a backslash before ( ) [ ] { } . * + ? | ^ $")
+    problem = _("The pattern is invalid: %(reason)s.") % {"reason": visible(reason)}
+    hint = _(
+        "To search for one of these characters, put a backslash before it: ( ) [ ] { } . * + ? "
+    )
     return f"{problem} {hint}"
 
 

@@ -185,16 +185,16 @@ def _figures(data: ProfileData) -> dict[str, Any]:
     without = columns_without(data.columns)
     words = {
         frozenset({"flo", "flops"}): _(
-            "Nothing here tells how many operations an operator computes, so columns, views and "
-            "the roofline of them are left out."
+            "The number of operations of the operators is unknown, so the columns, views and "
+            "roofline that need it are omitted."
         ),
         frozenset({"mem", "bw"}): _(
-            "Nothing here tells how many bytes an operator moves, so columns, views and the "
-            "roofline of them are left out."
+            "The number of bytes that the operators read and write is unknown, so the columns, "
+            "views and roofline that need it are omitted."
         ),
         frozenset({"flo", "flops", "mem", "bw"}): _(
-            "Nothing here tells how many operations an operator computes and how many bytes it "
-            "moves, so columns, views and the roofline of them are left out."
+            "The numbers of operations and bytes of the operators are unknown, so the columns, "
+            "views and roofline that need them are omitted."
         ),
     }
     return {"no_figures": words.get(without, ""), "has_roofline": not without}

@@ -58,7 +58,7 @@ def test_script_is_submitted_by_the_form(form, files, storage):
     choose_script(form)
     assert offered_devices(form) == {"a-models-only": False, "lab": True}
     text = form.find("#worker").text
-    assert "runs no scripts: an administrator has not allowed them" in text
+    assert "runs no scripts: not allowed by an administrator" in text
     versions = {option.text: option.is_enabled() for option in form.all("#runtime option")}
     assert versions == {"1.13.0": True, "1.14.0": False}
     for hidden in ("#model", "#measuring", "#options"):
