@@ -125,7 +125,7 @@ def test_the_page_lists_advice_with_links_to_operators(client, alice):
     page = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
 
     assert 'id="advice-unfused_batch_norm"' in page
-    assert 'href="?op=90" data-row="90"' in page
+    assert f'href="/tasks/{profile.attempt.task_id}/?op=90" data-row="90"' in page
     assert page.index('id="advice-unfused_batch_norm"') < page.index('id="advice-dominant_type"')
     assert 'id="advice-none"' not in page
 

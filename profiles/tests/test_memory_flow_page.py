@@ -134,7 +134,7 @@ def test_the_table_fragment_equals_the_table_of_the_page(client, resnet):
     query = "?tag=conv&flow_order=duration"
     fragment = client.get(f"/profiles/{resnet.pk}/memory-flow/tensors/{query}").text
     assert tensor_rows(fragment) == tensor_rows(get_page(client, resnet, query))
-    assert f'action="/profiles/{resnet.pk}/#memory-flow-tensors"' in fragment
+    assert f'action="/profiles/{resnet.pk}/memory/#memory-flow-tensors"' in fragment
 
 
 def test_the_chart_has_every_tensor_within_used_addresses(client, resnet):
