@@ -175,7 +175,6 @@ class SideTable:
             "lines": self.total + 1,
             "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
             "cut": self.cut,
-            "is_selectable": self.is_selectable,
             "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,

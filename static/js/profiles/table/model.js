@@ -22,22 +22,25 @@ export function selectRows(operators, { terms = [], constants = false, within = 
   return { rows, hidden };
 }
 
-/** Sort rows in place by a column; unknown numbers are last in either direction. */
+/** Sort rows by a column, in place; unknown numbers are last in either direction, equal ones by row. */
 export function sortRows(rows, column, isAscending) {
-  const sign = isAscending ? 1 : -1;
-  if (column.isText) {
-    const keys = new Map(rows.map((row) => [row, column.valueOf(row)]));
-    return rows.sort((a, b) => {
-      const [left, right] = [keys.get(a), keys.get(b)];
-      return left === right ? a - b : left < right ? -sign : sign;
-    });
-  }
-  const known = [];
-  const unknown = [];
-  for (const row of rows) (Number.isNaN(column.valueOf(row)) ? unknown : known).push(row);
-  known.sort((a, b) => sign * (column.valueOf(a) - column.valueOf(b)) || a - b);
-  known.push(...unknown.sort((a, b) => a - b));
-  return known;
+  const keys = column.isText ? ranksOf(rows, column) : rows.map(column.valueOf);
+  const ofRow = new Float64Array(rows.reduce((most, row) => Math.max(most, row), -1) + 1);
+  const last = isAscending ? Infinity : -Infinity;
+  rows.forEach((row, place) => {
+    ofRow[row] = Number.isNaN(keys[place]) ? last : keys[place];
+  });
+  // a difference of infinities is no number
+  return isAscending
+    ? rows.sort((a, b) => (ofRow[a] < ofRow[b] ? -1 : ofRow[a] > ofRow[b] ? 1 : a - b))
+    : rows.sort((a, b) => (ofRow[a] > ofRow[b] ? -1 : ofRow[a] < ofRow[b] ? 1 : a - b));
+}
+
+/** The places of the rows' texts in their order: comparing numbers is far faster than texts. */
+function ranksOf(rows, column) {
+  const texts = rows.map(column.valueOf);
+  const ranks = new Map([...new Set(texts)].sort().map((text, rank) => [text, rank]));
+  return texts.map((text) => ranks.get(text));
 }
 
 /** How rows are grouped: the path of groups of a row, outermost first. */
