@@ -1,6 +1,7 @@
 """The result page: its views, and the table that the server renders."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from testdata import good_profile
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
+SCRIPTS = Path(__file__).parents[2] / "static" / "js"
 #: more than one page of rows
 MANY = 250
 MANY_TIMES = {str(number): (MANY - number) * 1e-6 for number in range(MANY)}
@@ -176,6 +178,26 @@ def test_each_view_has_an_address_and_a_fragment(client, alice, view, content):
     assert page.count('aria-current="page"') == 1
     assert f'href="{url}" data-view="{view.rstrip("/") or "operators"}" aria-current' in page
     assert "<html" not in fragment and 'class="tabs"' not in fragment
+
+
+def imported(script: Path) -> set[Path]:
+    """Return all modules that a script imports when it is loaded, directly or not."""
+    found, waiting = set[Path](), [script]
+    while waiting:
+        module = waiting.pop()
+        for name in re.findall(r'^import [^;]*? from "([^"]+)"', module.read_text(), re.MULTILINE):
+            path = (module.parent / name).resolve()
+            if path not in found:
+                found.add(path)
+                waiting.append(path)
+    return found
+
+
+def test_all_modules_of_the_page_are_preloaded(client, alice):
+    html = text_of(client.get(result_url(make_result(good_profile("tiny"), owner=alice))))
+    preloaded = re.findall(r'rel="modulepreload" href="/static/js/([^"]+)"', html)
+    page = SCRIPTS / "profiles" / "result" / "page.js"
+    assert sorted(preloaded) == sorted(str(path.relative_to(SCRIPTS)) for path in imported(page))
 
 
 def test_old_addresses_of_results_lead_to_the_task(client, alice):
