@@ -175,6 +175,11 @@ class Task(models.Model):
         return next((f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), None)
 
     @property
+    def may_copy(self) -> bool:
+        """Whether all its files are still stored, so that it can be repeated unchanged."""
+        return all(f.stored_at and not f.purged_at for f in self.files.all())
+
+    @property
     def data_files(self) -> "list[TaskFile]":
         return [f for f in self.files.all() if f.kind == TaskFile.Kind.DATA]
 

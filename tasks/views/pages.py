@@ -295,7 +295,6 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "artifacts": artifacts_of(task),
         "retention": rules_shown(),
         "others": tasks_with_dumps(task, current_user(request)) if dump else None,
-        "may_copy": all(f.stored_at and not f.purged_at for f in task.files.all()),
         "wording": wording_for(task),
         "events": list(events_after(task, 0)),
         "queue": queue_rows(queue_facts(task, reader=current_user(request))),
