@@ -302,10 +302,10 @@ def test_form_shows_the_default_limits_of_scripts(client, alice):
     for figure in (
         f"prints more than {limits.print_bytes >> 20} MiB",
         f"writes more than {limits.disk_bytes >> 30} GiB",
-        f"({FILE_LIMIT_BYTES >> 30} GiB into one file)",
+        f"({FILE_LIMIT_BYTES >> 30} GiB to one file)",
         f"more than {limits.processes} processes",
         f"for {limits.silence_s:g} s",
-        f"{LOG_LIMIT_BYTES >> 20} MiB is kept, and the last {END_BYTES >> 10} KiB",
+        f"{LOG_LIMIT_BYTES >> 20} MiB of the output is kept, and the last {END_BYTES >> 10} KiB",
     ):
         assert figure in text
 
@@ -315,7 +315,7 @@ def test_task_page_explains_the_limit_of_logs(client):
     client.force_login(task.owner)
     page = client.get(f"/tasks/{task.pk}/").text
     text = page.split('id="log-cut"')[1].split("</p>")[0]
-    assert f"up to {LOG_LIMIT_BYTES >> 20} MiB it is complete" in text
+    assert f"logs up to {LOG_LIMIT_BYTES >> 20} MiB are complete" in text
     assert f"the last {END_BYTES >> 10} KiB" in text
 
 

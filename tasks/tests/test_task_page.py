@@ -116,11 +116,11 @@ def test_page_of_a_failed_task_shows_reason_and_fix(client, alice):
 def test_page_of_a_failed_task_without_a_log_says_so(client, alice):
     task = make_waiting_task(alice)
     address = f"/tasks/{task.pk}/"
-    assert "Nothing yet. The log appears here" in client.get(address).text
+    assert "No log yet." in client.get(address).text
     fail_task(task, reason="timed_out")
     page = client.get(address).text
     assert "The task has ended without a log." in page
-    assert "Nothing yet. The log" not in page
+    assert "No log yet." not in page
 
 
 def test_label_of_the_original_message_is_translated(client, alice):

@@ -93,7 +93,7 @@ def test_missing_fields_are_reported_before_the_upload(form, files):
     form.click("#submit")
     form.until(lambda: "Name the program" in form.error("entry"), "no entry point")
     assert "Programs in it: train.py, lib/net.py." in form.error("entry")
-    assert "Choose what is recorded" in form.error("formats")
+    assert "Choose what to record" in form.error("formats")
     assert not Task.objects.exists()
     form.click("[name=kind][value=model]")
     assert offered_devices(form) == {"a-models-only": True, "lab": True}
