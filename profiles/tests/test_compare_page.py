@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -258,6 +259,16 @@ def test_a_result_of_another_user_returns_404(client, results):
         assert client.get(path).status_code == 404
     export = "/api/v1" + address(results[0], foreign).replace("compare/", "compare/export/csv/")
     assert client.get(export).status_code == 404
+
+
+def test_the_chosen_result_is_the_baseline_of_the_one_that_one_comes_from(client, results):
+    current, older = results[1], results[0]
+    page = client.get(address(current)).text
+    form = page[page.index('id="choose-form"') :]
+    numbers = re.findall(r'name="p" value="(\d+)"', form)
+    assert numbers.index(str(older.pk)) < numbers.index(str(current.pk))
+    assert numbers[-1] == str(current.pk)
+    assert "Current" in page[: page.index('id="choose-form"')]
 
 
 def test_a_result_cannot_be_compared_with_itself(client, results):

@@ -128,6 +128,8 @@ def _chooser(
             for n, profile in enumerate(profiles)
         ],
         "kept": [profile.pk for profile in kept],
+        # one came from this result
+        "is_current": len(profiles) == 1,
         "problem": problem if comparison.ids else "",
         "is_full": len(comparison.ids) >= MOST,
         "most": MOST,
