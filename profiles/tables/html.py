@@ -24,9 +24,6 @@ from profiles.presenters.formatting import visible
 _MOST_TENSORS = 6
 #: longest name that a column shows in full
 _LONG_NAME = 28
-#: number of lengths of the bar below a time; each is a CSS class, because CSP forbids style
-#: attributes
-_BAR_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,6 @@ class TableContext:
 
     operator_url: prefix of an operator's address, followed by its number and a slash
     state: suffix of these addresses; the address of the table
-    longest: the largest share of the total in the table, for which the bar is full
     type_url: for aggregated rows, the address of a type's operators; None if rows are not types
     spread: the spread of one side over passes, None without several passes
     unstable: (n,) bool, by row of the columns: operators that are marked as unstable
@@ -43,7 +39,6 @@ class TableContext:
 
     operator_url: str
     state: str
-    longest: float
     type_url: Callable[[str], str] | None = None
     spread: Spread | None = None
     unstable: NDArray[np.bool_] | None = None
@@ -62,10 +57,7 @@ def rows_html(
     for place, row in enumerate(rows, first):
         cells = "".join([make(row, around) for make in makers])
         number = "" if row.operator < 0 else f' data-row="{row.operator}"'
-        parts.append(
-            f'<tr role="row"{number} aria-rowindex="{place + 2}">'
-            f'<td role="cell" class="operators__rank">#{place}</td>{cells}</tr>'
-        )
+        parts.append(f'<tr{number}><td class="operators__rank">{place + 1}</td>{cells}</tr>')
     # all text that does not come from this file was escaped cell by cell
     return mark_safe("".join(parts))
 
@@ -79,7 +71,7 @@ def _operator(row: TableRow, around: TableContext) -> str:
     name, state = escape(visible(row.name)), escape(around.state)
     title = f' title="{name}"' if len(row.name) > _LONG_NAME else ""
     return (
-        f'<th role="rowheader" class="operators__op"><a class="operators__name" '
+        f'<th scope="row" class="operators__op"><a class="operators__name" '
         f'href="{around.operator_url}{row.operator}/{state}"{title}>'
         f"<bdi>{name or ABSENT}</bdi></a><br>"
         f'<bdi class="operator__type">{escape(visible(row.type))}</bdi> '
@@ -94,15 +86,14 @@ def _group(row: TableRow, around: TableContext) -> str:
         address = escape(around.type_url(row.name))
         title = f'<a class="operators__name" href="{address}"><bdi>{name}</bdi></a>'
     return (
-        f'<th role="rowheader" class="operators__op">{title}<br>'
+        f'<th scope="row" class="operators__op">{title}<br>'
         f'<span class="muted">× {row.count}</span></th>'
     )
 
 
 def _time(row: TableRow, around: TableContext) -> str:
-    step = round(_BAR_STEPS * row.ratio / around.longest) if 0 < row.ratio <= around.longest else 0
     return (
-        f'<td role="cell" class="operators__time operators__bar--{step}">{short(row.self_s)}<br>'
+        f'<td class="operators__time">{short(row.self_s)}<br>'
         f'<span class="muted">{_share(row.ratio)}</span></td>'
     )
 
@@ -114,13 +105,13 @@ def _share(ratio: float) -> str:
 
 def _cumulative(row: TableRow, around: TableContext) -> str:
     return (
-        f'<td role="cell" class="operators__cum">{short(row.cumulative_s)}<br>'
+        f'<td class="operators__cum">{short(row.cumulative_s)}<br>'
         f'<span class="muted">{_share(row.cumulative_ratio)}</span></td>'
     )
 
 
 def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
-    start = f'<td role="cell" class="operators__{key}">'
+    start = f'<td class="operators__{key}">'
 
     def make(row: TableRow, around: TableContext) -> str:
         return f"{start}{text(row)}</td>"
@@ -137,7 +128,7 @@ def _shapes(lines: Sequence[str]) -> str:
 
 
 def _sample(key: str, name: str) -> _Maker:
-    start = f'<td role="cell" class="operators__{key}">'
+    start = f'<td class="operators__{key}">'
 
     def make(row: TableRow, around: TableContext) -> str:
         value = _value(around, name, row.operator)
@@ -149,17 +140,17 @@ def _sample(key: str, name: str) -> _Maker:
 def _cv(row: TableRow, around: TableContext) -> str:
     value = _value(around, "cv", row.operator)
     if math.isnan(value):
-        return f'<td role="cell" class="operators__cv">{ABSENT}</td>'
+        return f'<td class="operators__cv">{ABSENT}</td>'
     badge = ""
     if around.unstable is not None and around.unstable[row.operator]:
         badge = f'<br><span class="badge badge--unstable">{escape(_("unstable"))}</span>'
-    return f'<td role="cell" class="operators__cv">{percent(value)}{badge}</td>'
+    return f'<td class="operators__cv">{percent(value)}{badge}</td>'
 
 
 def _count(row: TableRow, around: TableContext) -> str:
     value = _value(around, "count", row.operator)
     number = ABSENT if math.isnan(value) else int(value)
-    return f'<td role="cell" class="operators__n">{number}</td>'
+    return f'<td class="operators__n">{number}</td>'
 
 
 def _value(around: TableContext, name: str, row: int) -> float:

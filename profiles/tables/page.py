@@ -123,11 +123,9 @@ class SideTable:
     def body(self, start: int | None = None) -> SafeString:
         """Return the `<tr>` elements of a window, by default of the requested page."""
         first = self.start if start is None else start
-        ratios = self.selection.ratio[: self.total]
         around = TableContext(
             operator_url=self.links.operators,
             state=self.request.address(),
-            longest=float(ratios[np.isfinite(ratios)].max(initial=0.0)),
             type_url=self._type_url if self.request.query.by_type else None,
             spread=self.data.spread(self.side) if self.has_statistics else None,
             unstable=unstable(self.data, self.side) if self.has_statistics else None,
@@ -172,7 +170,6 @@ class SideTable:
             "title": _("On the device") if self.side == "device" else _("On the host"),
             "heads": self.heads(),
             "total": self.total,
-            "lines": self.total + 1,
             "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
             "cut": self.cut,
             "summary_text": self.summary_text(),

@@ -257,10 +257,8 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     is_part = "part" in request.GET
     context = {
         "profile": profile,
-        "is_part": is_part,
         "operator": operator_facts(data, row),
         "is_one_sample": is_one_sample(data, profile),
-        "page": page,
         "without": f"{page}{_table_request(request, data).address()}",
     }
     name = "profiles/_operator.html" if is_part else "profiles/operator.html"
