@@ -38,7 +38,7 @@ def test_the_list_shows_browser_address_and_the_current_session():
     page = here.get(LIST).content.decode()
     assert "Firefox 140 · Linux" in page
     assert "curl/8" in page
-    assert page.count("this one") == 1
+    assert page.count("this session") == 1
     assert "127.0.0.1" in page
 
 

@@ -104,7 +104,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
         (GOOD + 'grace_s = "long"', "'grace_s'"),
         (GOOD.replace("spool", "# spool"), "key 'spool' is missing"),
         (GOOD.replace("https://", ""), "server must look like"),
-        (GOOD.replace("mgw_secret", "mgw_secret\\n"), "holds no token"),
+        (GOOD.replace("mgw_secret", "mgw_secret\\n"), "contains no token"),
         ("server = ", "not TOML"),
         (GOOD + "[gate]\nspeed = 1", "unknown key 'gate.speed'"),
         (GOOD + '[gate]\nmax_load = "low"', "'gate.max_load'"),

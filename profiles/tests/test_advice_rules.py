@@ -245,7 +245,7 @@ def test_far_from_roof_saves_the_time_above_the_measured_peak():
             savings_s[row] = operator["device_s"] - least_s / 0.8
     assert set(finding.rows) == set(savings_s)
     assert finding.saves_s == pytest.approx(sum(savings_s.values()))
-    assert finding.params["running"] + finding.params["moving"] == len(savings_s)
+    assert finding.params["computing"] + finding.params["moving"] == len(savings_s)
 
 
 def test_far_from_roof_is_not_checked_without_measured_peaks():

@@ -192,7 +192,7 @@ def test_hostile_names_are_escaped_everywhere(client, alice):
         if "\0" not in name:  # texts of the API cannot contain NUL
             chart = get_chart(client, profile, f"?{tag[1:]}")
             assert chart["used"] == (1 << 40) + sum(range(1, 22))
-    assert "2 elements are none that MegEngine writes" in get_page(client, profile)
+    assert "2 unknown elements are left out." in get_page(client, profile)
     assert "&lt;script&gt;alert(1)" in get_page(client, profile, "?tensors=all")
 
 

@@ -67,7 +67,7 @@ def test_advice_uses_measured_peak_performance(storage):
 
     (finding,) = [finding for finding in advice["findings"] if finding["rule"] == "far_from_roof"]
     # the first BatchNorm moves 1.6 MB in 1.1 ms: 1.5 of 12 GB/s
-    assert "the one that loses most reaches 12.1 %" in finding["sentence"]
+    assert "the one with the largest loss reaches 12.1 %" in finding["sentence"]
 
 
 def test_the_roofline_changes_after_a_measurement(storage):

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 MODEL = {"kind": "model", "name": "net.mge", "size_bytes": 11, "md5": MD5}
 #: terms of Python and Django, which clients that send JSON need not know
-PYTHON_TERMS = ("integer", "boolean", "dictionary", "Expected", "str", "dict", "NoneType", "items")
+PYTHON_TERMS = ("integer", "boolean", "dictionary", "str", "dict", "NoneType", "items")
 
 
 @pytest.fixture

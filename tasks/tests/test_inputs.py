@@ -68,7 +68,7 @@ def test_literal_that_load_and_run_would_misread_is_rejected(text, code):
 def test_message_for_a_ragged_literal_names_the_row():
     with pytest.raises(DomainError) as caught:
         read_inputs([InputRequest("x", literal="[[1,2],[3,4],[5]]")])
-    assert "number 3 is 1" in word(caught.value)
+    assert "row 3 has 1" in word(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ def test_command_line_submits_a_script(alice, folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-s", "train.py", "-w", "box"], "workers: An administrator does not let users run"),
+        (["-s", "train.py", "-w", "box"], "workers: Users are not allowed to run scripts on box"),
         (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script has no options"),
         (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script has no measuring"),
         (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script has no seed"),
-        (["-s", "all.zip", "-w", "lab"], "entry: Name the program within"),
+        (["-s", "all.zip", "-w", "lab"], "entry: Enter the program within"),
         (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),
-        (["-s", "net.mge", "-w", "lab"], "scripts: “net.mge” ends neither"),
+        (["-s", "net.mge", "-w", "lab"], "scripts: “net.mge” is not a .py or .zip file"),
         (["-m", "train.py", "-w", "lab"], "models: “train.py” is a program"),
         (["-s", "train.py", "-w", "lab", "-d", "x=table.csv"], "data: A script has no input"),
     ],
@@ -110,8 +110,8 @@ def test_invalid_batch_file_names_the_key(folder, text, place, message):
         ("arguments = [1]", "arguments: "),
         ('formats = "flame"', "formats: “flame” is not one of"),
         ("sample_rate = true", "sample_rate: "),
-        ("profile_device = 1", "profile_device: Give true or false"),
-        ("entry = 1", "entry: Give a text"),
+        ("profile_device = 1", "profile_device: Expected true or false"),
+        ("entry = 1", "entry: Expected a string"),
         ("time_limit_s = -1", "time_limit_s: "),
     ],
 )

@@ -22,7 +22,7 @@ client = Client(headers={{"host": "localhost"}})
 print(settings.DEBUG, client.head("/accounts/login/").status_code)
 form = {{"login": "root@example.com", "password": "{PASSWORD}"}}
 answer = client.post("/accounts/login/", form)
-print(answer.status_code, "Redis does not answer" in answer.content.decode())
+print(answer.status_code, "Redis does not respond" in answer.content.decode())
 answer = client.post("/api/v1/auth/token/", {{"email": "root@example.com", "password": "x"}},
                      content_type="application/json")
 print(answer.status_code, answer.json()["code"])

@@ -220,6 +220,6 @@ def test_export_table_has_a_row_for_each_task(client, make_result, home, alice):
     assert (row["task"], row["title"], row["median_ms"]) == (waiting.pk, "nightly", None)
     foreign = make_task(make_user("bob")).pk
     process = client.run("export", "--table", finished, foreign, code=1)
-    assert f"no task {foreign}" in process.stderr
+    assert f"Task {foreign} does not exist" in process.stderr
     assert len(process.stdout.splitlines()) == 2
     client.run("export", "--table", finished, "-o", "a.txt", code=2)

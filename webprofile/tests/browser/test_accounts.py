@@ -62,7 +62,7 @@ def test_password_is_checked_while_it_is_typed(account):
     account.type(password1="new@example.com")
     account.until(lambda: "too similar" in account.find(".password-check").text, "the judgement")
     account.type(password1=GOOD, password2=GOOD)
-    assert "good" in account.see(".password-check__good").text
+    assert "strong" in account.see(".password-check__good").text
     account.send()
     assert account.path == "/tasks/"
     assert account.console_errors() == []

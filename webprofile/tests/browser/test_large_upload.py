@@ -142,7 +142,7 @@ def test_paused_upload_sends_nothing(page, cuts, file):
     cuts.slow_s = 0.2
     page.find("#transfer-pause").click()
     page.until_state("Paused")
-    assert page.find("#transfer-pause").text == "Go on"
+    assert page.find("#transfer-pause").text == "Continue"
     before = len(cuts.sent)
     page.browser.execute_async_script("setTimeout(arguments[0], 1500)")
     assert len(cuts.sent) == before
@@ -173,7 +173,7 @@ def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, fil
     other.write_bytes(CONTENT[:SIZE][::-1])
     page.choose_again(other)
     page.until(lambda: page.find("#transfer-problem").is_displayed(), "the refusal")
-    assert "a different file" in page.text("#transfer-cause")
+    assert "not the file of the interrupted upload" in page.text("#transfer-cause")
     row = upload_under_way()
     for number, (size, md5) in object_store.stored_parts(row.object_key, row.upload_id).items():
         start = (number - 1) * PART_BYTES

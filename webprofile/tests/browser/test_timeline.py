@@ -174,7 +174,7 @@ class TestExcerpts:
         assert "Choose a shorter range" in large.find("[data-overview=about]").text
         large.find("#overview [type=submit]").click()
         large.wait_for("failed")
-        assert "at most 1.43 MiB are drawn at once" in large.status
+        assert "the limit is 1.43 MiB" in large.status
 
 
 @pytest.mark.parametrize("timeline", ["localhost"], indirect=True)

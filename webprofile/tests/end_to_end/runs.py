@@ -48,3 +48,10 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
 
 def page(visitor: Visitor, task: int) -> str:
     return visitor.get(f"/tasks/{task}/").text
+
+
+def whole(visitor: Visitor, task: int) -> str:
+    """Return the page of a task with a result, followed by its other views."""
+    text = page(visitor, task)
+    tabs = re.findall(r'<a class="tabs__tab" href="([^"]+)" data-view', text)
+    return "".join([text, *(visitor.get(f"{tab}?part=1").text for tab in tabs)])

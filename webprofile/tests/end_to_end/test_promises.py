@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from webprofile.operations.devserver.layout import BUCKET
-from webprofile.tests.end_to_end.runs import page, send, submit, watch
+from webprofile.tests.end_to_end.runs import page, send, submit, watch, whole
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
@@ -49,10 +49,10 @@ def test_measured_run_with_a_dump_is_repeated_and_compared(visitor, testdata):
     first = submit(visitor, files, options={"iter": 3, "bin_io_dump": True}, plan=plan)
     assert watch(visitor, first)[0][-1] == "succeeded", page(visitor, first)
 
-    text = page(visitor, first)
+    text = whole(visitor, first)
     for detail in ("float32 {2,3,32,32}", "profile-2.json", "manifest.json", "bin_io_dump.zip"):
         assert detail in text, detail
-    result = visitor.get(f"/tasks/{first}/result/").text
+    result = whole(visitor, first)
     assert 'id="latency"' in result
     assert 'id="overhead"' in result
     response = visitor._client.get(f"/tasks/{first}/artifacts/measurement.json")

@@ -13,7 +13,7 @@ from profiles.analysis.select import Query, select
 from profiles.analysis.table import rows as rows_of
 from profiles.formats.load_and_run.reader import parse
 from webprofile.operations.devserver.demo import DemoError, table
-from webprofile.tests.end_to_end.runs import page, send, submit, watch
+from webprofile.tests.end_to_end.runs import page, send, submit, watch, whole
 from webprofile.tests.site import EmbeddedSite
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
@@ -50,7 +50,7 @@ def test_table_of_a_run_equals_the_output_of_profile_analyze(
     ).stdout
     output = table(visitor, task, 10)
     assert output.rstrip("\n") == original.rstrip("\n")
-    assert "ConvolutionForward" in visitor.get(f"/tasks/{task}/result/?rows=10").text
+    assert "ConvolutionForward" in visitor.get(f"/tasks/{task}/?rows=10").text
 
 
 def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, testdata):
@@ -92,7 +92,7 @@ def test_memory_plan_of_a_run_is_shown_with_its_operators(visitor, testdata):
     task = send(visitor, model, data, get_static_mem_info=True)
     states, _ = watch(visitor, task)
     assert states[-1] == "succeeded"
-    text = visitor.get(f"/tasks/{task}/result/").text
+    text = whole(visitor, task)
     assert 'id="left-out"' not in text
     # as in the recorded plan, even if MegEngine orders chunks of equal lifetime differently
     assert 'id="static-memory-most">1.4 MiB<' in text
@@ -134,7 +134,7 @@ def test_unsuitable_data_file_fails_with_the_cause(
 @pytest.mark.parametrize(
     ("model", "cause"),
     [
-        ("truncated_half", "is cut short: it has 3004 bytes"),
+        ("truncated_half", "is truncated: it has 3004 bytes"),
         ("truncated_fbs1", "344 bytes of at least 688"),
         ("pickle", "is a Python pickle"),
     ],
@@ -155,7 +155,7 @@ def test_invalid_data_file_is_refused_by_the_site(visitor, testdata):
 def test_missing_input_is_reported_on_the_result_page(visitor, testdata):
     task = send(visitor, testdata / "models" / "tiny.mge", {})
     assert watch(visitor, task)[0][-1] == "succeeded"
-    text = html.unescape(visitor.get(f"/tasks/{task}/result/").text)
+    text = html.unescape(whole(visitor, task))
     assert "Input “data” (float32" in text
     assert "the run uses random values" in text
 

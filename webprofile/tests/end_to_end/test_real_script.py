@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webprofile.operations.devserver.demo import DemoError, Visitor
-from webprofile.tests.end_to_end.runs import page, submit, watch
+from webprofile.tests.end_to_end.runs import page, submit, watch, whole
 from webprofile.tests.needs import need
 from webprofile.tests.site import EmbeddedSite
 
@@ -64,7 +64,7 @@ def test_script_runs_once_allowed_and_its_trace_is_shown(
         "arguments": "--name 'two words'",
         "formats": ["chrome_timeline.json", "memory_flow.svg"],
     }
-    with pytest.raises(DemoError, match="does not let users run scripts on local"):
+    with pytest.raises(DemoError, match="not allowed to run scripts on local"):
         send(visitor, script, train, table)
     assert "local can run scripts" in site.manage("workers", "allow-scripts", "local")
     task = send(visitor, script, train, table)
@@ -72,7 +72,7 @@ def test_script_runs_once_allowed_and_its_trace_is_shown(
     assert states[-1] == "succeeded", (states, log, page(visitor, task))
     assert "steps ['--name', 'two words'] 1,2" in log
     assert "no network: OSError" in log
-    result = visitor.get(f"/tasks/{task}/result/").text
+    result = whole(visitor, task)
     assert 'id="trace-phases"' in result or 'id="trace-lanes"' in result
     assert "MatrixMul" in result
     trace = json.loads(visitor.artifact(task, "chrome_timeline.json"))
