@@ -262,7 +262,8 @@ def pattern_problem(reason: str) -> str:
     """Return why a pattern cannot be used, and how to search for its text."""
     problem = _("The pattern is invalid: %(reason)s.") % {"reason": visible(reason)}
     hint = _(
-        "To search for one of these characters, put a backslash before it: ( ) [ ] { } . * + ? "
+        "To search for one of these characters, put a backslash before it: "
+        "( ) [ ] { } . * + ? | ^ $"
     )
     return f"{problem} {hint}"
 

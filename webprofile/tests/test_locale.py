@@ -36,6 +36,14 @@ def test_each_text_has_a_translation_with_all_placeholders():
         assert list(message.check()) == [], message.id
 
 
+def test_no_text_is_cut_off():
+    for message in read(ROOT / CATALOGUE):
+        english, chinese = as_tuple(message.id)[0], as_tuple(message.string)[0]
+        assert not english.endswith(" ") or english.endswith((": ", ", ", "; ")), english
+        if len(re.findall("[a-z]{3,}", english)) > 6:
+            assert re.search("[\u4e00-\u9fff]", chinese), english
+
+
 def texts() -> list[str]:
     """Return all Chinese texts of the catalogue."""
     return [
