@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.advice.context import CONSTANTS
 from profiles.analysis.by_type import ScopeTimes, scope_paths, scope_tree, time_by_type
-from profiles.analysis.cumulative import cumulative
+from profiles.analysis.cumulative import Cumulative, cumulative
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
@@ -584,22 +584,30 @@ def cumulative_data(data: ProfileData) -> CumulativeChart:
     """Return operators by time, slowest first, and their running share of the total."""
     side = chart_side(data)
     curve = cumulative(data.columns.times(side))
-    sentence = ""
-    if curve.milestones:
-        share, operators = curve.milestones[1]
-        sentence = ngettext(
-            "%(number)d of %(all)d operators makes %(share)s of the time.",
-            "%(number)d of %(all)d operators make %(share)s of the time.",
-            operators,
-        ) % {"number": operators, "all": len(curve.rows), "share": percent(share)}
     return {
         "rows": curve.rows.tolist(),
         "us": _microseconds(curve.times_s * 1e6),
         "share": np.round(curve.shares, 5).tolist(),
         "milestones": curve.milestones,
-        "sentence": sentence,
+        "sentence": _pareto(curve),
         "notes": [*_side_notes(side), *_odd_notes(curve.left_out)],
     }
+
+
+def pareto_sentence(data: ProfileData) -> str:
+    """Return how many operators make most of the time; empty without times."""
+    return _pareto(cumulative(data.columns.times(chart_side(data))))
+
+
+def _pareto(curve: Cumulative) -> str:
+    if not curve.milestones:
+        return ""
+    share, operators = curve.milestones[1]
+    return ngettext(
+        "%(number)d of %(all)d operators makes %(share)s of the time.",
+        "%(number)d of %(all)d operators make %(share)s of the time.",
+        operators,
+    ) % {"number": operators, "all": len(curve.rows), "share": percent(share)}
 
 
 def _side_notes(side: Side) -> list[str]:

@@ -7,6 +7,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import content_disposition_header
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
@@ -28,7 +29,7 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
-from profiles.presenters.charts import cumulative_data
+from profiles.presenters.charts import pareto_sentence
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
 from profiles.presenters.statistics import is_one_sample, statistics_view
@@ -38,7 +39,6 @@ from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import PARAMETERS, TableRequest, read_request
 from profiles.views.common import profile_or_404, table_links, task_or_404
-from tasks.models import Artifact
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from webprofile.messages.errors import word
@@ -83,9 +83,6 @@ def task(
         "plan": plan_title(task),
         "inputs": input_words(task),
         "attempt": source.attempt,
-        "artifacts": Artifact.objects.filter(attempt=source.attempt_id, is_stored=True).order_by(
-            "pk"
-        ),
         "page": reverse("tasks:detail", args=[task.pk]),
         "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
     }
@@ -128,7 +125,10 @@ def _page(
         "profile": profile if has_operators else None,
         "run": profile if data else None,
         "trouble": trouble,
-        "statistics": statistics_view(data, profile, measured["row"] if measured else None),
+        # lazy, because fragments of most views show no figures and no recommendations
+        "statistics": SimpleLazyObject(
+            lambda: statistics_view(data, profile, measured["row"] if measured else None)
+        ),
         # a single run of a script is not a measurement
         "has_measurement": not is_script and (has_operators or "task" in context),
         "trace": trace_view(data) if data else None,
@@ -138,22 +138,22 @@ def _page(
         "static_memory": static_memory_view(data, request.GET) if data else None,
     }
     if profile is not None and data is not None and has_operators:
-        table_request = _table_request(request, data)
         context |= {
             "passes": data.passes,
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
-            "advice": advice_of(data, run_facts(profile)),
-            "pareto": cumulative_data(data)["sentence"],
+            "advice": SimpleLazyObject(lambda: advice_of(data, run_facts(profile))),
+            "pareto": pareto_sentence(data),
             "selected": parse_int(request.GET.get("op", ""), maximum=len(data.columns) - 1),
-            # options of profile_analyze are answered by the server
-            "is_server_table": not PARAMETERS.isdisjoint(request.GET),
-            **_tables(data, table_request, table_links(profile)),
         }
     views = _views_of(context)
     chosen = view or views[0]
     if chosen not in views:
         raise Http404
+    if chosen == "operators" and profile is not None and data is not None:
+        # options of profile_analyze are answered by the server
+        context["is_server_table"] = not PARAMETERS.isdisjoint(request.GET)
+        context |= _tables(data, _table_request(request, data), table_links(profile))
     context |= {
         "view": chosen,
         "view_template": f"profiles/views/{chosen}.html",
@@ -168,14 +168,14 @@ def _page(
 
 def _views_of(context: dict[str, Any]) -> list[str]:
     """Return the keys of the views that have something to show."""
-    of_graph = bool(context["profile"])
+    has_operators = bool(context["profile"])
     has = {
-        "operators": bool(context["profile"]),
-        "timeline": of_graph or bool(context["trace"]),
-        "graph": of_graph,
-        "roofline": bool(context["profile"]) and context["has_roofline"],
-        "memory": of_graph or "memory_flow" in context or bool(context["static_memory"]),
-        "scopes": bool(context["profile"]),
+        "operators": has_operators,
+        "timeline": has_operators or bool(context["trace"]),
+        "graph": has_operators,
+        "roofline": has_operators and context["has_roofline"],
+        "memory": has_operators or "memory_flow" in context or bool(context["static_memory"]),
+        "scopes": has_operators,
     }
     return [key for key in VIEWS if has.get(key, True)]
 

@@ -82,8 +82,9 @@ export function typesChart({ data, operators, words, chart }) {
     find: (row) => [barOfType.get(operators.types[row])].filter((bar) => bar !== undefined),
     fromEvent: (event) => (event.componentType === "series" ? event.dataIndex : -1),
     act: (bar) => {
-      const types = bars[bar].codes.map((code) => operators.typeName(code));
-      document.dispatchEvent(new CustomEvent("operators:filter", { detail: { types } }));
+      const codes = new Set(bars[bar].codes);
+      const rows = [...operators.types.keys()].filter((row) => codes.has(operators.types[row]));
+      document.dispatchEvent(new CustomEvent("operators:filter", { detail: { rows } }));
     },
     *tableRows() {
       for (let rank = 0; rank < data.types.length; rank += 1) {

@@ -260,7 +260,7 @@ def test_copied_task_is_submitted_without_an_upload(form, alice, storage):
     form.open(f"?from={old.pk}")
     form.until(lambda: any("--iter=7" in line for line in form.lines), "the old option")
     assert form.text("#model-stored") == f"Using net.mge from task #{old.pk}"
-    # "No file chosen" beside it is not visible
+    # the browser's own "No file chosen" is hidden
     assert form.find("#model").value_of_css_property("color") == "rgba(0, 0, 0, 0)"
     form.find("#option-warmup_iter").send_keys("2")
     form.click("#submit")

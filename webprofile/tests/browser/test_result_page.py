@@ -1,7 +1,5 @@
 """Browser tests of a result: the table of operators, its keyboard, selection and views."""
 
-import json
-
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -95,7 +93,7 @@ def test_sorting_and_filtering_are_told_by_the_address(open_page):
     page.open()
     assert page.column("type")[0] == "ConvolutionForward"
     page.sort("op")
-    assert page.query == "?sort=op"
+    page.until(lambda: page.query == "?sort=op")
     assert page.texts("[aria-sort]") == ["Operator ↑"]
     page.filter("batchNORMf layer3")
     page.until(lambda: set(page.column("type")) == {"BatchNormForward"})
@@ -275,6 +273,8 @@ def test_a_view_that_cannot_be_loaded_is_tried_again(open_page):
     page.find(".tabs [data-view=operators]").click()
     page.find(".tabs [data-view=details]").click()
     page.until(lambda: page.count("#statistics"))
+    assert page.count(".view[data-view=details]") == 1
+    assert page.count(".view [role=alert]") == 0
 
 
 def test_a_range_of_the_timeline_filters_the_table(open_page):
@@ -292,13 +292,30 @@ def test_a_range_of_the_timeline_filters_the_table(open_page):
     assert "Drag" in page.find("#strip [data-strip=about]").text
 
 
-def test_chart_event_filters_the_table_by_type(open_page):
+def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
+    page.browser.get(f"{page.address}scopes/")
+    page.until(lambda: page.count("#advice-lines [data-rows]"))
+    button = page.find("#advice-lines [data-rows]")
+    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
+    button.click()
+    page.until(lambda: page.count("#operator-table[data-state=ready]"))
+    page.until(lambda: set(page.rows()) == rows)
+
+
+def test_rows_are_released_after_printing(open_page):
+    page = open_page(many_operators())
     page.open()
-    detail = json.dumps({"types": ["Elemwise"]})
-    page.js(f"document.dispatchEvent(new CustomEvent('operators:filter', {{detail: {detail}}}))")
-    page.until(lambda: page.query == "?q=type%3AElemwise")
-    assert set(page.column("type")) == {"Elemwise"}
+    page.browser.execute_async_script(
+        "const done = arguments[0];"
+        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+        "import(page.replace('page', 'printing')).then(m => m.makeWhole()).then(done)"
+    )
+    assert len(page.rows()) == 2_000
+    page.js("dispatchEvent(new Event('afterprint'))")
+    assert len(page.rows()) < 100
+    page.js("document.querySelector('.grid').scrollTop = 1e9")
+    page.until(lambda: page.rows()[-1] == MANY - 1)
 
 
 def test_html_in_names_is_text(open_page):

@@ -26,11 +26,15 @@ function isTaken(event) {
 
 const views = startViews(root, { fetchFragment, announce, onOpen: startIn });
 
+/** Promise of the table; null before its view is opened, or if the server renders the table. */
+let opening = null;
+
 /** Start the table when its view is there, and the timeline below it once the table stands. */
 async function startIn(view) {
   const root = view.querySelector("#operator-table[data-state=loading]");
   if (!root) return;
-  const table = await startTable(root, announce);
+  opening = startTable(root, announce);
+  const table = await opening;
   const strip = view.querySelector("#strip");
   if (table && strip) {
     const { startStrip } = await import("./strip.js");
@@ -74,9 +78,11 @@ document.addEventListener("click", (event) => {
   if (operator) select(Number(operator.dataset.row ?? operator.dataset.select), "page");
 });
 
-// a chart asks for the operators of some types
-document.addEventListener("operators:filter", () => {
-  if (root.dataset.view !== "operators") views.open("operators");
+// a finding or a chart asks for some operators, perhaps before the table was opened
+document.addEventListener("operators:filter", async ({ detail }) => {
+  if (root.dataset.view !== "operators") await views.open("operators");
+  const table = await opening;
+  table?.list(detail.rows);
 });
 
 // exported tables hold what the page's address asks for at the moment of the click, also of one with

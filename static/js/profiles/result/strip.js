@@ -1,7 +1,7 @@
 // The timeline below the table: bars of the first pass; a dragged range filters the table.
 
 import { inkOn, onColours, readColours, styleOf } from "../../charts/palette.js";
-import { firstsOf, niceStep, panned, zoomed } from "../../charts/timeline_layout.js";
+import { barsByRow, firstsOf, niceStep, panned, zoomed } from "../../charts/timeline_layout.js";
 import { axisMicro, clean, describeOperator, micro } from "../../charts/text.js";
 import { fill, percent } from "../../format.js";
 import { getJson } from "../../requests.js";
@@ -16,6 +16,7 @@ const MOST_LANES = 4;
 const NAMED_PX = 40;
 /** A shorter drag is a click. */
 const DRAG_PX = 4;
+const PAINT_LATER_MS = 60;
 
 export class TimelineStrip {
   /** root: `#strip`; restrict(within): lists only operators for which `within(row)` is true, or all for null */
@@ -25,6 +26,7 @@ export class TimelineStrip {
     this.operators = operators;
     this.restrict = restrict;
     this.firsts = firstsOf(data.count);
+    this.bars = barsByRow(data.count, data.rows);
     this.canvas = root.querySelector("canvas");
     this.about = root.querySelector("[data-strip=about]");
     this.tip = root.querySelector("[data-strip=tip]");
@@ -81,7 +83,7 @@ export class TimelineStrip {
     paint.font = `11px ${colours.sans}`;
     paint.textBaseline = "middle";
     this.#paintAxis(paint, colours, width, height);
-    const marked = selected();
+    const marked = new Set(this.bars.get(selected()));
     this.lanes.forEach((lane, place) => {
       const top = AXIS_PX + place * LANE_PX;
       paint.fillStyle = colours.soft;
@@ -96,7 +98,6 @@ export class TimelineStrip {
         const wide = Math.max(1, this.#xOf(data.end[bar]) - left);
         if (left > width || left + wide < LABEL_PX) continue;
         const row = data.rows[this.firsts[bar]];
-        const isSelected = marked !== null && this.#rowsOf(bar).includes(marked);
         paint.fillStyle = styleOf(operators.rankOf(row), colours).colour;
         paint.globalAlpha = lane.side === "device" ? 1 : 0.6;
         paint.fillRect(left, top + 2, wide, LANE_PX - 4);
@@ -105,7 +106,7 @@ export class TimelineStrip {
           paint.fillStyle = colours.surface;
           paint.fillRect(left + wide - 0.5, top + 2, 0.5, LANE_PX - 4);
         }
-        if (isSelected) {
+        if (marked.has(bar)) {
           paint.strokeStyle = colours.ink;
           paint.lineWidth = 2;
           paint.strokeRect(left, top + 1, wide, LANE_PX - 2);
@@ -234,7 +235,12 @@ export class TimelineStrip {
     });
     new ResizeObserver(() => this.#paint()).observe(canvas);
     onColours(() => this.#paint());
-    onSelect(() => this.#paint());
+    // the row and the inspector are painted first
+    let waiting = 0;
+    onSelect(() => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => this.#paint(), PAINT_LATER_MS);
+    });
     document.addEventListener("operators:range-cleared", () => {
       this.range = null;
       this.about.textContent = this.words.about;

@@ -16,6 +16,8 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   function panelOf(tab) {
     const { view } = tab.dataset;
     if (!panels.has(view)) {
+      // what a failed attempt left
+      for (const panel of [...box.children]) if (panel.dataset.view === view) panel.remove();
       const panel = document.createElement("div");
       panel.className = "view";
       panel.dataset.view = view;

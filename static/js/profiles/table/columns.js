@@ -13,7 +13,7 @@ const DECIMAL = ["", "k", "M", "G", "T", "P"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];
 export const BOUNDS = ["compute", "memory", "latency"];
 
-/** Three significant digits, and no more decimals than `most`: 12.3, 0.012, 123. */
+/** Format a number with three significant digits and at most `most` decimals: 12.3, 0.012, 123. */
 export function digits(value, most = 6) {
   if (!Number.isFinite(value)) return "";
   if (value === 0) return "0";

@@ -27,12 +27,14 @@ export class OperatorTable {
     this.columns = makeColumns(operators, this.words);
     this.state = readState();
     this.open = new Set();
-    /** rows that are added up in the foot, beside the selected one */
+    /** rows that the user marked; their sum is shown below the table */
     this.picked = new Set();
     this.within = null;
     /** the only operators that are listed, a Set, or null for all */
     this.only = null;
     this.active = 0;
+    /** the applied widths of the columns */
+    this.layout = "";
     const chosen = readColumns();
     this.widths = chosen?.widths ?? {};
     this.chosen = this.#known(chosen?.keys) ?? this.usual;
@@ -85,10 +87,18 @@ export class OperatorTable {
     this.refresh();
   }
 
+  /** List only these operators, constants among them, until the filter is cleared. */
+  list(rows) {
+    this.only = new Set(rows);
+    this.part.filter.value = "";
+    this.change({ q: "" });
+  }
+
   /** Change the state and tell the address. */
   change(part, isNew = true) {
     Object.assign(this.state, part);
-    writeState(this.state, isNew);
+    // up to 20 ms in Chromium, for which the rows need not wait
+    setTimeout(writeState, 0, { ...this.state }, isNew);
     this.part.scroll.scrollTop = 0;
     this.active = 0;
     this.refresh();
@@ -163,41 +173,69 @@ export class OperatorTable {
     this.#showSum();
   }
 
+  /** Make the headings; those that are there keep the focus unless the columns are others. */
   #showHead(sorted) {
-    const { head } = this.part;
+    const { head, scroll } = this.part;
     const columns = this.shown;
-    const isPhone = matchMedia(PHONE).matches;
-    const widths = columns.map((column) => this.widths[column.key] ?? (isPhone && column.key === "op" ? PHONE_NAME_PX : column.width));
-    const last = columns.length - 1;
-    this.part.scroll.style.setProperty("--columns", `44px ${widths.map((width, place) => (place === last && !this.widths[columns[place].key] ? `minmax(${width}px, 1fr)` : `${width}px`)).join(" ")}`);
-    head.replaceChildren(headCell({ key: "rank" }, "#"));
-    for (const column of columns) {
-      const made = headCell(column);
-      if (column.isDerived || column.hasPasses) {
-        made.append(this.titleOf(column));
-        made.title = this.heads[column.key]?.help ?? "";
-      } else {
-        const button = document.createElement("button");
-        button.type = "button";
-        button.className = "grid__sort";
-        button.dataset.sort = column.key;
-        button.title = this.heads[column.key]?.help ?? "";
-        button.textContent = this.titleOf(column);
-        if (column === sorted) {
-          made.setAttribute("aria-sort", this.state.isAscending ? "ascending" : "descending");
-          button.append(this.state.isAscending ? " ↑" : " ↓");
-        }
-        made.append(button);
-      }
-      const handle = document.createElement("i");
-      handle.className = "grid__handle";
-      handle.dataset.resize = column.key;
-      handle.setAttribute("aria-hidden", "true");
-      made.append(handle);
-      head.append(made);
+    const layout = this.#layoutOf(columns);
+    if (layout !== this.layout) {
+      this.layout = layout;
+      this.#applyLayout(layout);
+      scroll.setAttribute("aria-colcount", String(columns.length + 1));
     }
-    this.part.scroll.setAttribute("aria-colcount", String(columns.length + 1));
-    this.part.scroll.setAttribute("aria-rowcount", String(this.entries.length + 1));
+    const keys = columns.map(({ key }) => key).join();
+    if (keys !== head.dataset.keys) {
+      head.dataset.keys = keys;
+      head.replaceChildren(headCell({ key: "rank" }, "#"), ...columns.map((column) => this.#headOf(column)));
+    }
+    for (const button of head.querySelectorAll("[data-sort]")) {
+      const isSorted = button.dataset.sort === sorted?.key;
+      if (isSorted) button.parentElement.setAttribute("aria-sort", this.state.isAscending ? "ascending" : "descending");
+      else button.parentElement.removeAttribute("aria-sort");
+      button.lastElementChild.textContent = isSorted ? (this.state.isAscending ? " ↑" : " ↓") : "";
+    }
+    scroll.setAttribute("aria-rowcount", String(this.entries.length + 1));
+  }
+
+  /** The value of `grid-template-columns`: the last column takes the rest, unless it was resized. */
+  #layoutOf(columns) {
+    const isPhone = matchMedia(PHONE).matches;
+    const sizes = columns.map(({ key, width }, place) => {
+      if (this.widths[key]) return `${this.widths[key]}px`;
+      const usual = isPhone && key === "op" ? PHONE_NAME_PX : width;
+      return place === columns.length - 1 ? `minmax(${usual}px, 1fr)` : `${usual}px`;
+    });
+    return `44px ${sizes.join(" ")}`;
+  }
+
+  /** Rows have a width of their own: measuring their content would take longer than drawing it. */
+  #applyLayout(layout) {
+    const total = layout.match(/\d+(?=px)/g).reduce((all, width) => all + Number(width), 0);
+    this.part.scroll.style.setProperty("--columns", layout);
+    this.part.scroll.style.setProperty("--row-width", `${total}px`);
+  }
+
+  #headOf(column) {
+    const made = headCell(column);
+    const help = this.heads[column.key]?.help ?? "";
+    if (column.isDerived || column.hasPasses) {
+      made.append(this.titleOf(column));
+      made.title = help;
+    } else {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "grid__sort";
+      button.dataset.sort = column.key;
+      button.title = help;
+      button.append(this.titleOf(column), document.createElement("span"));
+      made.append(button);
+    }
+    const handle = document.createElement("i");
+    handle.className = "grid__handle";
+    handle.dataset.resize = column.key;
+    handle.setAttribute("aria-hidden", "true");
+    made.append(handle);
+    return made;
   }
 
   #showCounts(unknown) {
@@ -238,7 +276,6 @@ export class OperatorTable {
       const isNew = !this.state.q;
       typing = setTimeout(() => this.change({ q: part.filter.value.trim() }, isNew));
     });
-    part.filter.form?.addEventListener("submit", (event) => event.preventDefault());
     part.constants.addEventListener("click", () => this.change({ constants: !this.state.constants }));
     part.group.addEventListener("change", () => this.change({ group: part.group.value }));
     for (const button of this.root.querySelectorAll("[data-clear-filter]")) {
@@ -259,12 +296,6 @@ export class OperatorTable {
       if (source === SOURCE) this.#mark();
       else this.reveal(row);
     });
-    document.addEventListener("operators:filter", (event) => {
-      const { types = [], rows = null } = event.detail;
-      this.only = rows && new Set(rows);
-      part.filter.value = types.map((type) => `type:${type}`).join(" ");
-      this.change({ q: part.filter.value, constants: this.state.constants || Boolean(rows) });
-    });
     addEventListener("popstate", () => {
       this.state = readState();
       part.filter.value = this.state.q;
@@ -278,7 +309,6 @@ export class OperatorTable {
     const column = this.columns.find((each) => each.key === key);
     const isAscending = this.state.sort === key ? !this.state.isAscending : Boolean(column.isText);
     this.change({ sort: key, isAscending });
-    this.part.head.querySelector(`[data-sort="${key}"]`)?.focus();
   }
 
   /** Drag the right edge of a heading. */
@@ -291,7 +321,7 @@ export class OperatorTable {
     const stop = new AbortController();
     addEventListener("pointermove", (move) => {
       this.widths[key] = Math.max(40, Math.round(before + move.clientX - start));
-      this.#showHead(this.columns.find(({ key: sorted }) => sorted === this.state.sort));
+      this.#applyLayout(this.#layoutOf(this.shown));
     }, { signal: stop.signal });
     addEventListener("pointerup", () => {
       stop.abort();

@@ -3,7 +3,11 @@
 import { matcher } from "./filter.js";
 import { shapesText } from "./labels.js";
 
-/** The timed rows that match; `within`: a function that tells whether a row is in a range of time. */
+/**
+ * The timed rows that match, and how many constants are hidden.
+ *
+ * within(row): whether a row is in a range of time; only: a Set of rows, of which none is hidden
+ */
 export function selectRows(operators, { terms = [], constants = false, within = null, only = null }) {
   const { us } = operators;
   const host = operators.host.us;
@@ -16,7 +20,7 @@ export function selectRows(operators, { terms = [], constants = false, within = 
     if (only && !only.has(row)) continue;
     if (within && !within(row)) continue;
     if (terms.length && !matches(row)) continue;
-    if (!constants && isConstant[operators.types[row]]) hidden += 1;
+    if (!constants && !only && isConstant[operators.types[row]]) hidden += 1;
     else rows.push(row);
   }
   return { rows, hidden };

@@ -5,7 +5,7 @@ import { percent } from "../../format.js";
 import { digits } from "./columns.js";
 
 /** Rows above and below the view. */
-const AHEAD = 12;
+const AHEAD = 4;
 const LONGEST_TEXT = 200;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,6 +21,8 @@ export class RowsView {
     this.entries = [];
     this.elements = new Map();
     this.frame = 0;
+    /** number of rows that are elements whatever is in view; null on the screen */
+    this.whole = null;
     scroller.addEventListener("scroll", () => this.#soon(), { passive: true });
     new ResizeObserver(() => this.#soon()).observe(scroller);
   }
@@ -29,15 +31,12 @@ export class RowsView {
   show(entries, draw) {
     this.entries = entries;
     this.draw = draw;
-    this.body.style.height = `${entries.length * this.rowHeight}px`;
-    this.redraw();
-  }
-
-  /** Make all elements again, because columns or marks changed. */
-  redraw() {
+    // read before the page changes, so that it is laid out once
+    const view = this.#view();
     this.elements.clear();
     this.body.replaceChildren();
-    this.#paint();
+    this.body.style.height = `${entries.length * this.rowHeight}px`;
+    this.#paint(view);
   }
 
   /** Bring a place into view, unless it is. */
@@ -59,10 +58,14 @@ export class RowsView {
     return this.elements.get(place);
   }
 
-  /** On paper nothing is out of view. */
+  /** Until the page is printed, have the first `limit` rows as elements: on paper nothing scrolls. */
   showAll(limit) {
     this.whole = Math.min(limit, this.entries.length);
     this.#paint();
+    addEventListener("afterprint", () => {
+      this.whole = null;
+      this.#paint();
+    }, { once: true });
   }
 
   #soon() {
@@ -74,10 +77,14 @@ export class RowsView {
     }
   }
 
-  #paint() {
-    const first = Math.floor(this.scroller.scrollTop / this.rowHeight);
+  /** The first row in view, and how many fit. */
+  #view() {
+    return { first: Math.floor(this.scroller.scrollTop / this.rowHeight), rows: this.pageRows };
+  }
+
+  #paint({ first, rows } = this.#view()) {
     const from = this.whole ? 0 : Math.max(0, first - AHEAD);
-    const to = this.whole ?? Math.min(this.entries.length, first + this.pageRows + AHEAD + 1);
+    const to = this.whole ?? Math.min(this.entries.length, first + rows + AHEAD + 1);
     for (const [place, element] of this.elements) {
       if (place < from || place >= to) {
         element.remove();
