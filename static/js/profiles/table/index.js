@@ -14,6 +14,7 @@ const SOURCE = "table";
 const ROW_PX = 22;
 const PHONE = "(max-width: 43.75rem)";
 const PHONE_NAME_PX = 180;
+const RANK_PX = 44;
 
 export class OperatorTable {
   /** root: `#operator-table`; announce(text): tells screen readers */
@@ -177,10 +178,10 @@ export class OperatorTable {
   #showHead(sorted) {
     const { head, scroll } = this.part;
     const columns = this.shown;
-    const layout = this.#layoutOf(columns);
-    if (layout !== this.layout) {
-      this.layout = layout;
-      this.#applyLayout(layout);
+    const sizes = this.#layoutOf(columns);
+    if (sizes.layout !== this.layout) {
+      this.layout = sizes.layout;
+      this.#applyLayout(sizes);
       scroll.setAttribute("aria-colcount", String(columns.length + 1));
     }
     const keys = columns.map(({ key }) => key).join();
@@ -197,22 +198,23 @@ export class OperatorTable {
     scroll.setAttribute("aria-rowcount", String(this.entries.length + 1));
   }
 
-  /** The value of `grid-template-columns`: the last column takes the rest, unless it was resized. */
+  /**
+   * The value of `grid-template-columns`, where the last column takes the rest unless it was
+   * resized, and the least width of a row in pixels.
+   */
   #layoutOf(columns) {
     const isPhone = matchMedia(PHONE).matches;
-    const sizes = columns.map(({ key, width }, place) => {
-      if (this.widths[key]) return `${this.widths[key]}px`;
-      const usual = isPhone && key === "op" ? PHONE_NAME_PX : width;
-      return place === columns.length - 1 ? `minmax(${usual}px, 1fr)` : `${usual}px`;
-    });
-    return `44px ${sizes.join(" ")}`;
+    const widths = columns.map(({ key, width }) => this.widths[key] ?? (isPhone && key === "op" ? PHONE_NAME_PX : width));
+    const sizes = widths.map((width) => `${width}px`);
+    const last = columns.at(-1);
+    if (last && !this.widths[last.key]) sizes[sizes.length - 1] = `minmax(${sizes.at(-1)}, 1fr)`;
+    return { layout: `${RANK_PX}px ${sizes.join(" ")}`, width: widths.reduce((all, width) => all + width, RANK_PX) };
   }
 
   /** Rows have a width of their own: measuring their content would take longer than drawing it. */
-  #applyLayout(layout) {
-    const total = layout.match(/\d+(?=px)/g).reduce((all, width) => all + Number(width), 0);
+  #applyLayout({ layout, width }) {
     this.part.scroll.style.setProperty("--columns", layout);
-    this.part.scroll.style.setProperty("--row-width", `${total}px`);
+    this.part.scroll.style.setProperty("--row-width", `${width}px`);
   }
 
   #headOf(column) {
