@@ -21,6 +21,7 @@ from profiles.presenters.attempt_messages import (
 from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
 from profiles.retention.deletion import refuse_removed
+from tasks.baselines import baseline_of
 from tasks.models import Artifact, Task
 from tasks.selectors import listed_tasks
 from tasks.submission.plans import plan_rows
@@ -45,6 +46,17 @@ def visible_profiles(user: User) -> QuerySet[Profile]:
 def profile_of(task: Task) -> Profile | None:
     """Return the profile of the task's successful attempt."""
     return Profile.objects.filter(attempt__task=task).select_related("attempt").first()
+
+
+def baseline_profile(task: Task) -> Profile | None:
+    """Return the profile of the baseline pinned for the task's owner, model and device.
+
+    None if none is pinned, if it is the task itself, and if it has no profiled pass. It has the
+    same owner, so every user who may see the task may see it; a view-only link covers its own task
+    only. `measurement_of(baseline_of(task))` is the measurement.
+    """
+    baseline = baseline_of(task)
+    return profile_of(baseline) if baseline and baseline != task else None
 
 
 def measurement_of(task: Task) -> AttemptMeasurement | None:

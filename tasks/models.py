@@ -481,6 +481,29 @@ class Mark(models.Model):
         return f"{self.name} {self.at}"
 
 
+class Baseline(models.Model):
+    """The task with which its owner's other tasks of the same model and device are compared.
+
+    `tasks.baselines` pins and unpins it. It is deleted with the task.
+    """
+
+    task = models.OneToOneField(Task, models.CASCADE, related_name="baseline")
+    #: those of the task; `model_name` is the file name of the model or the program
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    worker = models.ForeignKey("workers.Worker", models.CASCADE, related_name="+")
+    model_name = models.CharField(max_length=300)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="one_baseline_per_model", fields=["owner", "worker", "model_name"]
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} baseline"
+
+
 class SavedView(models.Model):
     """Filters of the task list under a name."""
 

@@ -1,6 +1,7 @@
 """Factories of small profiles, measurements and attempts, and shared helpers."""
 
 import dataclasses
+import datetime
 import hashlib
 import io
 import json
@@ -10,17 +11,27 @@ import numpy as np
 from django.core.management import call_command
 from django.utils import timezone
 
+from accounts.models import User
 from agent.protocol.measurement import Measurement, PassRecord
 from agent.protocol.messages import Script
 from agent.protocol.plan import Plan
-from profiles.models import Profile, RemovedObjects
+from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
 from profiles.services import build_attempt_profile
 from profiles.tests.pages import ended_attempt
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task, TaskFile
-from tasks.tests.make import make_user
+from tasks.states import Outcome, TaskState
+from tasks.tests.make import (
+    data_file,
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    model_file,
+)
 from tasks.tests.scripts import make_script_worker, program_file
 from webprofile.storage import storage as object_store
+from workers.models import Worker
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
 
@@ -179,3 +190,29 @@ def put_files(task: Task) -> None:
         object_store.write(file.object_key, content)
         md5 = hashlib.md5(content).hexdigest()
         TaskFile.objects.filter(pk=file.pk).update(size_bytes=len(content), md5=md5)
+
+
+def make_measured_task(
+    owner: User | None = None,
+    worker: Worker | None = None,
+    *,
+    name: str = "net.mge",
+    device_s: float | None = 0.01,
+    median_ms: float | None = 12.0,
+    **measured: Any,
+) -> Task:
+    """Return a task that succeeded with these figures, of which storage has no files.
+
+    measured: fields of `AttemptMeasurement`
+    """
+    task = make_waiting_task(owner, worker, files=[model_file(name=name), data_file()])
+    attempt = make_attempt(task)
+    now = timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(
+        started_at=now - datetime.timedelta(seconds=65), ended_at=now
+    )
+    Profile.objects.create(attempt=attempt, operators=3, device_total_s=device_s)
+    AttemptMeasurement.objects.create(attempt=attempt, median_ms=median_ms, **measured)
+    transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
+    task.refresh_from_db()
+    return task

@@ -250,6 +250,17 @@ class TaskAnswer(TaskRow):
         return AttemptAnswer(attempts, many=True).data
 
 
+class BaselineAnswer(serializers.Serializer):
+    """The pinned baseline of a task's owner, model and device."""
+
+    baseline = serializers.IntegerField(
+        source="baseline.pk",
+        default=None,
+        allow_null=True,
+        help_text="Number of the task, which may be the task itself; null if none is pinned.",
+    )
+
+
 class CreatedTask(TaskAnswer):
     """A new task, with the presigned URLs for its files."""
 

@@ -31,6 +31,7 @@ urlpatterns = [
     path("<int:task_id>/move/", one({"post": "move"}), name="task-move"),
     path("<int:task_id>/priority/", one({"post": "prioritize"}), name="task-priority"),
     path("<int:task_id>/keep-files/", one({"post": "keep_files"}), name="task-keep-files"),
+    path("<int:task_id>/baseline/", one({"get": "baseline", "post": "pin"}), name="task-baseline"),
     path("<int:task_id>/events/", output({"get": "events"}), name="task-events"),
     path(
         "<int:task_id>/log/",

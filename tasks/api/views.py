@@ -14,7 +14,8 @@ from rest_framework.response import Response
 
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
-from tasks.api.serializers import CreatedTask, TaskAnswer, TaskRow
+from tasks.api.serializers import BaselineAnswer, CreatedTask, TaskAnswer, TaskRow
+from tasks.baselines import baseline_of, pin_baseline, unpin_baseline
 from tasks.filters import TaskFilters
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task, cancel_tasks
 from tasks.models import Task
@@ -85,6 +86,15 @@ class KeepBody(fields.Body):
     """Whether the files of a task are exempt from retention rules."""
 
     keep = fields.Flag(help_text="True to exempt the files of this task from retention rules.")
+
+
+class PinBody(fields.Body):
+    """Whether a task is the baseline of its model and device."""
+
+    pin = fields.Flag(
+        help_text="True to make this task the baseline of its owner's tasks of the same model and "
+        "device, instead of the previous one; false to remove the pin."
+    )
 
 
 class SubmitBody(fields.Body):
@@ -404,6 +414,25 @@ class TaskViewSet(OneTask):
         body = KeepBody.read(request.data)
         keep_task_files(task, **body)
         return self.retrieve(request, task_id)
+
+    @extend_schema(summary="Show the baseline", responses=BaselineAnswer)
+    def baseline(self, request: Request, task_id: int) -> Response:
+        """Return the pinned baseline of a task's owner, model and device."""
+        return Response(BaselineAnswer({"baseline": baseline_of(self.get_object())}).data)
+
+    @extend_schema(
+        summary="Pin a baseline",
+        request=PinBody,
+        responses={200: BaselineAnswer} | problems({409: ["baseline_result"]}),
+    )
+    def pin(self, request: Request, task_id: int) -> Response:
+        """Pin a task that has succeeded as the baseline of its model and device, or unpin it.
+
+        Models are identified by their file names. Each owner has one baseline per model and device.
+        """
+        task = self.get_object()
+        (pin_baseline if PinBody.read(request.data)["pin"] else unpin_baseline)(task)
+        return self.baseline(request, task_id)
 
 
 class TasksViewSet(ApiViewSet):

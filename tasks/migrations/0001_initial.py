@@ -204,6 +204,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Baseline',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('model_name', models.CharField(max_length=300)),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('task', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='baseline', to='tasks.task')),
+                ('worker', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='workers.worker')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('owner', 'worker', 'model_name'), name='one_baseline_per_model')],
+            },
+        ),
+        migrations.CreateModel(
             name='SavedView',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

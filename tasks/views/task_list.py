@@ -11,10 +11,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
+from tasks.baselines import pin_baseline, unpin_baseline
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import SavedView
 from tasks.pagination import MOST_COUNTED, page_of
-from tasks.selectors import listed_tasks
+from tasks.selectors import listed_tasks, visible_tasks
 from tasks.views.bulk_actions import (
     MOST_IDS,
     BulkAction,
@@ -74,6 +75,20 @@ def bulk_action(request: HttpRequest) -> HttpResponse:
         return render(request, "tasks/confirm.html", context)
     run_bulk_action(request, action, tasks, unknown)
     return redirect(back)
+
+
+@login_required
+@require_POST
+def pin(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Pin a task as the baseline of its model and device (`pin`: yes), or unpin it.
+
+    `query` holds the filters of the list if the request comes from there.
+    """
+    task = get_object_or_404(visible_tasks(current_user(request)), pk=task_id)
+    (pin_baseline if request.POST.get("pin") == "yes" else unpin_baseline)(task)
+    if "query" not in request.POST:
+        return redirect("tasks:detail", task.pk)
+    return redirect(f"{_list_url(request.POST['query'], request)}#task-{task.pk}")
 
 
 @login_required
