@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.formats.columns import ProfileColumns, Side, SideTimes, take_rows
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
@@ -100,6 +101,12 @@ class ProfileData:
 
     def spread(self, side: Side) -> Spread:
         return self.device if side == "device" else self.host
+
+    def unit(self, side: Side) -> TimeUnit:
+        """Return the unit in which pages show the self times of the operators of a side."""
+        times_s = self.columns.times(side).end_s
+        timed = times_s[np.isfinite(times_s)]
+        return unit_of([float(timed.max())] if len(timed) else [])
 
     def of_pass(self, number: int) -> "ProfileData":
         """Return the same rows with the times of one pass (counted from 0) instead of the medians.

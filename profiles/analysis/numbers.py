@@ -31,10 +31,36 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def four_digits(value: float) -> str:
-    """Return a number of at least 1 with four significant digits, and all before the point."""
+def three_digits(value: float) -> str:
+    """Return a number of at least 1 with three significant digits, and all before the point."""
     whole = len(str(int(abs(value))))
-    return f"{value:.{max(0, 4 - whole)}f}"
+    return f"{value:.{max(0, 3 - whole)}f}"
+
+
+def amount(size_bytes: float) -> str:
+    """Format a size: `1.50 MiB`."""
+    return _scale(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def operations(count: float) -> str:
+    """Format a number of operations: `7.23 MFLOP`."""
+    return _scale(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
+
+
+def rate(per_second: float) -> str:
+    """Format operations per second: `7.23 GFLOP/s`."""
+    text = operations(per_second)
+    return text if text == ABSENT else f"{text}/s"
+
+
+def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
+    if not math.isfinite(value):
+        return ABSENT
+    step = 0
+    while abs(value) >= base and step < len(units) - 1:
+        value /= base
+        step += 1
+    return f"{three_digits(value) if step else f'{value:.0f}'} {units[step]}"
 
 
 def computation(operations: float | None) -> tuple[str, str]:

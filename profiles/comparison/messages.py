@@ -96,12 +96,13 @@ def origin_of(profile: Profile) -> str:
 
 
 def signed(value_s: float, unit: TimeUnit | None = None) -> str:
-    """Format a difference of times with its sign: `+1.250 ms`, `−12.00 µs`, `0 s`."""
+    """Format a difference of times with its sign: `+1.25 ms`, `−12 µs`, `0 s`, `< 1 µs`."""
     if not math.isfinite(value_s):
         return ABSENT
     value_s = round(value_s, 12)  # float differences of whole microseconds are not exactly whole
     sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
-    return sign + duration(abs(value_s), unit)
+    text = duration(abs(value_s), unit)
+    return text if text.startswith("<") else sign + text
 
 
 def signed_percent(ratio: float) -> str:

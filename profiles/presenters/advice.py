@@ -12,7 +12,7 @@ from agent.protocol.options import OPTIONS
 from profiles.analysis.advice.finding import Finding, RunFacts, Waits
 from profiles.analysis.advice.registry import Advice, advise
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import TimeUnit, duration, unit_of
+from profiles.analysis.durations import TimeUnit, duration
 from profiles.analysis.numbers import share
 from profiles.exports.originals import are_of_trace
 from profiles.formats.chrome_trace.advice_messages import TRACE_RULES
@@ -128,8 +128,7 @@ def _finding(
     words = words_of[finding.rule]
     values = _values(finding.params)
     drawn = finding.rows[:MOST_OPERATORS]
-    times_s = data.columns.device.end_s[list(drawn)].tolist()
-    unit = unit_of([*times_s, finding.saves_s])
+    unit = data.unit("device")
     return {
         "finding": finding,
         "rule": finding.rule,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from django.utils.translation import pgettext
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration, finite
-from profiles.analysis.numbers import four_digits
+from profiles.analysis.numbers import three_digits
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 #: control characters become their visible symbols, direction marks become U+FFFD
@@ -54,9 +54,9 @@ def bytesize(value: float | None) -> str:
 
 
 def giga(value: float | None) -> str:
-    """Format a rate in units of 10^9 with four significant digits: `109.6`."""
+    """Format a rate in units of 10^9 with three significant digits: `110`."""
     number = finite(value) if isinstance(value, int | float) else None
-    return ABSENT if number is None else four_digits(number / 1e9)
+    return ABSENT if number is None else three_digits(number / 1e9)
 
 
 def visible(text: str) -> str:

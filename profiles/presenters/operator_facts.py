@@ -7,8 +7,8 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import TimeUnit, duration, unit_of
-from profiles.analysis.numbers import bandwidth, memory, page_operations, page_rate, share
+from profiles.analysis.durations import TimeUnit, duration
+from profiles.analysis.numbers import amount, operations, rate, share
 from profiles.analysis.select import number_order
 from profiles.analysis.stability import unstable
 from profiles.formats.columns import MISSING, SIDES, NumberColumn, Side, SideTimes
@@ -50,7 +50,7 @@ def _side(data: ProfileData, side: Side, row: int) -> dict[str, Any] | None:
     spread = data.spread(side)
     several = len(data.passes) > 1
     samples = [float(value) for value in spread.end_s[:, row]]
-    unit = unit_of([self_s, *samples])
+    unit = data.unit(side)
     return {
         "title": _("Device") if side == "device" else _("Host"),
         "self_time": duration(self_s, unit),
@@ -89,14 +89,14 @@ def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
     facts = []
     if columns.computation.present[row]:
         flo = float(columns.computation.values[row])
-        facts.append((_("Computation"), page_operations(flo)))
+        facts.append((_("Computation"), operations(flo)))
         if self_s > 0:
-            facts.append(("FLOP/s", page_rate(flo / self_s)))
+            facts.append(("FLOP/s", rate(flo / self_s)))
     if columns.memory.present[row]:
         size = float(columns.memory.values[row])
-        facts.append((_("Bytes read and written"), " ".join(memory(size))))
+        facts.append((_("Bytes read and written"), amount(size)))
         if self_s > 0:
-            facts.append((_("Bandwidth"), " ".join(bandwidth(size / self_s))))
+            facts.append((_("Bandwidth"), f"{amount(size / self_s)}/s"))
     return facts
 
 

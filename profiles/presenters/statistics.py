@@ -372,6 +372,7 @@ def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
         "above": bins["above"],
         "low_ms": first,
         "high_ms": edges[-1],
+        "step_ms": edges[1] - first,
         "width": WIDTH,
         "height": HEIGHT,
     }

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from profiles.analysis.durations import unit_of
+from profiles.analysis.durations import TRACE_CLOCK_S, unit_of
 
 #: approximate number of ticks
 TICKS = 8
@@ -27,7 +27,7 @@ def time_axis(begin_s: float, end_s: float, ticks: int = TICKS) -> list[Tick]:
     length = end_s - begin_s
     if not math.isfinite(length) or length <= 0:
         return []
-    unit = unit_of([length / 2])
+    unit = unit_of([length / 2], clock_s=TRACE_CLOCK_S)
     step = _step(length / unit.scale / ticks)
     decimals = max(0, -math.floor(math.log10(step)))
     first = math.ceil(begin_s / unit.scale / step - 1e-9)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import template
 
-from profiles.analysis.durations import TimeUnit, duration, unit_of
+from profiles.analysis.durations import CLOCK_S, TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.presenters.formatting import (
     bytesize,
@@ -22,18 +22,21 @@ register.filter("seconds", duration)
 
 
 @register.simple_tag
-def time_unit(*values: Any, of: str = "") -> TimeUnit:
+def time_unit(*values: Any, of: str = "", clock_s: float = CLOCK_S) -> TimeUnit:
     """Return the common unit of values in s (`unit_of`): numbers and lists of numbers.
 
     of: for lists of rows, the path of the number in each row: `upload.total_s`
     """
-    return unit_of(_numbers(values, of))
+    return unit_of(_numbers(values, of), clock_s=clock_s)
 
 
 @register.simple_tag
-def time_unit_ms(*values: Any, of: str = "") -> TimeUnit:
-    """Return the common unit of values in ms, as `time_unit`."""
-    return unit_of(value / 1000 for value in _numbers(values, of))
+def time_unit_ms(*values: Any, of: str = "", step: float = 0.0) -> TimeUnit:
+    """Return the common unit of values in ms, as `time_unit`.
+
+    step: distance of neighbouring values, ms, if they must differ
+    """
+    return unit_of((value / 1000 for value in _numbers(values, of)), step_s=step / 1000)
 
 
 @register.simple_tag

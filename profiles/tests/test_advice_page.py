@@ -53,9 +53,9 @@ def test_a_finding_shows_time_share_operators_and_an_option_to_try():
 
     entry = finding(advice, "unfused_batch_norm")
     assert entry["sentence"].startswith("20 BatchNorms after convolutions account for 23.5 %")
-    assert entry["saves"] == {"time": "3.237 ms", "share": "23.5 %"}
+    assert entry["saves"] == {"time": "3.24 ms", "share": "23.5 %"}
     assert (len(entry["operators"]), entry["more"]) == (5, 15)
-    assert entry["operators"][0]["time"] == "1.105 ms"
+    assert entry["operators"][0]["time"] == "1.11 ms"
     url = "/docs/options/#optimize_for_inference"
     links = [piece for piece in entry["step"] if "url" in piece]
     assert links == [{"text": "optimize_for_inference", "url": url}]

@@ -296,5 +296,5 @@ def test_each_row_of_the_list_has_its_own_time_unit(client, alice):
     make_import(alice, to_trace(*operator(10, "ADD", 0, 2, "a:0")), name="short")
     make_import(alice, to_trace(*operator(10, "ADD", 0, 2e6, "a:0")), name="long")
     page = client.get("/profiles/").text
-    assert ">2.000 µs</td>" in page
-    assert ">2.000 s</td>" in page
+    assert ">2 µs</td>" in page
+    assert ">2.00 s</td>" in page

@@ -93,7 +93,7 @@ def test_equal_operator_ids_of_two_processes_are_no_copy(tmp_path):
 @pytest.mark.usefixtures("storage")
 def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     profile = make_import(alice, to_trace(*LATE, *LANES)).profile
-    sentence = "waited for another, 880.0 µs, is not attributed to any operator"
+    sentence = "waited for another, 880 µs, is not attributed to any operator"
     for address in ("", "export/report/"):
         assert sentence in whole_page(client, f"/profiles/{profile.pk}/{address}")
     chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()

@@ -32,7 +32,7 @@ def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice):
     for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
         assert name in page
     assert "cpu0:0_alloc_mem" in page
-    assert "26.54 ms" in page  # the backward pass, of 30.10 ms on the device
+    assert "26.5 ms" in page  # the backward pass, of 30.1 ms on the device
     assert "88.2 %" in page
     assert "One sample: times are of" not in page
 
@@ -49,14 +49,14 @@ def test_waits_at_the_same_place_are_summed_in_one_row(client, alice):
     table = page.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
     assert [row[:4] for row in rows] == [
-        ["a:0", "2", "30.00 µs", "20.00 µs"],
-        ["b:0", "1", "25.00 µs", "25.00 µs"],
+        ["a:0", "2", "30.0 µs", "20.0 µs"],
+        ["b:0", "1", "25.0 µs", "25.0 µs"],
     ]
-    assert "3 waits with a total of 55.00 µs" in page
+    assert "3 waits with a total of 55 µs" in page
     report = client.get(f"/profiles/{profile.pk}/export/report/").text
     table = report.partition('id="trace-waits"')[2].partition("</tbody>")[0]
     assert table.count("outside of modules") == 2
-    assert ">30.00 µs</td>" in table
+    assert ">30.0 µs</td>" in table
 
 
 def test_the_page_is_translated_to_chinese(client, alice):
@@ -110,7 +110,7 @@ def test_two_traces_are_compared_by_operator_names(client, alice):
     profiles = [make_import(alice, data).profile.pk for data in (before, after)]
     page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).text
     assert "fc.linear.MatrixMul" in page
-    assert "10 µs" in page or "10.00 µs" in page
+    assert "10 µs" in page or "10.0 µs" in page
 
 
 def test_defects_of_the_file_are_shown_above_its_figures(client, alice):
@@ -197,8 +197,8 @@ class TestWithoutOperators:
         assert "together with a profile of the same run" in page
         scopes = page.partition('id="trace-scopes"')[2].partition("</tbody>")[0]
         row = re.findall(r"<td[^>]*>([^<]*)</td>", scopes)
-        assert row == ["1", "0", "–", "–", "7.000 µs", "7.000 µs"]
-        assert "1 wait with a total of 3.000 µs" in page
+        assert row == ["1", "0", "–", "–", "7.00 µs", "7.00 µs"]
+        assert "1 wait with a total of 3 µs" in page
 
     def test_timeline_and_api_have_scopes(self, client, alice, profile):
         address = f"/profiles/{profile.pk}/"

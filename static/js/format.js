@@ -63,33 +63,45 @@ export function localizeTimes(root) {
 }
 
 /**
- * Units of time: length in s, name, and the number of decimals that a clock can resolve.
+ * Units of time: length in s, name, and the number of decimals that MegEngine's clock of 1 µs resolves.
  * @type {[number, string, number][]}
  */
-const TIMES = [[1, "s", 9], [1e-3, "ms", 6], [1e-6, "µs", 3], [1e-9, "ns", 3]];
+const TIMES = [[1, "s", 6], [1e-3, "ms", 3], [1e-6, "µs", 0]];
+/** From this value on, three digits round to the next power of ten. */
+const ROUNDS_UP = 0.9995;
 
-/** The common unit for times, s, that are shown side by side: the one that fits the longest. */
-export function timeUnit(values) {
+/**
+ * The common unit for times, s, that are shown side by side: the one that fits the longest.
+ * `step`: distance of neighbouring values of an axis, s.
+ * @returns {{scale: number, name: string, decimals: number, least: number}}
+ */
+export function timeUnit(values, step = 0) {
   let max = 0;
   for (const value of values) if (Number.isFinite(value)) max = Math.max(max, Math.abs(value));
-  if (max === 0) return TIMES[0];
-  return TIMES.find(([length]) => max >= length) ?? TIMES.at(-1);
+  const [scale, name, decimals] = max === 0 ? TIMES[0] : TIMES.find(([length]) => max >= length * ROUNDS_UP) ?? TIMES[TIMES.length - 1];
+  const least = step > 0 ? Math.ceil(-Math.log10(step / scale) - 1e-9) : 0;
+  return { scale, name, decimals, least: Math.min(decimals, Math.max(0, least)) };
 }
 
-/** A time, s, with four significant digits: "12.35 ms". `unit`: from `timeUnit`, for times side by side. */
+/** A number with three significant digits and at most `most` decimals, at least `least`: "12.3", "0.012", "< 1"; blank for no number. */
+export function threeDigits(value, most = 6, least = 0) {
+  if (!Number.isFinite(value)) return "";
+  if (value === 0) return "0";
+  const wanted = 2 - Math.floor(Math.log10(Math.abs(value) / ROUNDS_UP));
+  const decimals = Math.min(most, Math.max(least, wanted, 0));
+  const text = value.toFixed(decimals);
+  return Number(text) === 0 ? `< ${(10 ** -decimals).toFixed(decimals)}` : text;
+}
+
+/** A time, s, with three significant digits: "12.3 ms". `unit`: from `timeUnit`, for times side by side. */
 export function seconds(value, unit = timeUnit([value])) {
   if (value === null || !Number.isFinite(value)) return "–";
-  const [scale, name, decimals] = unit;
-  if (value === 0) return `0 ${name}`;
-  const size = Math.abs(value / scale);
-  const whole = String(Math.trunc(size)).length;
-  const digits = size >= 1 ? Math.max(0, 4 - whole) : Math.min(decimals, 3 - Math.floor(Math.log10(size)));
-  return `${(value / scale).toFixed(digits)} ${name}`;
+  return `${threeDigits(value / unit.scale, unit.decimals, unit.least)} ${unit.name}`;
 }
 
 const THOUSANDS = ["", "K", "M", "G", "T", "P"];
 
-/** A number with an SI prefix and its unit: "72.98 GFLOP/s". */
+/** A number with an SI prefix and its unit: "73 GFLOP/s". */
 export function scaled(value, unit) {
   let step = 0;
   let rest = value;
@@ -97,7 +109,7 @@ export function scaled(value, unit) {
     rest /= 1000;
     step += 1;
   }
-  return `${Number(rest.toPrecision(4))} ${THOUSANDS[step]}${unit}`.trim();
+  return `${Number(rest.toPrecision(3))} ${THOUSANDS[step]}${unit}`.trim();
 }
 
 /** A share: "80 %", "0.4 %", "< 0.1 %". */

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import Floats, ProfileData
 from profiles.analysis.durations import duration, unit_of
-from profiles.analysis.netron.text import amount, rate
+from profiles.analysis.numbers import amount, rate
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import Index
 

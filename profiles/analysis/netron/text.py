@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from profiles.analysis.data import Floats, ProfileData
-from profiles.analysis.durations import ABSENT, duration, unit_of
-from profiles.analysis.numbers import four_digits, share
+from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.numbers import amount, operations, rate, share
 from profiles.formats.columns import MISSING, Side
 from profiles.formats.load_and_run.graph import Index
 
@@ -29,22 +29,6 @@ def plain(text: str) -> str:
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def amount(size_bytes: float) -> str:
-    """Format a size: `1.50 MiB`."""
-    return _scale(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def operations(count: float) -> str:
-    """Format a number of operations: `7.23 MFLOP`."""
-    return _scale(count, 1000, ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"))
-
-
-def rate(per_second: float) -> str:
-    """Format operations per second: `7.23 GFLOP/s`."""
-    text = operations(per_second)
-    return text if text == ABSENT else f"{text}/s"
-
-
 def dimensions(shape: str | None) -> list[int] | None:
     """Return the axes of a shape in the format of `Variables.shapes`."""
     axes = None if shape is None else msgspec.json.decode(shape)
@@ -61,16 +45,6 @@ def parameters(text: str | None) -> list[tuple[str, str]]:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
-    if not math.isfinite(value):
-        return ABSENT
-    step = 0
-    while abs(value) >= base and step < len(units) - 1:
-        value /= base
-        step += 1
-    return f"{four_digits(value) if step else f'{value:.0f}'} {units[step]}"
 
 
 Lines = list[tuple[str, str]]

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from profiles.analysis.data import ProfileData
-from profiles.analysis.durations import duration
+from profiles.analysis.durations import TRACE_CLOCK_S, duration
 from profiles.analysis.numbers import ratio
 from profiles.formats.chrome_trace.overview import Curve
 from profiles.formats.chrome_trace.summary import SkippedRow, TraceSummary, WaitRow
@@ -38,6 +38,7 @@ def trace_view(data: ProfileData) -> dict[str, Any] | None:
     device_s = sum(phase.device_s for phase in summary.phases)
     return {
         "summary": summary,
+        "clock_s": TRACE_CLOCK_S,
         "is_training": any(phase.name in _TRAINING_PHASES for phase in summary.phases),
         "has_kernels": _has_kernels(summary),
         "recorded_s": summary.end_s - summary.begin_s,

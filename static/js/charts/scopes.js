@@ -135,7 +135,7 @@ export function scopesChart({ data, operators, words, chart }) {
     describe: (item) => {
       const { rows, value, name } = leaves[item];
       return rows.length > 1
-        ? [name, `${micro(value)}, ${percent(value / operators.total)}`]
+        ? [name, `${micro(value, operators.unit)}, ${percent(value / operators.total)}`]
         : describeOperator(operators, rows[0], words);
     },
     rectsOf: (item) => {

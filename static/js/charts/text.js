@@ -17,9 +17,9 @@ export const micro = (us, unit) => seconds(us === null ? null : us / 1e6, unit);
 /** The common unit for times in µs that are shown side by side. */
 export const unitOfMicro = (times) => timeUnit(times.map((us) => us / 1e6));
 
-/** A formatter for the labels of an axis from 0 to `max` µs, without trailing zeros. */
-export const axisMicro = (max) => {
-  const unit = unitOfMicro([max]);
+/** A formatter for the labels of an axis up to `max` µs, without trailing zeros. `step`: distance of the labels, µs. */
+export const axisMicro = (max, step = 0) => {
+  const unit = timeUnit([max / 1e6], step / 1e6);
   return (us) => micro(us, unit).replace(/(\.\d*[1-9])0+ |\.0+ /, (_, digits) => `${digits ?? ""} `);
 };
 
@@ -29,6 +29,6 @@ export function describeOperator(operators, row, words) {
   const share = us === null || !operators.total ? "" : percent(us / operators.total);
   return [
     clean(operators.names[row]),
-    fill(words.operator, { type: clean(operators.typeOf(row)), time: micro(us), share: share || "–" }),
+    fill(words.operator, { type: clean(operators.typeOf(row)), time: micro(us, operators.unit), share: share || "–" }),
   ];
 }

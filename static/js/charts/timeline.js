@@ -74,7 +74,7 @@ class Timeline {
     return {
       animation: false,
       grid: fixedGrid({ left: this.left, right: RIGHT_PX, top: TOP_PX, bottom: BOTTOM_PX }),
-      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, alignMaxLabel: "right", formatter: axisMicro(this.span) } }),
+      xAxis: axis(colours, { type: "value", min: 0, max: this.span, axisLabel: { color: colours.soft, hideOverlap: true, alignMaxLabel: "right", formatter: (us) => this.axisText(us) }, minInterval: 1 }),
       yAxis: axis(colours, {
         type: "category",
         data: lanes,
@@ -94,6 +94,12 @@ class Timeline {
         },
       ],
     };
+  }
+
+  /** Labels have the digits that tell them apart in the visible range. */
+  axisText(us) {
+    const [from, to] = visibleRange(this.chart) ?? [0, this.span];
+    return axisMicro(to, (to - from) / 10)(us);
   }
 
   draw(params, api) {

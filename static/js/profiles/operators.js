@@ -2,6 +2,7 @@
 //
 // Operators are identified by their rows; times are in µs; unknown numbers are null.
 
+import { timeUnit } from "../format.js";
 import { getJson } from "../requests.js";
 
 let loading = null;
@@ -16,7 +17,7 @@ export function loadOperators(section) {
   return loading;
 }
 
-/** Add derived values to the server's columns: total time in µs, types sorted by time, the rank of each type. */
+/** Add derived values to the server's columns: total time in µs, their common unit, types sorted by time, the rank of each type. */
 export function withTypes(data) {
   const { us } = data[data.side];
   const byType = new Map();
@@ -32,6 +33,7 @@ export function withTypes(data) {
     ...data,
     us,
     total,
+    unit: timeUnit(us.map((time) => (time === null ? 0 : time / 1e6))),
     order,
     typeName: (code) => data.type_names[code] ?? "",
     typeOf: (row) => data.type_names[data.types[row]] ?? "",

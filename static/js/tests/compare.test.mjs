@@ -16,8 +16,8 @@ test("a bar reaches from the total before a step to that after it, up or down", 
 
 test("differences have a sign, totals have none, and all have one unit", () => {
   const unit = unitOf([slower, faster, total]);
-  assert.equal(amountOf(slower, unit), "+1.000 ms");
-  assert.equal(amountOf(faster, unit), "\u22120.5000 ms");
-  assert.equal(amountOf(total, unit), "2.500 ms");
+  assert.equal(amountOf(slower, unit), "+1.00 ms");
+  assert.equal(amountOf(faster, unit), "\u22120.500 ms");
+  assert.equal(amountOf(total, unit), "2.50 ms");
   assert.equal(amountOf({ ...slower, delta: 0 }, unit), "0 ms");
 });

@@ -38,7 +38,7 @@ test("a tensor is described by name, size, lifetime and address", () => {
   const flow = drawing();
   assert.equal(flow.length, 2);
   assert.deepEqual(flow.describe(0), [
-    "before", "1.0 KiB, 256 Float32", "0 µs to 100.0 µs, 100.0 µs long", "at 0x10", "alive",
+    "before", "1.0 KiB, 256 Float32", "0 µs to 100 µs, 100 µs long", "at 0x10", "alive",
   ]);
   assert.equal(flow.describe(1)[0], "conv\ufffd:0");
   assert.equal(flow.describe(1).length, 4);

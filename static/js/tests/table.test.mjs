@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { niceStep } from "../charts/timeline_layout.js";
+import { threeDigits } from "../format.js";
 import { withTypes } from "../profiles/operators.js";
 import { moved } from "../profiles/table/chooser.js";
-import { digits, makeColumns, timeScale } from "../profiles/table/columns.js";
+import { makeColumns, timeScale } from "../profiles/table/columns.js";
 import { matcher, parseFilter } from "../profiles/table/filter.js";
 import { shapesText, shortName } from "../profiles/table/labels.js";
 import { asTsv, groupRows, runningShares, selectRows, sortRows } from "../profiles/table/model.js";
@@ -97,7 +98,7 @@ test("a column has one unit, three significant digits, and none below the clock'
   assert.equal(device.unit, "ms");
   assert.deepEqual([0, 1, 2, 3, 4].map(device.textOf), ["12.0", "0.300", "0.001", "0.100", ""]);
   assert.deepEqual([0, 1].map(columnOf("host").textOf), ["20", "10"]);
-  assert.deepEqual([1.2345, 0.0054, 123.4, 0, Number.NaN].map((value) => digits(value, 3)), ["1.23", "0.005", "123", "0", ""]);
+  assert.deepEqual([1.2345, 0.0054, 123.4, 0, Number.NaN].map((value) => threeDigits(value, 3)), ["1.23", "0.005", "123", "0", ""]);
   assert.deepEqual(timeScale([2.4e6, null]).name, "s");
   const flops = columnOf("flops");
   assert.equal(flops.unit, "TFLOP/s");

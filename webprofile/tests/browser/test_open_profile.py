@@ -54,7 +54,7 @@ def test_imported_files_are_uploaded_and_the_profile_opens(page, tmp_path):
     page.fetch_state()
     page.until(lambda: page.path == f"/profiles/{upload.profile.pk}/", "the profile's page")
     page.until(lambda: page.find("h1").text == "resnet18", "its title")
-    assert page.find("#device-total").text == "13.75 ms"
+    assert page.find("#device-total").text == "13.7 ms"
     assert page.console_errors() == []
 
 

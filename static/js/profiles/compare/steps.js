@@ -15,6 +15,6 @@ export const unitOf = (steps) => timeUnit(steps.map((step) => step.to));
 /** What stands at a bar: a total as it is, a difference with its sign. */
 export function amountOf(step, unit) {
   const amount = seconds(Math.abs(step.delta), unit);
-  if (isTotal(step) || step.delta === 0) return amount;
+  if (isTotal(step) || step.delta === 0 || amount.startsWith("<")) return amount;
   return (step.delta > 0 ? "+" : "\u2212") + amount;
 }

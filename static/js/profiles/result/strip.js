@@ -122,8 +122,8 @@ export class TimelineStrip {
   }
 
   #paintAxis(paint, colours, width, height) {
-    const label = axisMicro(this.view[1]);
-    const step = niceStep((this.view[1] - this.view[0]) / Math.max(2, (width - LABEL_PX) / 110));
+    const step = Math.max(1, niceStep((this.view[1] - this.view[0]) / Math.max(2, (width - LABEL_PX) / 110)));
+    const label = axisMicro(this.view[1], step);
     paint.fillStyle = colours.soft;
     paint.strokeStyle = colours.line;
     paint.lineWidth = 1;
@@ -259,7 +259,7 @@ export class TimelineStrip {
     const { data, operators, words } = this;
     const row = data.rows[this.firsts[bar]];
     const lines = data.count[bar] === 1 ? describeOperator(operators, row, words) : [fill(words.merged, { number: data.count[bar] })];
-    this.tip.textContent = lines.concat(`${micro(data.start[bar])} + ${micro(data.end[bar] - data.start[bar])}`).join(" · ");
+    this.tip.textContent = lines.concat(fill(words.bar, { start: micro(data.start[bar]), time: micro(data.end[bar] - data.start[bar], operators.unit) })).join(" · ");
     this.tip.style.left = `${Math.max(0, Math.min(x + 12, this.root.clientWidth - this.tip.offsetWidth - 4))}px`;
   }
 }

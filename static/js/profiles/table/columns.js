@@ -3,29 +3,17 @@
 // Each column has one unit, chosen from its data. Numbers have three significant digits, and times
 // none below the resolution of MegEngine's clock, 1 µs. Unknown values are blank.
 
-import { percent } from "../../format.js";
+import { percent, threeDigits, timeUnit } from "../../format.js";
 import { shapesText, shortName } from "./labels.js";
 
-const CLOCK_US = 1;
-/** Length in µs and name. @type {[number, string][]} */
-const TIMES = [[1e6, "s"], [1e3, "ms"], [1, "µs"]];
 const DECIMAL = ["", "k", "M", "G", "T", "P"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];
 export const BOUNDS = ["compute", "memory", "latency"];
 
-/** Format a number with three significant digits and at most `most` decimals: 12.3, 0.012, 123. */
-export function digits(value, most = 6) {
-  if (!Number.isFinite(value)) return "";
-  if (value === 0) return "0";
-  const decimals = Math.max(0, Math.min(most, 2 - Math.floor(Math.log10(Math.abs(value)))));
-  return value.toFixed(decimals);
-}
-
 /** The unit of times, µs, shown in one column: its length in µs, its name, its decimals. */
 export function timeScale(values) {
-  const max = values.reduce((most, value) => (value > most ? value : most), 0);
-  const [length, name] = TIMES.find(([us]) => max >= us) ?? TIMES.at(-1);
-  return { length, name, decimals: Math.max(0, Math.round(Math.log10(length / CLOCK_US))) };
+  const { scale, name, decimals } = timeUnit(values.map((us) => (us === null ? NaN : us / 1e6)));
+  return { length: Math.round(scale * 1e6), name, decimals };
 }
 
 /** The prefix of numbers shown in one column. */
@@ -56,7 +44,7 @@ export function makeColumns(operators, words) {
     scale,
     values,
     valueOf: (row) => values[row] ?? NaN,
-    textOf: (row) => (values[row] === null || values[row] === undefined ? "" : digits(values[row] / scale.length, scale.decimals)),
+    textOf: (row) => (values[row] === null || values[row] === undefined ? "" : threeDigits(values[row] / scale.length, scale.decimals)),
     ...more,
   });
   const texts = (key, width, textOf, more = {}) => ({ key, width, unit: "", isText: true, valueOf: textOf, textOf, ...more });
@@ -76,7 +64,7 @@ export function makeColumns(operators, words) {
     ...(operators.side === "device" ? [times("host", 76, operators.host.us)] : []),
     ...(several ? [{ ...times("passes", 76, us), unit: "", hasPasses: true, textOf: () => "" }] : []),
     numbers("roof", 86, operators.roof, { length: 0.01, name: "%", decimals: 0 }, {
-      textOf: (row) => [operators.roof[row] === null ? "" : digits(operators.roof[row] * 100, 0), words[BOUNDS[operators.bound[row]]] ?? ""].filter(Boolean).join(" "),
+      textOf: (row) => [operators.roof[row] === null ? "" : threeDigits(operators.roof[row] * 100, 0), words[BOUNDS[operators.bound[row]]] ?? ""].filter(Boolean).join(" "),
     }),
     numbers("flops", 76, ratio(operators.computation, us), prefixed(ratio(operators.computation, us), "FLOP/s", 1000, DECIMAL), { isRate: true }),
     numbers("bw", 68, ratio(operators.bytes, us), prefixed(ratio(operators.bytes, us), "B/s", 1024, BINARY), { isRate: true }),

@@ -1,10 +1,10 @@
 // The table of operators: the browser filters, sorts and groups what the server sent once.
 
-import { fill, percent } from "../../format.js";
+import { fill, percent, threeDigits } from "../../format.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
 import { onSelect, select, selected } from "../result/selection.js";
-import { digits, makeColumns } from "./columns.js";
+import { makeColumns } from "./columns.js";
 import { parseFilter } from "./filter.js";
 import { GROUPS, asTsv, groupRows, runningShares, selectRows, sortRows } from "./model.js";
 import { readColumns, readState, writeColumns, writeState } from "./state.js";
@@ -267,7 +267,7 @@ export class OperatorTable {
 
   #time(us) {
     const { scale } = this.columns.find(({ key }) => key === "device");
-    return `${digits(us / scale.length, scale.decimals)} ${scale.name}`;
+    return `${threeDigits(us / scale.length, scale.decimals)} ${scale.name}`;
   }
 
   #listen() {

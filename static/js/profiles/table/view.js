@@ -1,8 +1,7 @@
 // The rows of the table in the page: only those in view are elements, since all have one height.
 
 import { clean } from "../../charts/text.js";
-import { percent } from "../../format.js";
-import { digits } from "./columns.js";
+import { percent, threeDigits } from "../../format.js";
 
 /** Rows above and below the view. */
 const AHEAD = 4;
@@ -197,7 +196,7 @@ export function groupRow({ group, depth, place, columns, operators, longest, sha
       made.append(head);
     } else if (column.key === "device" || column.key === "host") {
       const us = column.key === "device" ? group.us : group.hostUs;
-      const made_ = cell(column, "gridcell", digits(us / column.scale.length, column.scale.decimals));
+      const made_ = cell(column, "gridcell", threeDigits(us / column.scale.length, column.scale.decimals));
       if (column.hasBar && longest > 0) made_.prepend(bar(us / longest));
       made.append(made_);
     } else {
