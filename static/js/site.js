@@ -1,12 +1,17 @@
-// The script of every page: times in the user's time zone, and menus that close on Escape and outside clicks.
+// The script of every page: times in the user's time zone, keyboard shortcuts, groups with one Tab stop, and
+// menus that close on Escape and outside clicks.
 
 import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes } from "./format.js";
+import { keepOneStop } from "./roving.js";
+import { startShortcuts } from "./shortcuts.js";
 import { storeTimeZone } from "./zone.js";
 
 storeTimeZone();
 localizeTimes(document);
 keepRelativeTimes();
+startShortcuts();
+for (const group of document.querySelectorAll("[data-roving]")) keepOneStop(group);
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
   document.addEventListener("click", (event) => {

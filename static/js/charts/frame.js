@@ -9,9 +9,11 @@
 //   find(row)         the items of an operator
 //   fromEvent(event)  the item at an ECharts event, or fromPoint(x, y); -1 for none
 //   act(item)         optional: an additional action for clicks
+//   runCommand(name)  optional: zooms or pans a timeline, as `moved` of `timeline_layout.js` does
 //   show(item)        optional: scrolls or zooms an item into view
 
 import { onSelect, select, selected } from "../profiles/result/selection.js";
+import { bindTimeline } from "../shortcuts.js";
 import { nextItem } from "./keys.js";
 import { readColours } from "./palette.js";
 
@@ -72,15 +74,13 @@ export class Frame {
     // zoom and drill-down move the items, whose positions are known once the chart is drawn
     this.chart.on("finished", () => this.mark());
     stage.addEventListener("keydown", (event) => this.onKey(event));
+    if (this.drawing.runCommand) bindTimeline((command) => this.drawing.runCommand(command), stage);
     stage.addEventListener("blur", () => this.moveTo(-1));
   }
 
   onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (this.drawing.onKey?.(event)) {
-      event.preventDefault();
-      return;
-    }
+    // with Shift, the arrows are shortcuts of timelines
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     if (event.key === "Enter" && this.cursor >= 0) {
       this.choose(this.cursor);
     } else if (event.key === "Escape" && (this.cursor >= 0 || selected() !== null)) {

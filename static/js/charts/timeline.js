@@ -3,7 +3,7 @@
 import { fill } from "../format.js";
 import { axis, fixedGrid, stripes, visibleRange, zooms } from "./palette.js";
 import { axisMicro, clean, describeOperator, micro, unitOfMicro } from "./text.js";
-import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "./timeline_layout.js";
+import { barsByRow, firstsOf, moved, showing, toFetch, within, zoomed } from "./timeline_layout.js";
 
 const LANE_PX = 52;
 const TOP_PX = 8;
@@ -179,25 +179,9 @@ class Timeline {
     if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
-  onKey({ key, shiftKey }) {
-    const zoom = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
-    const pan = shiftKey ? { ArrowLeft: "left", ArrowRight: "right" }[key] : undefined;
-    if (!zoom && !pan) return false;
-    this.runCommand(zoom ?? pan);
-    return true;
-  }
-
-  /** Zoom or pan. command: in, out, left, right or whole. */
+  /** Zoom or pan. command: as of `moved`. */
   runCommand(command) {
-    const { view, span } = this;
-    const views = {
-      in: () => zoomed(view, 0.5, span, this.centre),
-      out: () => zoomed(view, 2, span),
-      left: () => panned(view, -0.5, span),
-      right: () => panned(view, 0.5, span),
-      whole: () => [0, span],
-    };
-    this.setView(views[command]());
+    this.setView(moved(command, this.view, this.span, this.centre));
   }
 
   /** @param {number[]} view */

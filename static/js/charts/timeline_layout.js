@@ -67,6 +67,20 @@ export function panned([low, high], fraction, span) {
 }
 
 /**
+ * The window after a command: `in`, `out`, `left`, `right` or `whole`. `around`: as in `zoomed`.
+ * @param {string} command
+ * @param {number[]} view
+ * @param {number} span
+ * @param {number | null} around
+ */
+export function moved(command, view, span, around = null) {
+  if (command === "in") return zoomed(view, 0.5, span, around);
+  if (command === "out") return zoomed(view, 2, span);
+  if (command === "whole") return [0, span];
+  return panned(view, command === "left" ? -0.5 : 0.5, span);
+}
+
+/**
  * A window in which the bar `[start, end]` is visible: unchanged, or else centred on the bar.
  * @param {number[]} view
  * @param {number[]} bar

@@ -3,7 +3,7 @@
 
 import { axis, fixedGrid, visibleRange, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
-import { showing, within, zoomed } from "../charts/timeline_layout.js";
+import { moved, showing, within } from "../charts/timeline_layout.js";
 import { binaryStep, bytesize, fill } from "../format.js";
 
 const LEFT_PX = 76;
@@ -200,21 +200,9 @@ export class FlowChart {
     if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
-  onKey({ key }) {
-    const command = { "+": "in", "=": "in", "-": "out", 0: "whole" }[key];
-    if (!command) return false;
-    this.runCommand(command);
-    return true;
-  }
-
-  /** Zoom. command: in, out or whole. */
+  /** Zoom or pan. command: as of `moved`. */
   runCommand(command) {
-    const views = {
-      in: () => zoomed(this.view, 0.5, this.span, this.centre ?? null),
-      out: () => zoomed(this.view, 2, this.span),
-      whole: () => [0, this.span],
-    };
-    this.setView(views[command]());
+    this.setView(moved(command, this.view, this.span, this.centre ?? null));
   }
 
   /** @param {number[]} view */

@@ -1,7 +1,8 @@
 // The iframe's side of the trace viewer. Runs in Perfetto's page, before Perfetto's own scripts.
 //
 // The page has an opaque origin: no cookies, no storage. It receives the trace from the parent page.
-// Messages in are Perfetto's own: "PING" and {perfetto: {buffer, title}}. Messages out: "PONG", from
+// Messages in are Perfetto's own, "PING" and {perfetto: {buffer, title}}, and {kind: "key", key}, which presses a
+// letter. Messages out: "PONG", from
 // Perfetto once it listens, then {kind: "drawn"} or {kind: "failed", reason}.
 
 (() => {
@@ -76,9 +77,16 @@
   addEventListener("message", (event) => {
     const isKnown = event.source === window.parent && parents.includes(event.origin);
     if (isKnown) peer = event.origin;
+    if (isKnown && event.data?.kind === "key") press(String(event.data.key));
     // until the page is complete, Perfetto would only report an error
     if (!isKnown || document.readyState !== "complete") event.stopImmediatePropagation();
   }, true);
+
+  /** Press a letter, as a user does whose focus is in this page. */
+  function press(letter) {
+    const key = { key: letter, code: `Key${letter.toUpperCase()}`, bubbles: true, cancelable: true };
+    for (const kind of ["keydown", "keyup"]) document.body.dispatchEvent(new KeyboardEvent(kind, key));
+  }
 
   function settle(message) {
     if (isSettled || peer === null) return;

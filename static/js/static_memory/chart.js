@@ -2,7 +2,7 @@
 
 import { axis, fixedGrid, stripes, visibleRange, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
-import { panned, showing, zoomed } from "../charts/timeline_layout.js";
+import { moved, showing } from "../charts/timeline_layout.js";
 import { binaryStep, bytesize, fill } from "../format.js";
 import { curveOf, itemAt, itemsByRow } from "./layout.js";
 
@@ -145,14 +145,9 @@ class StaticMemory {
     if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
   }
 
-  onKey({ key, shiftKey }) {
-    const pan = shiftKey ? { ArrowLeft: -0.5, ArrowRight: 0.5 }[key] : undefined;
-    const factor = { "+": 0.5, "=": 0.5, "-": 2 }[key];
-    if (key === "0") this.setView([0, this.span]);
-    else if (factor) this.setView(zoomed(this.view, factor, this.span));
-    else if (pan) this.setView(panned(this.view, pan, this.span));
-    else return false;
-    return true;
+  /** Zoom or pan. command: as of `moved`. */
+  runCommand(command) {
+    this.setView(moved(command, this.view, this.span));
   }
 
   /** @param {number[]} view */

@@ -52,15 +52,14 @@ test("gaps between address regions are marked, and the peak is marked in both pa
   assert.deepEqual(tensors.data, [[0, 100, 0, 1024], [60, 90, 1_000_000, 3_000_000]]);
 });
 
-test("keys zoom, and a hidden tensor is brought into view", () => {
+test("commands zoom, and a hidden tensor is brought into view", () => {
   const actions = [];
   const flow = drawing(actions);
-  assert.equal(flow.onKey({ key: "x" }), false);
-  flow.onKey({ key: "+" });
+  flow.runCommand("in");
   assert.deepEqual(flow.view, [25, 75]);
   flow.show(1);
   assert.deepEqual(flow.view, [50, 100]);
-  flow.onKey({ key: "0" });
+  flow.runCommand("whole");
   assert.deepEqual(flow.view, [0, 100]);
   assert.equal(actions.length, 3);
 });

@@ -4,6 +4,7 @@
 // the parts that change are taken from it; without JavaScript it is simply followed.
 
 import { localizeTimes } from "../../format.js";
+import { bindShortcuts } from "../../shortcuts.js";
 import { swap } from "../../swap.js";
 import { onSelect, select } from "../result/selection.js";
 import { showWaterfall } from "./waterfall.js";
@@ -24,7 +25,14 @@ function start() {
   document.addEventListener("submit", onSubmit);
   document.addEventListener("change", (event) => askSoon(event, 0));
   document.addEventListener("input", (event) => askSoon(event, PAUSE_MS));
-  document.addEventListener("keydown", onKey);
+  bindShortcuts({
+    filter: () => document.getElementById("compare-text")?.focus(),
+    clear: () => {
+      const close = document.querySelector("#compare-selected [data-close]");
+      close?.click();
+      return Boolean(close);
+    },
+  });
   addEventListener("popstate", async () => {
     if (await load(location.href)) tellGraph();
   });
@@ -69,16 +77,6 @@ function askSoon(event, pause) {
   if (!form || (event.type === "input" && event.target.type !== "search" && event.target.type !== "text")) return;
   clearTimeout(waiting);
   waiting = setTimeout(() => open(addressOf(form), { keepFocus: true }), pause);
-}
-
-function onKey(event) {
-  const typing = event.target.closest("input, select, textarea");
-  if (event.key === "/" && !typing) {
-    event.preventDefault();
-    document.getElementById("compare-text").focus();
-  } else if (event.key === "Escape" && !typing) {
-    document.querySelector("#compare-selected [data-close]")?.click();
-  }
 }
 
 /** The address of a filter, without what was left empty. */

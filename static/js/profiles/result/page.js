@@ -1,6 +1,7 @@
-// The result page: one selection, heard by all views; keys that work everywhere on it.
+// The result page: one selection, heard by all views; shortcuts that work everywhere on it.
 
 import { getFragment } from "../../requests.js";
+import { bindShortcuts } from "../../shortcuts.js";
 import { startTable } from "../table/index.js";
 import { startPanel } from "./operator_panel.js";
 import { startPrinting } from "./printing.js";
@@ -14,14 +15,6 @@ const fetchFragment = (url) => getFragment(url, { login: root.dataset.login });
 
 function announce(text) {
   if (text) announcer.textContent = text;
-}
-
-/** Whether a key belongs to what the reader is in: text that is typed, a list, an open dialog. */
-function isTaken(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return true;
-  // Escape closes an open explanation first
-  if (document.querySelector(":popover-open")) return true;
-  return Boolean(event.target.closest?.("input, textarea, select, dialog[open], [contenteditable]"));
 }
 
 const views = startViews(root, { fetchFragment, announce, onOpen: startIn });
@@ -44,19 +37,21 @@ async function startIn(view) {
 
 startIn(document);
 
-document.addEventListener("keydown", (event) => {
-  if (isTaken(event)) return;
-  if (event.key === "Escape" && selected() !== null) {
+bindShortcuts({
+  clear: () => {
+    if (selected() === null) return false;
     select(null, "keyboard");
-    announce(panel.dataset.cleared);
-  } else if (event.key === "/") {
+    announce(panel?.dataset.cleared);
+    return true;
+  },
+  filter: () => {
     const field = document.querySelector("#operator-filter, #filter-text");
-    if (!field) return;
-    event.preventDefault();
+    if (!field) return false;
     if (root.dataset.view !== "operators") views.open("operators");
     field.focus();
     field.select();
-  }
+    return true;
+  },
 });
 
 // rows of the table that the server rendered, and operators that a recommendation names

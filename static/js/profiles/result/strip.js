@@ -1,10 +1,11 @@
 // The timeline below the table: bars of the first pass; a dragged range filters the table.
 
 import { inkOn, onColours, readColours, styleOf } from "../../charts/palette.js";
-import { barsByRow, firstsOf, niceStep, panned, zoomed } from "../../charts/timeline_layout.js";
+import { barsByRow, firstsOf, moved, niceStep, zoomed } from "../../charts/timeline_layout.js";
 import { axisMicro, clean, describeOperator, micro } from "../../charts/text.js";
 import { fill, percent } from "../../format.js";
 import { getJson } from "../../requests.js";
+import { bindTimeline } from "../../shortcuts.js";
 import { loadOperators } from "../operators.js";
 import { onSelect, select, selected } from "./selection.js";
 
@@ -220,19 +221,7 @@ export class TimelineStrip {
       event.preventDefault();
       this.#move(zoomed(this.view, event.deltaY > 0 ? 1.25 : 0.8, this.data.span, this.#timeAt(event.offsetX)));
     }, { passive: false });
-    canvas.addEventListener("keydown", (event) => {
-      const { span } = this.data;
-      const moves = {
-        w: () => zoomed(this.view, 0.7, span),
-        s: () => zoomed(this.view, 1.4, span),
-        a: () => panned(this.view, -0.2, span),
-        d: () => panned(this.view, 0.2, span),
-        0: () => [0, span],
-      };
-      if (event.ctrlKey || event.metaKey || event.altKey || !(event.key.toLowerCase() in moves)) return;
-      event.preventDefault();
-      this.#move(moves[event.key.toLowerCase()]());
-    });
+    bindTimeline((command) => this.#move(moved(command, this.view, this.data.span)), canvas);
     new ResizeObserver(() => this.#paint()).observe(canvas);
     onColours(() => this.#paint());
     // the row and the inspector are painted first

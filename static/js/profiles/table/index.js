@@ -1,6 +1,7 @@
 // The table of operators: the browser filters, sorts and groups what the server sent once.
 
 import { fill, percent, threeDigits } from "../../format.js";
+import { bindShortcuts } from "../../shortcuts.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
 import { onSelect, select, selected } from "../result/selection.js";
@@ -293,6 +294,16 @@ export class OperatorTable {
     part.head.addEventListener("pointerdown", (event) => this.#onHandle(event));
     part.body.addEventListener("click", (event) => this.#onClick(event));
     part.scroll.addEventListener("keydown", (event) => this.#onKey(event));
+    bindShortcuts({
+      next: () => this.#moveTo(this.active + 1),
+      previous: () => this.#moveTo(this.active - 1),
+      copy: () => {
+        // selected text is copied by the browser
+        if (String(getSelection())) return false;
+        this.#copy();
+        return true;
+      },
+    }, part.scroll);
     part.copy.addEventListener("click", () => this.#copy());
     onSelect((row, source) => {
       if (source === SOURCE) this.#mark();
@@ -371,18 +382,11 @@ export class OperatorTable {
 
   #onKey(event) {
     if (event.altKey || event.target.closest("button, a, input, select")) return;
-    if ((event.ctrlKey || event.metaKey) && event.key === "c" && !String(getSelection())) {
-      event.preventDefault();
-      this.#copy();
-      return;
-    }
     if (event.ctrlKey || event.metaKey) return;
     const last = this.entries.length - 1;
     const places = {
       ArrowDown: this.active + 1,
-      j: this.active + 1,
       ArrowUp: this.active - 1,
-      k: this.active - 1,
       PageDown: this.active + this.view.pageRows,
       PageUp: this.active - this.view.pageRows,
       Home: 0,
@@ -390,9 +394,7 @@ export class OperatorTable {
     };
     if (event.key in places && last >= 0) {
       event.preventDefault();
-      this.active = Math.min(Math.max(places[event.key], 0), last);
-      this.view.reveal(this.active);
-      this.#mark();
+      this.#moveTo(places[event.key]);
     } else if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       this.#act(this.active, event);
@@ -401,6 +403,12 @@ export class OperatorTable {
       this.picked.clear();
       this.#mark();
     }
+  }
+
+  #moveTo(place) {
+    this.active = Math.max(0, Math.min(place, this.entries.length - 1));
+    this.view.reveal(this.active);
+    this.#mark();
   }
 
   async #copy() {

@@ -3,11 +3,13 @@
 const PING_MS = 100;
 const READY_MS = 60_000;
 const DRAWN_MS = 300_000;
+/** Perfetto's keys for the commands of a timeline; it has none for the whole trace. */
+const KEYS = { in: "w", out: "s", left: "a", right: "d" };
 
 /** The viewer did not load, or could not show the trace. */
 export class ViewerError extends Error {}
 
-/** Put a viewer's iframe into `stage`. Returns {open(buffer, title), remove()}. */
+/** Put a viewer's iframe into `stage`. Returns {open(buffer, title), move(command), remove()}. */
 export function makeFrame(stage, { address, title }) {
   const frame = document.createElement("iframe");
   frame.className = "timeline__frame";
@@ -60,6 +62,11 @@ export function makeFrame(stage, { address, title }) {
       const drawn = waitFor((message) => message?.kind === "drawn", DRAWN_MS);
       post({ perfetto: { buffer, title: name } }, [buffer]);
       await drawn;
+    },
+    /** Zoom or pan as a key inside the frame does, and move the focus there. */
+    move(command) {
+      frame.focus();
+      if (command in KEYS) post({ kind: "key", key: KEYS[command] });
     },
     remove() {
       stop();

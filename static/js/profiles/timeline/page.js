@@ -2,6 +2,7 @@
 
 import { bytesize, fill } from "../../format.js";
 import { DrawError, fetchContent } from "../../graph/frame.js";
+import { bindTimeline } from "../../shortcuts.js";
 import { queryToRange, rangeToQuery, shortTime } from "./estimate.js";
 import { makeFrame, ViewerError } from "./frame.js";
 import { repairTrace } from "./repair.js";
@@ -113,6 +114,7 @@ function openCut(range) {
 }
 
 retryButton.addEventListener("click", () => retry());
+bindTimeline((command) => frame?.move(command));
 const overview = makeOverview(part.querySelector("#overview"), { show: openCut, openFile });
 const range = overview.begin(queryToRange(location.search));
 draw(() => fetchCut(range));
