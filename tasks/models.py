@@ -343,6 +343,9 @@ class Attempt(models.Model):
     command = models.TextField(blank=True, default="")
     download_s = models.FloatField(null=True)
     run_s = models.FloatField(null=True)
+    #: what its times depend on besides the task, as it was at the start: `agent` (version), and
+    #: `platform` (system and kernel) and `cpu_model` as in `agent.protocol.messages.Facts`
+    environment = models.JSONField(default=dict, db_default={}, editable=False)
     #: number of passes, 0 if the agent does not report it, and number of passes that have ended
     passes = models.PositiveSmallIntegerField(default=0, db_default=0)
     passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)

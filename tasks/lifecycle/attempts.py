@@ -8,12 +8,14 @@ import datetime
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, JSONObject
 from django.utils import timezone
 
 from agent.protocol.messages import AttemptLog
@@ -24,6 +26,7 @@ from tasks.models import Attempt, LogChunk, Task
 from tasks.scheduling.eligibility import scripts_takers
 from tasks.states import TaskState
 from webprofile.observability.counters import DISPATCH_SECONDS, LOG_BYTES, LOG_PIECES
+from workers.models import Worker
 
 log = structlog.get_logger()
 
@@ -69,15 +72,28 @@ def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
         number=Coalesce(Subquery(before), 0) + 1,
         slot=slot,
         lease_expires_at=lease_deadline(),
+        environment=Subquery(_environments().filter(pk=task.worker_id)),
     )
-    # the database computed the number: defer the field, so that the first access reads it
+    # the database computed these fields: defer them, so that the first access reads them
     del attempt.number
+    del attempt.environment
     # only first attempts: `not_before_at` is set when a task is queued again
     if task.not_before_at is None and task.submitted_at is not None:
         waited_s = (attempt.created_at - task.submitted_at).total_seconds()
         # the two times may come from machines whose clocks differ
         DISPATCH_SECONDS.labels("assigned").observe(max(0.0, waited_s))
     return attempt
+
+
+def _environments() -> QuerySet[Worker, Any]:
+    """Return `Attempt.environment` for each worker."""
+    return Worker.objects.order_by().values_list(
+        JSONObject(
+            agent=F("agent_version"),
+            platform=KT("facts__platform"),
+            cpu_model=KT("facts__cpu_model"),
+        )
+    )
 
 
 @transaction.atomic

@@ -108,6 +108,7 @@ class Migration(migrations.Migration):
                 ('command', models.TextField(blank=True, default='')),
                 ('download_s', models.FloatField(null=True)),
                 ('run_s', models.FloatField(null=True)),
+                ('environment', models.JSONField(db_default={}, default=dict, editable=False)),
                 ('passes', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('passes_done', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('slowest', models.JSONField(editable=False, null=True)),

@@ -25,6 +25,7 @@ from tasks.tests.make import (
     stored_objects,
 )
 from webprofile import background
+from workers.models import Worker
 
 QUEUE = "dispatch"
 
@@ -174,3 +175,13 @@ def test_batch_takes_over_devices_of_an_aborted_thread(batch, monkeypatch):
 def test_batch_of_a_single_message_does_not_wait(monkeypatch):
     monkeypatch.setattr(actors.time, "sleep", lambda _s: pytest.fail("the batch waits"))
     assert DispatchBatch().take([1]) == {1}
+
+
+@pytest.mark.django_db
+def test_an_attempt_records_the_environment_of_its_device():
+    worker = make_worker(agent_version="1.2", facts={"platform": "Linux-6.1", "cores": 8})
+    attempt = make_attempt(make_waiting_task(worker=worker))
+    expected = {"agent": "1.2", "platform": "Linux-6.1", "cpu_model": None}
+    assert attempt.environment == expected
+    Worker.objects.update(agent_version="1.3")
+    assert Attempt.objects.get(pk=attempt.pk).environment == expected
