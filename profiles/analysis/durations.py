@@ -82,3 +82,12 @@ def duration(value: float | None, unit: TimeUnit | None = None) -> str:
     if not rounded:
         return f"< {Decimal(1).scaleb(-digits):f} {name}"
     return f"{rounded:f} {name}"
+
+
+def in_unit(value: float | None, unit: TimeUnit) -> str:
+    """Return a time, s, as in `duration` without the name of its unit, for columns that name it.
+
+    Empty for None.
+    """
+    text = duration(value, unit)
+    return "" if text == ABSENT else text.removesuffix(f" {unit.name}")

@@ -23,7 +23,7 @@ from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, verdict_advice, verdict_word
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
-from profiles.comparison.waterfall import waterfall
+from profiles.comparison.waterfall import WaterfallStep, waterfall
 from profiles.exports.heavy import export_job, heavy_response, is_heavy
 from profiles.models import Profile
 from profiles.presenters.described import means, unknown
@@ -163,10 +163,10 @@ class Compare(CompareView):
             | {
                 "common": compared.comparison.common,
                 "totals": _totals_of(compared),
-                "waterfall": [asdict(step) for step in steps],
+                "waterfall": [_step_of(step) for step in steps],
                 "counts": answer.counts,
                 "quiet": answer.quiet,
-                "quiet_delta_s": answer.quiet_delta_s.tolist(),
+                "quiet_delta_s": [export.plain_number(value) for value in answer.quiet_delta_s],
                 "total": len(answer.rows),
                 "offset": start,
             }
@@ -234,22 +234,27 @@ class CompareGraph(CompareView):
         return netron_answer(request._request, body)
 
 
+def _step_of(step: WaterfallStep) -> dict[str, Any]:
+    times = {name: getattr(step, name) for name in ("delta_s", "from_s", "to_s")}
+    return asdict(step) | {name: export.plain_number(time_s) for name, time_s in times.items()}
+
+
 def _totals_of(compared: ComparisonResult) -> list[TotalsAnswer]:
     return [
         {
             "key": key,
-            "baseline_s": values[0],
+            "baseline_s": export.plain_number(values[0]),
             "others": [
                 {
                     "letter": letter(number),
-                    "time_s": value,
-                    "difference_s": value - values[0],
+                    "time_s": export.plain_number(value),
+                    "difference_s": export.plain_number(value - values[0]),
                     "verdict": test.code(0),
                     "verdict_text": verdict_word(test.code(0)),
                     "verdict_advice": verdict_advice(test.code(0)),
-                    "change": float(test.change[0]),
-                    "change_low": float(test.low[0]),
-                    "change_high": float(test.high[0]),
+                    "change": export.plain_number(test.change[0]),
+                    "change_low": export.plain_number(test.low[0]),
+                    "change_high": export.plain_number(test.high[0]),
                     "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
                     "equal_runs_are": compared.basis(number, key).source,
                 }

@@ -39,6 +39,13 @@ class Comparison:
         """Return the times of one side."""
         return self.device if side == "device" else self.host
 
+    def label(self, row: int) -> str:
+        """Return the name of a row, in every table and chart: of its operator in the baseline, or
+        in the first profile that has any.
+        """
+        profile, node = self.main[row]
+        return self.nodes[profile].labels[node]
+
 
 def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comparison:
     """Compare two to eight profiles with the first of them, including verdicts on differences.

@@ -9,10 +9,13 @@ there is no verdict. A verdict therefore means two things: the passes of one run
 of the other, and the runs differ by more than equal runs do.
 
 Formulas:
-- Estimate: median of all n * m differences of logarithms (Hodges and Lehmann 1963).
+- Estimate: median of all n * m differences of logarithms (Hodges and Lehmann 1963). Figures show
+this one and no other ratio, since an interval holds for its own estimator only.
 - Interval of passes: order statistics of these differences (Moses). At 95 %, a single disturbed
 pass of five would widen it without limit. If the scatter of equal runs is known, it maintains the
 level, and the interval of passes is taken at 80 %.
+- Clock: half of its resolution on either side of each time. It keeps the interval of equal samples
+from being a point.
 - Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2) with sd from equal runs, but at least the 99 %
 quantile of the differences observed between equal runs. This applies to a single number of a run,
 such as its total.
@@ -58,8 +61,8 @@ _BLOCK = 4_000_000
 LEAST_DOF = 4
 #: quantile of the differences of equal runs that is used as the largest one
 _QUANTILE = 0.99
-#: time that stands for 0 on a clock of whole microseconds, s
-_ZERO_S = 5e-7
+#: half of the resolution of MegEngine's clock, s; it also stands for a time of 0
+_HALF_TICK_S = 5e-7
 
 
 #: runs that show how far equal runs differ: those of the same task, of any tasks of the device, or
@@ -135,8 +138,9 @@ class Judgement:
     verdict: (m,) int8, index into VERDICTS
     change: (m,) estimate; nan without times on one side, and if the baseline shows 0; -1 if the
         other side shows 0
-    low, high: (m,) the interval, at least 95 %; nan without one. If the scatter of equal runs is
-        unknown, it is the interval of passes alone.
+    low, high: (m,) the interval of `change`, at least 95 %; low < change < high, or both are nan:
+        the samples are too few, or a side shows 0. If the scatter of equal runs is unknown, it is
+        the interval of passes alone.
     """
 
     verdict: NDArray[np.int8]
@@ -153,11 +157,11 @@ def judge_total(base: Floats, other: Floats, *, displayed: float, basis: Basis) 
     """Test one number of two runs.
 
     base, other: (n,), (k,) samples, s; nan if a pass has none
-    displayed: the ratio of the two displayed times, inf if that of the baseline is 0; the interval
-        is widened to contain it
+    displayed: the ratio of the two displayed times, inf if that of the baseline is 0; a verdict
+        never contradicts it
     """
     one = _Shifts(base[:, None], other[:, None], basis)
-    one.widen(np.array([basis.allowance]), np.array([displayed]))
+    one.widen(np.array([basis.allowance]))
     return one.judgement(one.excludes_zero(), np.array([displayed]))
 
 
@@ -174,7 +178,7 @@ def judge_rows(
     error, dof = rows.standard_error(worth)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = student_p(rows.estimate / error, dof)
-    rows.widen(student_quantile(LEVEL, dof) * error, displayed)
+    rows.widen(student_quantile(LEVEL, dof) * error)
     q = benjamini_hochberg(np.where(worth, p, np.nan))
     return rows.judgement(rows.excludes_zero() & (q <= LEVEL), displayed)
 
@@ -210,7 +214,7 @@ def differences(group: Sequence[Floats]) -> Floats:
 def logarithms(times_s: Floats) -> Floats:
     """Return natural logarithms of times, s; nan for invalid ones. 0 counts as 0.5 µs."""
     usable = np.isfinite(times_s) & (times_s >= 0)
-    return np.log(np.where(usable, np.where(times_s == 0, _ZERO_S, times_s), np.nan))
+    return np.log(np.where(usable, np.where(times_s == 0, _HALF_TICK_S, times_s), np.nan))
 
 
 def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
@@ -292,16 +296,16 @@ class _Shifts:
                 if least_p(n, k) <= LEVEL:
                     self.low[rows], self.high[rows] = shift[1:]
 
-    def widen(self, by: Floats, displayed: Floats) -> None:
-        """Widen intervals to `by` around the estimate if known, and to the displayed ratio."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_shown = np.log(displayed)
-        log_shown = np.where(np.isfinite(log_shown), log_shown, np.nan)
+    def widen(self, by: Floats) -> None:
+        """Widen intervals around the estimate to `by` if known, and to the resolution of clocks."""
         none = np.isnan(self.low)
-        for other in (self.estimate - by, log_shown):
-            self.low = np.where(none, np.nan, np.fmin(self.low, other))
-        for other in (self.estimate + by, log_shown):
-            self.high = np.where(none, np.nan, np.fmax(self.high, other))
+        shortest = (
+            np.fmin.reduce(side, axis=0, initial=np.inf) for side in (self.base, self.other)
+        )
+        clock = sum(np.log1p(_HALF_TICK_S / np.exp(logs)) for logs in shortest)
+        widest = np.fmax(by, clock)
+        self.low = np.where(none, np.nan, np.fmin(self.low, self.estimate - widest))
+        self.high = np.where(none, np.nan, np.fmax(self.high, self.estimate + widest))
 
     def excludes_zero(self) -> NDArray[np.bool_]:
         """Whether both bounds of an interval have the same sign."""
@@ -337,8 +341,10 @@ class _Shifts:
         A displayed time of 0 has no logarithm: the 0.5 µs that stand for it are in no figure.
         """
         verdict = np.full(len(self.estimate), VERDICTS.index("none"), dtype=np.int8)
-        verdict[is_clear & (self.estimate > 0)] = VERDICTS.index("slower")
-        verdict[is_clear & (self.estimate < 0)] = VERDICTS.index("faster")
+        # the displayed times are medians of operators, which are not the medians of passes
+        is_slower, is_faster = ~(displayed < 1), ~(displayed > 1)
+        verdict[is_clear & (self.estimate > 0) & is_slower] = VERDICTS.index("slower")
+        verdict[is_clear & (self.estimate < 0) & is_faster] = VERDICTS.index("faster")
         if not self.basis.is_known:
             verdict[:] = VERDICTS.index("unknown")
         verdict[np.isnan(self.low)] = VERDICTS.index("few")
@@ -350,9 +356,10 @@ class _Shifts:
         with np.errstate(over="ignore"):
             change, low, high = (np.expm1(logs) for logs in (self.estimate, self.low, self.high))
         change = np.where((displayed == 0) & ~np.isnan(change), -1.0, change)
-        low = np.where((displayed == 0) & ~np.isnan(low), -1.0, low)
-        ratios = (np.where(np.isinf(displayed), np.nan, ratio) for ratio in (change, low, high))
-        return Judgement(verdict, *ratios)
+        change = np.where(np.isinf(displayed), np.nan, change)
+        is_zero = (displayed == 0) | np.isinf(displayed)
+        low, high = (np.where(is_zero, np.nan, bound) for bound in (low, high))
+        return Judgement(verdict, change, low, high)
 
 
 def _squares(logs: Floats) -> Floats:

@@ -137,7 +137,7 @@ def as_json(
                 "name": title_of(profile),
                 "origin": origin_of(profile),
                 "passes": len(compared.data[n].passes),
-                "total_s": _number(numbers.total_s[n]),
+                "total_s": plain_number(numbers.total_s[n]),
             }
             for n, profile in enumerate(compared.profiles)
         ],
@@ -200,13 +200,13 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
                 "reasons": cell.reasons,
                 "aligned": cell.how,
                 "operators": names[other + 1],
-                "time_s": _number(numbers.time_s[other + 1, number]),
-                "difference_s": _number(numbers.delta_s[other, number]),
+                "time_s": plain_number(numbers.time_s[other + 1, number]),
+                "difference_s": plain_number(numbers.delta_s[other, number]),
                 "verdict": test.code(number),
                 "verdict_text": verdict_word(test.code(number)),
-                "change": _number(test.change[number]),
-                "change_low": _number(test.low[number]),
-                "change_high": _number(test.high[number]),
+                "change": plain_number(test.change[number]),
+                "change_low": plain_number(test.low[number]),
+                "change_high": plain_number(test.high[number]),
                 "samples_s": _samples(numbers.samples[other + 1][:, number]),
             }
         )
@@ -216,7 +216,7 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
         "type": comparison.nodes[profile].kinds[x],
         "baseline": {
             "operators": names[0],
-            "time_s": _number(numbers.time_s[0, number]),
+            "time_s": plain_number(numbers.time_s[0, number]),
             "samples_s": _samples(numbers.samples[0][:, number]),
         },
         "others": others,
@@ -224,12 +224,15 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
 
 
 def _samples(samples_s: Any) -> list[float | None]:
-    return [_number(value) for value in samples_s]
+    return [plain_number(value) for value in samples_s]
 
 
-def _number(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
+def plain_number(value: float) -> float | None:
+    """Return a time, s, or a ratio without the noise of floating-point sums; None if unknown.
+
+    Clocks resolve 1 ns at best, and no ratio is known to 1e-9.
+    """
+    return round(float(value), 12) if math.isfinite(value) else None
 
 
 def _flat(value: Any) -> Any:

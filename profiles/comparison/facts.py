@@ -27,6 +27,7 @@ from profiles.presenters.attempt_messages import DISTURBED_RUN, disturbance_word
 from profiles.presenters.described import means
 from profiles.presenters.formatting import listed, shortened
 from profiles.presenters.statistics import damage_of_trace, fault_notes
+from profiles.selectors import plan_title
 from tasks.models import TaskFile
 
 _UNKNOWN_SHAPE = "[]"
@@ -52,11 +53,13 @@ def compared_facts(compared: ComparisonResult) -> list[Fact]:
             compared.profiles, compared.data, compared.comparison.nodes, strict=True
         )
     ]
-    rows = {
-        name: tuple(column.get(name) or ABSENT for column in columns)
-        for name in chain.from_iterable(columns)
-    }
-    return [Fact(name, values, len(set(values)) > 1) for name, values in rows.items()]
+    names = dict.fromkeys(chain.from_iterable(columns))
+    rows = {name: tuple(column.get(name) or ABSENT for column in columns) for name in names}
+    return [
+        Fact(name, values, len(set(values)) > 1)
+        for name, values in rows.items()
+        if set(values) != {ABSENT}
+    ]
 
 
 def warnings_of(compared: ComparisonResult) -> list[str]:
@@ -212,7 +215,7 @@ def _shapes_text(shapes: Mapping[str, str]) -> str:
     return listed(named)
 
 
-def _of_run(profile: Profile) -> dict[str, str]:
+def _of_run(profile: Profile) -> dict[str, str | None]:
     if profile.attempt is None:
         return {
             _("Model or file"): title_of(profile),
@@ -221,23 +224,29 @@ def _of_run(profile: Profile) -> dict[str, str]:
     task = profile.attempt.task
     measurement = profile.measurement
     files = list(task.files.all())
+    environment = profile.attempt.environment
+    changed = [] if task.is_script else task.changed_options
     checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
     return {
         _("Model or file"): title_of(profile),
         checksum: model.md5 if model else "",
         _("Device"): task.worker.name,
+        _("Processor"): environment.get("cpu_model"),
         _("MegEngine version"): task.runtime_version,
+        _("Agent"): environment.get("agent"),
+        _("System and kernel"): environment.get("platform"),
+        _("Disturbances"): _disturbances(measurement) or _("none known"),
         _("Arguments"): shlex.join(task.script["arguments"]) if task.script else "",
-        _("Options"): ", ".join(f"{name}={value}" for name, value in sorted(task.options.items())),
+        _("Options"): " ".join(changed) or _("defaults"),
+        _("Measuring plan"): "" if task.is_script else plan_title(task),
         _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),
         _("Random seed"): "" if task.is_script else str(task.seed),
         _("Iterations without profiling"): str(measurement.iterations) if measurement else "",
-        _("Disturbances"): _disturbances(measurement) or _("none known"),
     }
 
 
-def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
+def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str | None]:
     graph = data.graph
     comp_nodes = graph.variables.comp_nodes.values
     lanes = sorted({value.split('"')[1] if '"' in value else value for value in comp_nodes})
@@ -249,14 +258,21 @@ def _of_graph(data: ProfileData, nodes: Nodes) -> dict[str, str]:
     }
 
 
-def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str]:
+def _of_trace(profile: Profile, data: ProfileData) -> dict[str, str | None]:
     steps = steps_of(profile, data)
     return {_("Training steps"): str(steps)} if steps else {}
 
 
 def _disturbances(measurement: AttemptMeasurement | None) -> str:
     disturbances: list[dict[str, Any]] = measurement.disturbances if measurement else []
-    return listed(dict.fromkeys(disturbance_word(item["code"]) for item in disturbances))
+    words = listed(dict.fromkeys(disturbance_word(item["code"]) for item in disturbances))
+    load = measurement.other_load.get("percent") if measurement and words else None
+    if not isinstance(load, int | float):
+        return words
+    return _("%(causes)s (other processes: %(load)s %% of a core)") % {
+        "causes": words,
+        "load": f"{load:.0f}",
+    }
 
 
 #: phases that mark a step; the one called less often is counted

@@ -1,12 +1,13 @@
 """User-facing messages for comparisons: status of rows, verdicts, formatted differences."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from profiles.analysis.durations import ABSENT, TimeUnit, duration
+from profiles.analysis.durations import ABSENT, TimeUnit, in_unit, unit_of
 from profiles.comparison.confidence import Judgement, Verdict
 from profiles.comparison.question import Sort
 from profiles.comparison.rows import Reason, Status
@@ -95,44 +96,94 @@ def origin_of(profile: Profile) -> str:
     return gettext("imported from a file")
 
 
-def signed(value_s: float, unit: TimeUnit | None = None) -> str:
-    """Format a difference of times with its sign: `+1.25 ms`, `−12 µs`, `0 s`, `< 1 µs`."""
-    if not math.isfinite(value_s):
-        return ABSENT
+def signed(value_s: float, unit: TimeUnit) -> str:
+    """Return a difference of times as a number of a unit with its sign: `+1.25`, `−12`, `0`, `< 1`.
+
+    Empty for an unknown one.
+    """
     value_s = round(value_s, 12)  # float differences of whole microseconds are not exactly whole
-    sign = "+" if value_s > 0 else MINUS if value_s < 0 else ""
-    text = duration(abs(value_s), unit)
-    return text if text.startswith("<") else sign + text
+    text = in_unit(abs(value_s), unit)
+    if not value_s or not text or text.startswith("<"):
+        return text
+    return ("+" if value_s > 0 else MINUS) + text
 
 
-def signed_percent(ratio: float) -> str:
-    """Format a relative difference: `+12 %`, `−3.4 %`; from tenfold as a factor, `×25`."""
-    if not math.isfinite(ratio):
-        return ABSENT
-    if ratio >= 9.995:
-        return f"×{ratio + 1:.0f}"
-    amount = plain_percent(ratio)
-    sign = "" if amount == "0.0 %" else "+" if ratio > 0 else MINUS
-    return f"{sign}{amount}"
+def signed_time(value_s: float, unit: TimeUnit | None = None) -> str:
+    """Return a difference of times with sign and unit: `+1.25 ms`; `–` if it is unknown."""
+    unit = unit or unit_of([value_s])
+    text = signed(value_s, unit)
+    return f"{text} {unit.name}" if text else ABSENT
+
+
+def change_texts(change: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a relative difference and its bounds as numbers of per cent: `−7.1`, `−12.9`, `+3.0`.
+
+    Bounds are rounded away from the estimate, which therefore is inside them as text, too. Unknown
+    numbers are empty.
+    """
+    if not math.isfinite(change):
+        return "", "", ""
+    estimate = _percent(change)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return _signed_number(estimate), "", ""
+    step = _step(estimate)
+    lower = min(_percent(low, math.floor), estimate - step)
+    upper = max(_percent(high, math.ceil), estimate + step)
+    return _signed_number(estimate), _signed_number(lower), _signed_number(upper)
+
+
+def _percent(ratio: float, rounding: Callable[[float], int] = round) -> float:
+    """Return a ratio as per cent with three significant digits and at most one decimal.
+
+    Only -1 itself, and bounds, are -100 %.
+    """
+    percent = 100 * ratio
+    step = _step(percent)
+    rounded = rounding(percent / step) * step
+    return -99.9 if rounded <= -100 < percent and rounding is round else rounded
+
+
+def _step(percent: float) -> float:
+    """Return the unit of the last digit that is shown."""
+    size = abs(percent)
+    return 10.0 ** (math.floor(math.log10(size)) - 2) if size >= 99.95 else 0.1
+
+
+def _signed_number(percent: float) -> str:
+    """Return `+12.3`, `−3.4`, `+762` or `0.0`."""
+    text = f"{abs(percent):.{1 if abs(percent) < 99.95 else 0}f}"
+    return text if text == "0.0" else ("+" if percent > 0 else MINUS) + text
 
 
 def plain_percent(ratio: float) -> str:
-    """Format the absolute value of a relative difference: `3.4 %`, `12 %`."""
-    percent = abs(ratio) * 100
-    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+    """Format the absolute value of a relative difference: `3.4 %`, `12.0 %`."""
+    return f"{_signed_number(_percent(abs(ratio))).lstrip('+')} %"
 
 
-def verdict_words(judgement: Judgement, row: int) -> dict[str, str]:
-    """Return {"code", "word", "interval", "tone"} of a verdict.
+def verdict_words(judgement: Judgement, row: int, *, has_ratio: bool = True) -> dict[str, Any]:
+    """Return a verdict with the figures that it is about.
 
+    has_ratio: whether the displayed times have a ratio; without it there are no figures
     code: of `confidence.VERDICTS`
+    word: the verdict in the user's language
+    change: the estimate in per cent, `−7.1`; empty if there is none
+    low, high: the bounds of its interval in per cent; empty if there is none
+    interval: `−12.9 … +3.0`, or empty
+    is_verdict: whether there is a verdict, and not the reason why there is none
     tone: faster, slower or empty, for the colour
     """
     code = judgement.code(row)
+    figures = (judgement.change, judgement.low, judgement.high)
+    numbers = (float(figure[row]) if has_ratio else math.nan for figure in figures)
+    change, low, high = change_texts(*numbers)
     return {
         "code": code,
         "word": verdict_word(code),
-        "interval": _interval(float(judgement.low[row]), float(judgement.high[row])),
+        "change": change,
+        "low": low,
+        "high": high,
+        "interval": f"{low} … {high}" if low else "",
+        "is_verdict": code in ("none", "faster", "slower"),
         "tone": code if code in ("faster", "slower") else "",
     }
 
@@ -141,9 +192,9 @@ def verdict_word(code: Verdict) -> str:
     """Return the message of a verdict; empty if one side has no times."""
     words = {
         "disturbed": str(DISTURBED_RUN["verdict"]),
-        "single": gettext("not enough evidence: one sample"),
-        "few": gettext("not enough evidence: too few passes"),
-        "unknown": gettext("not enough evidence: run-to-run variance unknown"),
+        "single": gettext("no verdict: one pass"),
+        "few": gettext("no verdict: too few passes"),
+        "unknown": gettext("no verdict: variance unknown"),
         "none": gettext("no clear difference"),
         "faster": gettext("faster"),
         "slower": gettext("slower"),
@@ -168,10 +219,3 @@ def verdict_advice(code: Verdict) -> str:
         ),
     }
     return advice.get(code, "")
-
-
-def _interval(low: float, high: float) -> str:
-    """Format the bounds of a ratio as percentages of the baseline."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return ""
-    return f"{signed_percent(low)} … {signed_percent(high)}"

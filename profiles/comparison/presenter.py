@@ -11,7 +11,7 @@ from django.core.paginator import Page, Paginator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from profiles.analysis.durations import TimeUnit, duration, unit_of
+from profiles.analysis.durations import CLOCK_S, TimeUnit, duration, in_unit, unit_of
 from profiles.comparison import messages
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.confidence import ScatterSource
@@ -35,46 +35,49 @@ def row_page(
 ) -> "Page[Any]":
     """Return the requested page of rows; `object_list` holds the formatted rows."""
     page: Page[Any] = Paginator(answer.rows.tolist(), PAGE_SIZE).get_page(request.page)
-    # the unit of the longest row, so that all pages of the table use the same
-    times_s = compared.comparison.side(request.question.side).time_s
-    unit = unit_of([float(np.nanmax(times_s, initial=0.0))])
+    unit = row_unit(compared, request)
     page.object_list = [row_view(compared, number, request, unit) for number in page.object_list]
     return page
+
+
+def row_unit(compared: ComparisonResult, request: ComparisonRequest) -> TimeUnit:
+    """Return the unit of the longest row, so that all pages of the table use the same."""
+    times_s = compared.comparison.side(request.question.side).time_s
+    return unit_of([float(np.nanmax(times_s, initial=0.0))])
 
 
 def row_view(
     compared: ComparisonResult, number: int, request: ComparisonRequest, unit: TimeUnit
 ) -> dict[str, Any]:
-    """Return one row of the table; unit: the common unit of all its times."""
+    """Return one row of the table; unit: that of all its times, which are numbers of it."""
     comparison, side = compared.comparison, request.question.side
     row, numbers = comparison.rows[number], comparison.side(side)
     profile, x = comparison.main[number]
     nodes = comparison.nodes[profile]
-    base_s = float(numbers.time_s[0, number])
+    became = _became(comparison, row)
     return {
         "number": number,
+        "label": shortened(comparison.label(number)),
         "name": shortened(nodes.short_names[x]),
         "type": shortened(nodes.kinds[x]),
-        "value": shortened(nodes.value_names[x][0]) if nodes.is_named(x) else "",
-        "change": _became(comparison, row),
-        "base": duration(base_s, unit),
+        "base": in_unit(float(numbers.time_s[0, number]), unit),
         "address": request.changed(row=number),
         "selected": number == request.row,
         "cells": [
             _cell_view(comparison, number, other, side=side, unit=unit)
+            | {"became": became.get(other, "")}
             for other in range(len(row.cells))
         ],
     }
 
 
-def _became(comparison: Comparison, row: ComparisonRow) -> list[dict[str, str]]:
+def _became(comparison: Comparison, row: ComparisonRow) -> dict[int, str]:
     """Return the change of groups per profile that has one: `Conv + BN + ADD → ConvBias`."""
-    lines = []
+    lines = {}
     before = _kinds(comparison.nodes[0], row.baseline)
     for other, cell in enumerate(row.cells):
         if (cell and cell.status in ("fused", "split")) or (cell and "type" in cell.reasons):
-            after = _kinds(comparison.nodes[other + 1], cell.members)
-            lines.append({"letter": messages.letter(other + 1), "before": before, "after": after})
+            lines[other] = f"{before} → {_kinds(comparison.nodes[other + 1], cell.members)}"
     return lines
 
 
@@ -92,36 +95,68 @@ def _cell_view(
     if cell is None:
         return {"status": ""}
     base_s, time_s = (float(numbers.time_s[k, number]) for k in (0, other + 1))
-    delta_s = float(numbers.delta_s[other, number])
-    verdict = messages.verdict_words(numbers.judgements[other], number)
+    has_ratio = min(base_s, time_s) >= CLOCK_S and bool(cell.members)
     return {
+        "letter": messages.letter(other + 1),
         "status": cell.status,
         "word": messages.STATUS_WORDS[cell.status][0],
         "reasons": listed(str(messages.REASON_WORDS[reason]) for reason in cell.reasons),
-        "time": duration(time_s, unit),
-        "delta": messages.signed(delta_s, unit),
-        "percent": messages.signed_percent(delta_s / base_s)
-        if base_s >= 1e-6 and cell.members
-        else "",
-        "verdict": verdict,
+        "time": in_unit(time_s, unit),
+        "delta": messages.signed(float(numbers.delta_s[other, number]), unit),
+        "verdict": messages.verdict_words(numbers.judgements[other], number, has_ratio=has_ratio),
     }
 
 
-def total_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
-    """Return totals and iteration time of each profile with bar, difference and verdict."""
+#: names of the totals, and how a sentence begins that is about one
+_TOTALS = {
+    "device": gettext_lazy("Device total"),
+    "host": gettext_lazy("Host total"),
+    "latency": gettext_lazy("Latency, median (profiler off)"),
+}
+_SENTENCES = {
+    "device": gettext_lazy("Device time %(change)s %%, %(verdict)s"),
+    "host": gettext_lazy("Host time %(change)s %%, %(verdict)s"),
+    "latency": gettext_lazy("Latency %(change)s %%, %(verdict)s"),
+}
+
+
+def answers(compared: ComparisonResult) -> list[dict[str, str]]:
+    """Return the difference of each profile from the baseline in a sentence.
+
+    It is about the first total whose ratio is known: device, host, latency.
+    """
+    return [
+        {"letter": messages.letter(other)} | _answer(compared, other)
+        for other in range(1, len(compared.profiles))
+    ]
+
+
+def _answer(compared: ComparisonResult, other: int) -> dict[str, str]:
+    for key, _values, judged in compared.totals():
+        words = messages.verdict_words(judged[other - 1], 0)
+        if words["change"]:
+            text = _SENTENCES[key] % {"change": words["change"], "verdict": words["word"]}
+            return {"text": text, "interval": words["interval"], "tone": words["tone"]}
+    return {"text": _("No total is known for both runs."), "interval": "", "tone": ""}
+
+
+def total_table(compared: ComparisonResult) -> dict[str, Any]:
+    """Return the unit and the rows of totals and latency, per step too for traces."""
     totals = compared.totals()
-    unit = unit_of(value for _key, values, _judged in totals for value in values)
-    titles = {
-        "device": _("Device total"),
-        "host": _("Host total"),
-        "latency": _("Iteration without profiling, median"),
-    }
+    steps = _step_totals(compared)
+    unit = unit_of(
+        value
+        for values in [*(row[1] for row in totals), *(row[2] for row in steps)]
+        for value in values
+    )
     rows = []
     for key, values, judged in totals:
         verdicts = [messages.verdict_words(judgement, 0) for judgement in judged]
-        cells = _total_cells(values, verdicts, unit)
-        rows.append({"key": key, "title": titles[key], "cells": cells})
-    return rows + _step_rows(compared)
+        rows.append(_total_row(key, str(_TOTALS[key]), values, verdicts, unit))
+    for name, title, values in steps:
+        verdicts = [_without_verdict(value, values[0]) for value in values[1:]]
+        rows.append(_total_row(name, title, values, verdicts, unit))
+    return {"unit": unit.name, "rows": rows}
 
 
 #: texts on the smallest significant difference, by the runs that show it
@@ -160,51 +195,53 @@ def total_notes(compared: ComparisonResult) -> list[str]:
     return notes
 
 
-def _step_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
+def _step_totals(compared: ComparisonResult) -> list[tuple[str, str, list[float]]]:
     """Return totals per training step, if all profiles are traces with known steps."""
     steps = [count or 0 for count in steps_of_all(compared)]
     if not all(steps) or max(steps) == 1:
         return []
-    rows = []
-    unsure = {
-        "code": "single",
-        "word": messages.verdict_word("single"),
-        "interval": "",
-        "tone": "",
-    }
     titles = {
         "device": _("Device, of one training step"),
         "host": _("Host, of one training step"),
     }
+    totals = []
     for side in SIDES:
         totals_s = compared.comparison.side(side).total_s.tolist()
         each_s = [total_s / number for total_s, number in zip(totals_s, steps, strict=True)]
-        cells = _total_cells(each_s, [unsure] * (len(steps) - 1), unit_of(each_s))
-        rows.append({"key": f"{side}-step", "title": titles[side], "cells": cells})
-    return rows
+        totals.append((f"{side}-step", titles[side], each_s))
+    return totals
 
 
-def _total_cells(
-    values: Sequence[float], judged: list[dict[str, str]], unit: TimeUnit
-) -> list[dict[str, Any]]:
-    most = max((value for value in values if math.isfinite(value)), default=0.0)
-    cells = []
-    for number, value in enumerate(values):
-        delta_s = value - values[0]
-        known = bool(number) and math.isfinite(delta_s)
-        cells.append(
+def _without_verdict(value: float, base: float) -> dict[str, str]:
+    change = value / base - 1 if base > 0 else math.nan
+    return {
+        "code": "single",
+        "word": messages.verdict_word("single"),
+        "change": messages.change_texts(change, math.nan, math.nan)[0],
+        "interval": "",
+        "tone": "",
+    }
+
+
+def _total_row(
+    key: str, title: str, values: Sequence[float], verdicts: list[dict[str, str]], unit: TimeUnit
+) -> dict[str, Any]:
+    return {
+        "key": key,
+        "title": title,
+        "base": in_unit(values[0], unit),
+        "cells": [
             {
                 "letter": messages.letter(number),
-                "value": duration(value, unit),
-                "share": f"{value / most:.4f}" if most > 0 and math.isfinite(value) else "",
-                "delta": messages.signed(delta_s, unit) if known else "",
-                "percent": messages.signed_percent(delta_s / values[0])
-                if known and values[0] > 0
-                else "",
-                "verdict": judged[number - 1] if known else None,
+                "time": in_unit(value, unit),
+                "delta": messages.signed(value - values[0], unit),
+                "verdict": verdict,
             }
-        )
-    return cells
+            for number, (value, verdict) in enumerate(
+                zip(values[1:], verdicts, strict=True), start=1
+            )
+        ],
+    }
 
 
 def waterfall_view(compared: ComparisonResult, request: ComparisonRequest) -> dict[str, Any]:
@@ -216,13 +253,15 @@ def waterfall_view(compared: ComparisonResult, request: ComparisonRequest) -> di
     start_s = steps[0].to_s if steps else 0.0
     for view, step in zip(views, steps, strict=True):
         if step.kind in ("step", "rest"):
-            view["percent"] = messages.signed_percent(step.delta_s / start_s) if start_s else ""
+            change = step.delta_s / start_s if start_s else math.nan
+            view["percent"] = messages.change_texts(change, math.nan, math.nan)[0]
     return {
         "other": other,
         "letter": messages.letter(other),
         # each operator would be removed or new, which explains nothing
         "is_apart": not compared.comparison.common[other - 1],
         "steps": views,
+        "unit": unit.name,
         "data": [
             {
                 "kind": step.kind,
@@ -230,7 +269,8 @@ def waterfall_view(compared: ComparisonResult, request: ComparisonRequest) -> di
                 "from": step.from_s,
                 "to": step.to_s,
                 "delta": step.delta_s,
-                "row": step.row,
+                "amount": f"{view['delta'] or view['total']} {unit.name}",
+                "total": f"{view['total']} {unit.name}",
                 "tone": view["tone"],
             }
             for step, view in zip(steps, views, strict=True)
@@ -266,7 +306,7 @@ def _step_view(step: WaterfallStep, request: ComparisonRequest, unit: TimeUnit) 
         "name": shortened(name),
         "rows": step.rows,
         "delta": messages.signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
-        "total": duration(step.to_s, unit),
+        "total": in_unit(step.to_s, unit),
         "address": request.changed(row=step.row) if step.row is not None else "",
         "tone": step.verdict if step.verdict in ("faster", "slower") else "",
     }
@@ -300,7 +340,7 @@ def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, A
         "reset_address": request.changed(question=type(question)()),
         "quiet": answer.quiet,
         "quiet_delta": listed(
-            f"{messages.letter(n)} {messages.signed(value, unit)}"
+            f"{messages.letter(n)} {messages.signed_time(value, unit)}"
             for n, value in enumerate(quiet_s, start=1)
         ),
     }

@@ -100,9 +100,8 @@ def _groups(comparison: Comparison, by: By) -> dict[_Key, list[int]]:
     for number, (profile, x) in enumerate(comparison.main):
         nodes = comparison.nodes[profile]
         value_name = nodes.value_names[x][0] if nodes.is_named(x) else ""
-        name = value_name or nodes.short_names[x]
         if by == "row":
-            groups[name, number].append(number)
+            groups[comparison.label(number), number].append(number)
         elif by == "type":
             groups[nodes.kinds[x], 0].append(number)
         else:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from profiles.comparison import loading
-from profiles.comparison.messages import signed, signed_percent
+from profiles.comparison.messages import change_texts, signed_time
 from profiles.models import Profile
 from profiles.tests.graph_edits import with_end_times
 from profiles.tests.imports import make_import
@@ -46,11 +47,12 @@ def test_a_fusion_shows_its_operators_on_both_sides_and_its_time(client, results
     text = page.text
     assert "ConvolutionForward + BatchNormForward + Elemwise RELU → ConvBiasForward" in text
     first = page.context["page"].object_list[0]
-    assert (first["cells"][0]["status"], first["cells"][0]["delta"]) == ("fused", "+3.86 ms")
-    assert first["cells"][0]["verdict"]["word"] == "not enough evidence: one sample"
-    assert page.context["totals"][0]["cells"][1]["delta"] == "+9.70 ms"
+    assert (first["cells"][0]["status"], first["cells"][0]["delta"]) == ("fused", "+3.86")
+    assert first["cells"][0]["verdict"]["word"] == "no verdict: one pass"
+    assert page.context["unit"] == page.context["totals"]["unit"] == "ms"
+    assert page.context["totals"]["rows"][0]["cells"][0]["delta"] == "+9.70"
     steps = page.context["waterfall"]["steps"]
-    assert [steps[0]["total"], steps[-1]["total"]] == ["13.7 ms", "23.4 ms"]
+    assert [steps[0]["total"], steps[-1]["total"]] == ["13.7", "23.4"]
 
 
 #: device totals of the passes of five equal runs that differ by 1 %, s
@@ -70,7 +72,7 @@ def tones(page) -> set[str]:
     """Return the tones of all verdicts and waterfall steps on a comparison page."""
     context = page.context
     cells = [row["cells"][0] for row in context["page"].object_list]
-    cells += [row["cells"][1] for row in context["totals"]]
+    cells += [row["cells"][0] for row in context["totals"]["rows"]]
     cell_tones = {cell["verdict"]["tone"] for cell in cells if cell.get("verdict")}
     return cell_tones | {step["tone"] for step in context["waterfall"]["steps"]}
 
@@ -83,7 +85,7 @@ def test_the_page_gives_verdicts_with_passes_and_equal_runs(client, slower_pair,
     assert "slower" in words
     assert "95 %" in page.text
     assert "slower" in tones(page)
-    total = page.context["totals"][0]["cells"][1]["verdict"]
+    total = page.context["totals"]["rows"][0]["cells"][0]["verdict"]
     assert (total["code"], total["tone"]) == ("slower", "slower")
     assert "Equal runs of this task may differ by 2.6 %" in page.context["totals_notes"][0]
     assert [s["tone"] for s in page.context["waterfall"]["steps"]].count("slower") >= 1
@@ -92,8 +94,8 @@ def test_the_page_gives_verdicts_with_passes_and_equal_runs(client, slower_pair,
 def test_without_equal_runs_the_page_gives_advice_instead_of_verdicts(client, slower_pair):
     page = client.get(address(*slower_pair))
     assert tones(page) == {""}
-    total = page.context["totals"][0]["cells"][1]["verdict"]
-    assert total["word"] == "not enough evidence: run-to-run variance unknown"
+    total = page.context["totals"]["rows"][0]["cells"][0]["verdict"]
+    assert total["word"] == "no verdict: variance unknown"
     (advice,) = [warning for warning in page.context["warnings"] if "not known yet" in warning]
     assert "run the same task there 5 times without disturbance" in advice
 
@@ -114,7 +116,7 @@ def make_sample_runs(profile: Profile, *runs: Sequence[float], environment: str 
 def test_the_sample_model_of_the_device_gives_verdicts_from_the_second_task_on(client, slower_pair):
     make_sample_runs(slower_pair[0], *EQUAL_RUNS)
     page = client.get(address(*slower_pair))
-    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "slower"
+    assert page.context["totals"]["rows"][0]["cells"][0]["verdict"]["code"] == "slower"
     assert "Equal runs of the sample model on this device" in page.context["totals_notes"][0]
 
 
@@ -122,7 +124,7 @@ def test_runs_of_the_sample_model_before_an_update_do_not_count(client, slower_p
     make_sample_runs(slower_pair[0], *EQUAL_RUNS, environment="before")
     make_sample_runs(slower_pair[0], EQUAL_RUNS[0])
     page = client.get(address(*slower_pair))
-    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "unknown"
+    assert page.context["totals"]["rows"][0]["cells"][0]["verdict"]["code"] == "unknown"
 
 
 def test_the_widest_scatter_that_is_known_decides(client, slower_pair):
@@ -131,7 +133,7 @@ def test_the_widest_scatter_that_is_known_decides(client, slower_pair):
     # too few to determine the scatter alone
     make_equal_runs(slower_pair[0], *wide)
     page = client.get(address(*slower_pair))
-    assert page.context["totals"][0]["cells"][1]["verdict"]["code"] == "none"
+    assert page.context["totals"]["rows"][0]["cells"][0]["verdict"]["code"] == "none"
 
 
 def test_verdicts_are_recomputed_only_after_new_runs_on_the_device(
@@ -183,9 +185,63 @@ def test_a_disturbed_run_gets_differences_and_a_warning_but_no_verdict(client, s
     cells = [row["cells"][0] for row in page.context["page"].object_list]
     assert {c["verdict"]["code"] for c in cells if c.get("verdict")} <= {"disturbed", "absent"}
     assert all("time" not in cell.get("reasons", "") for cell in cells)
-    total = page.context["totals"][0]["cells"][1]
-    assert total["verdict"]["word"] == "no verdict: a run was disturbed"
+    total = page.context["totals"]["rows"][0]["cells"][0]
+    assert total["verdict"]["word"] == "no verdict: noisy run"
     assert total["delta"].startswith("+")
+
+
+def answer_of(page) -> str:
+    """Return the sentence at the top of a comparison page."""
+    text = page.text[page.text.index('id="answers"') :]
+    return " ".join(re.sub("<[^>]+>", " ", text[: text.index("</ul>")]).split()).partition("> ")[2]
+
+
+def test_the_page_begins_with_the_difference_and_its_verdict_in_a_sentence(client, slower_pair):
+    page = client.get(address(*slower_pair))
+    assert re.match(r"Device time \+6\d\.\d %, no verdict: variance unknown", answer_of(page))
+    assert page.text.index('id="answers"') < page.text.index('id="runs"')
+    make_equal_runs(slower_pair[0], *EQUAL_RUNS)
+    faster = client.get(address(*slower_pair[::-1]))
+    assert re.match(r"Device time −3\d\.\d %, faster 95 % interval −4\d\.\d … ", answer_of(faster))
+    add_measurement(slower_pair[0], disturbances=[{"code": "hot", "details": []}])
+    noisy = answer_of(client.get(address(*slower_pair)))
+    assert re.match(r"Device time \+6\d\.\d %, no verdict: noisy run", noisy)
+    chinese = client.get(address(*slower_pair), headers={"Accept-Language": "zh-hans"})
+    assert "无结论：测量受干扰" in answer_of(chinese)
+
+
+def test_only_differences_of_the_environment_are_listed_and_before_the_figures(client, results):
+    task = results[1].attempt.task
+    other = make_worker("lab", facts={"platform": "Linux-6.1", "cpu_model": "Kirin"})
+    Task.objects.filter(pk=task.pk).update(worker=other, options={"fast_run": True})
+    results[1].attempt.environment = {"agent": "1.2", "platform": "Linux-6.1", "cpu_model": None}
+    results[1].attempt.save()
+    page = client.get(address(*results[:2]))
+    differences = {fact.name: fact.values for fact in page.context["differences"]}
+    assert differences["Device"][1] == "lab"
+    assert differences["System and kernel"] == ("–", "Linux-6.1")
+    assert differences["Agent"] == ("–", "1.2")
+    assert differences["Options"] == ("defaults", "--fast_run")
+    assert "Measuring plan" not in differences
+    table = page.text[page.text.index('id="facts"') : page.text.index('id="totals"')]
+    assert "Linux-6.1" in table
+    assert "Same otherwise: " in table
+    assert "Measuring plan" in table.partition("Same otherwise: ")[2]
+
+
+def test_waterfall_and_table_name_a_row_after_its_operator_in_the_baseline(client, results):
+    for pair in (results[:2], results[1::-1]):
+        page = client.get(address(*pair, rows="all"))
+        labels = {row["number"]: row["label"] for row in page.context["page"].object_list}
+        steps = [step for step in page.context["waterfall"]["steps"] if "row=" in step["address"]]
+        assert len(steps) > 5
+        for step in steps:
+            number = int(step["address"].partition("row=")[2].partition("&")[0])
+            assert labels.get(number, step["name"]) == step["name"]
+        graph = loading.comparison_of(pair).comparison
+        for number, label in labels.items():
+            baseline = graph.rows[number].baseline
+            assert not baseline or label in [graph.nodes[0].labels[x] for x in baseline]
 
 
 def test_latency_of_one_process_gets_no_verdict(client, slower_pair):
@@ -193,9 +249,9 @@ def test_latency_of_one_process_gets_no_verdict(client, slower_pair):
         clean = {"kind": "clean", "kept": True, "median_ms": median_ms}
         add_measurement(profile, median_ms=median_ms, passes=[clean])
     page = client.get(address(*slower_pair))
-    latency = next(row for row in page.context["totals"] if row["key"] == "latency")
-    assert latency["cells"][1]["verdict"]["code"] == "single"
-    assert latency["cells"][1]["delta"] == "+10.0 ms"
+    latency = next(row for row in page.context["totals"]["rows"] if row["key"] == "latency")
+    assert latency["cells"][0]["verdict"]["code"] == "single"
+    assert latency["cells"][0]["delta"] == "+10.0"
     assert "iterations of one process are not independent" in " ".join(page.context["totals_notes"])
 
 
@@ -407,11 +463,19 @@ def test_the_link_that_removes_a_result_has_only_valid_parameters(client, result
 def test_all_times_of_a_table_have_one_unit(client, results):
     page = client.get(address(*results, rows="all", row=0))
     rows = page.context["page"].object_list
-    times = [row["base"] for row in rows] + [row["cells"][0].get("time", "–") for row in rows]
+    times = [row["base"] for row in rows] + [row["cells"][0].get("time", "") for row in rows]
     steps = [step["total"] for step in page.context["waterfall"]["steps"]]
-    totals = [cell["value"] for row in page.context["totals"] for cell in row["cells"]]
+    totals = [cell["time"] for row in page.context["totals"]["rows"] for cell in row["cells"]]
     assert len(times) > 50
-    assert {time.split()[-1] for time in times + steps + totals} <= {"ms", "–"}
+    units = (
+        page.context["unit"],
+        page.context["waterfall"]["unit"],
+        page.context["totals"]["unit"],
+    )
+    assert units == ("ms",) * 3
+    for number in filter(None, times + steps + totals):
+        assert len(number.replace(".", "").lstrip("0")) <= 3
+        assert float(number) == 0 or float(number) >= 0.001  # the resolution of the clock
 
 
 def test_thousands_of_rows_are_paginated(client, alice):
@@ -484,15 +548,31 @@ def test_csv_escapes_names_that_are_formulas(client, alice):
     ("value_s", "text"),
     [
         (6e-6 - 5e-6, "+1 µs"),
-        (-4e-7, "< 1 µs"),
-        (0.1 + 0.2 - 0.3, "0 s"),
+        (0.1 + 0.2 - 0.3, "0 µs"),
         (-2.5e-3, "−2.50 ms"),
         (0.0, "0 s"),
+        (-4e-7, "< 1 µs"),
+        (math.nan, "–"),
     ],
 )
 def test_a_difference_of_rounding_is_zero(value_s, text):
-    assert signed(value_s) == text
-    assert signed_percent(0.0004) == signed_percent(-0.0004) == "0.0 %"
+    assert signed_time(value_s) == text
+    assert [change_texts(x, math.nan, math.nan)[0] for x in (0.0004, -0.0004)] == ["0.0", "0.0"]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "texts"),
+    [
+        ((-0.071, -0.071, 0.37), ("−7.1", "−7.2", "+37.0")),
+        ((7.62, 0.5, 35.24), ("+762", "+50.0", "+3530")),
+        ((-0.9999, -0.99999, -0.99), ("−99.9", "−100", "−99.0")),
+        ((0.0, -0.0001, 0.0001), ("0.0", "−0.1", "+0.1")),
+        ((0.25, math.nan, math.nan), ("+25.0", "", "")),
+        ((math.nan, math.nan, math.nan), ("", "", "")),
+    ],
+)
+def test_a_change_and_its_interval_have_one_form_and_the_change_is_inside(ratios, texts):
+    assert change_texts(*ratios) == texts
 
 
 def test_invalid_times_give_a_warning_and_valid_exports(client, alice):
@@ -510,11 +590,11 @@ def test_the_command_prints_steps_and_rows(capsys):
     files = [str(DATA / "profiles" / f"{name}.json") for name in ("resnet18", "resnet18_opt")]
     call_command("compare_profiles", *files, "-t", "3")
     out = capsys.readouterr().out
-    assert "layer3.1.conv2.Convolution" in out
-    assert "+3.86 ms" in out
-    assert "not enough evidence: one sample" in out
+    assert "layer3.1.conv2 · conv" in out
+    assert "+3.86 " in out
+    assert "no verdict: one pass" in out
     call_command("compare_profiles", *files, "--all", "-t", "0")
-    assert "bn1.bias,l…  BatchNorm" in capsys.readouterr().out
+    assert "bn1 · batch_norm" in capsys.readouterr().out
     call_command("compare_profiles", *files, "--json", "--all", "-t", "0")
     rows = json.loads(capsys.readouterr().out)
     assert sum(row["difference_s"][0] for row in rows) == pytest.approx(0.009702)

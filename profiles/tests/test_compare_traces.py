@@ -32,11 +32,12 @@ def test_different_numbers_of_training_steps_give_a_warning(client, traces):
 
 
 def test_totals_are_shown_for_all_steps_and_for_one(client, traces):
-    rows = {row["key"]: row["cells"] for row in page_of(client, *traces).context["totals"]}
+    rows = {row["key"]: row for row in page_of(client, *traces).context["totals"]["rows"]}
     totals, step = rows["device"], rows["device-step"]
-    assert totals[1]["percent"].startswith("+2")  # three steps instead of one: +200 %
-    assert step[0]["value"] == step[1]["value"] == totals[0]["value"]
-    assert step[1]["verdict"]["word"] == "not enough evidence: one sample"
+    # three steps instead of one: +200 %
+    assert totals["cells"][0]["verdict"]["change"].startswith("+2")
+    assert step["base"] == step["cells"][0]["time"] == totals["base"]
+    assert step["cells"][0]["verdict"]["word"] == "no verdict: one pass"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_equal_numbers_of_training_steps_give_no_warning(client, alice):
     profiles = [make_import(alice, data).profile for data in (content, content + b" ")]
     page = page_of(client, *profiles)
     assert "training steps" not in " ".join(page.context["warnings"])
-    keys = [row["key"] for row in page.context["totals"]]
+    keys = [row["key"] for row in page.context["totals"]["rows"]]
     assert keys == ["device", "host", "device-step", "host-step"]
 
 
@@ -79,7 +80,7 @@ def test_a_comparison_of_traces_does_not_advise_a_plan(client, alice, traces):
     assert "B has one sample of each operator" in warnings
     assert "A is a trace" in warnings
     assert "training steps" not in warnings
-    assert [row["key"] for row in page.context["totals"]] == ["device", "host"]
+    assert [row["key"] for row in page.context["totals"]["rows"]] == ["device", "host"]
 
 
 def test_the_page_of_a_trace_does_not_advise_a_plan(client, traces):

@@ -2,11 +2,15 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
+from profiles.comparison import messages
 from profiles.comparison.confidence import (
     LEAST_DOF,
     VERDICTS,
@@ -90,12 +94,51 @@ def test_the_verdict_is_none_if_and_only_if_the_interval_contains_zero():
         assert (verdicts(result) == ["none"]) == bool(contains_zero)
 
 
-def test_the_interval_contains_the_displayed_ratio():
-    rng = np.random.default_rng(9)
-    base, other = rng.exponential(size=(5, 200)), rng.exponential(size=(5, 200))
-    result = rows(base, other)
-    changes = np.median(other, axis=0) / np.median(base, axis=0) - 1
-    assert ((result.low <= changes + 1e-12) & (changes - 1e-12 <= result.high)).all()
+@st.composite
+def passes_of_two_runs(draw):
+    """Draw the passes of some operators in two runs, on a clock of whole microseconds."""
+    rows = draw(st.integers(1, 4))
+    ticks = st.one_of(st.just(5), st.integers(0, 12), st.integers(0, 10**7))
+    run = st.integers(1, 7).flatmap(
+        lambda n: st.lists(
+            st.lists(st.one_of(ticks, st.none()), min_size=rows, max_size=rows),
+            min_size=n,
+            max_size=n,
+        )
+    )
+    return [1e-6 * np.array(draw(run), dtype=float) for _ in range(2)]
+
+
+@given(
+    runs=passes_of_two_runs(),
+    basis=st.sampled_from([BASIS, Basis(), Basis(disturbed=True), Basis(STEADY, None)]),
+)
+def test_an_estimate_is_inside_its_interval_and_the_verdict_agrees_with_the_displayed_times(
+    runs, basis
+):
+    base, other = runs
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # operators without times
+        medians = [np.nanmedian(side, axis=0) for side in runs]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            displayed = medians[1] / medians[0]
+    result = judge_rows(
+        base, other, worth=np.ones(base.shape[1], bool), displayed=displayed, basis=basis
+    )
+    has = ~np.isnan(result.low)
+    assert (has == ~np.isnan(result.high)).all()
+    assert (result.low < result.change)[has].all()
+    assert (result.change < result.high)[has].all()
+    counts = [(~np.isnan(side)).sum(axis=0) for side in runs]
+    few = np.array([least_p(*pair) > 0.05 for pair in zip(*counts, strict=True)])
+    assert not has[few].any()
+    for row in np.flatnonzero(has):
+        texts = messages.change_texts(result.change[row], result.low[row], result.high[row])
+        estimate, low, high = (float(text.replace("\u2212", "-")) for text in texts)
+        assert low < estimate < high
+    for row, word in enumerate(verdicts(result)):
+        assert word != "faster" or displayed[row] < 1
+        assert word != "slower" or displayed[row] > 1
 
 
 def test_a_difference_within_the_scatter_of_equal_runs_gets_no_verdict():

@@ -60,7 +60,7 @@ def test_the_waterfall_adds_up_exactly(comparison, by, other):
 
 def test_the_largest_step_is_the_operator_with_the_largest_change(comparison):
     step = waterfall(comparison, 1)[1]
-    assert step.name == "layer3.1.conv2.Convolution"
+    assert step.name == "layer3.1.conv2 · conv"
     assert step.delta_s == pytest.approx(0.003862)
     assert comparison.rows[step.row].cells[0].status == "fused"
 

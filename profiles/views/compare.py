@@ -59,6 +59,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     of_graph = replace(of_graph, other=comparison.other, graph=comparison.graph)
     rows = presenter.row_page(compared, comparison, answer)
     selected = presenter.selected_view(compared, comparison)
+    facts = compared_facts(compared)
     context = {
         "comparison": comparison,
         "runs": _runs(compared, comparison),
@@ -66,17 +67,22 @@ def compare(request: HttpRequest) -> HttpResponse:
         if len(comparison.ids) < MOST
         else "",
         "warnings": warnings_of(compared),
-        "facts": compared_facts(compared),
+        "answers": presenter.answers(compared),
+        "facts": facts,
+        "differences": [fact for fact in facts if fact.differs],
+        "common_facts": (common := [fact for fact in facts if not fact.differs]),
+        "common_names": [fact.name for fact in common],
         "disturbed": DISTURBED_RUN,
         # letters of profiles that share nothing with the baseline
-        "common": [
+        "apart": [
             letter(n) for n, count in enumerate(compared.comparison.common, start=1) if not count
         ],
-        "totals": presenter.total_rows(compared),
+        "totals": presenter.total_table(compared),
         "totals_notes": presenter.total_notes(compared),
         "waterfall": presenter.waterfall_view(compared, comparison),
         "filter": presenter.filter_view(comparison, answer),
         "page": rows,
+        "unit": presenter.row_unit(compared, comparison).name,
         "page_before": comparison.changed(page=rows.number - 1),
         "page_after": comparison.changed(page=rows.number + 1),
         "graph": graph_view(comparison),

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand, CommandError
 
-from profiles.analysis.durations import duration
+from profiles.analysis.durations import in_unit, unit_of
 from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
-from profiles.comparison.messages import letter, signed, signed_percent, verdict_words
+from profiles.comparison.export import plain_number
+from profiles.comparison.messages import letter, signed, verdict_words
 from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.exports.formats import profile_of_files
@@ -71,42 +72,45 @@ class Command(BaseCommand):
 
 def _steps_text(steps: tuple[WaterfallStep, ...]) -> str:
     names = {"start": "total of A", "rest": "everything else", "end": "total"}
+    unit = unit_of(step.to_s for step in steps)
     lines = [
         (
             step.name or names.get(step.kind, "without a scope"),
-            signed(step.delta_s) if step.kind in ("step", "rest") else "",
-            duration(step.to_s),
+            signed(step.delta_s, unit) if step.kind in ("step", "rest") else "",
+            in_unit(step.to_s, unit),
         )
         for step in steps
     ]
-    return table(lines, ("step", "difference", "total so far"))
+    return table(lines, ("step", f"difference, {unit.name}", f"total so far, {unit.name}"))
 
 
 def _rows_text(comparison: Comparison, rows: list[int], other: int, side: Side) -> str:
     lines = []
     numbers = comparison.side(side)
+    unit = unit_of(numbers.time_s[[0, other]].ravel().tolist())
     for number in rows:
         cell = comparison.rows[number].cells[other - 1]
         if cell is None:
             continue
         profile, node = comparison.main[number]
-        base_s = float(numbers.time_s[0, number])
-        delta_s = float(numbers.delta_s[other - 1, number])
         verdict = verdict_words(numbers.judgements[other - 1], number)
         lines.append(
             (
-                _cut(comparison.nodes[profile].short_names[node]),
+                _cut(comparison.label(number)),
                 comparison.nodes[profile].kinds[node],
                 cell.status,
-                duration(base_s),
-                duration(float(numbers.time_s[other, number])),
-                signed(delta_s),
-                signed_percent(delta_s / base_s) if base_s > 0 else "",
-                " ".join(filter(None, (verdict["word"], verdict["interval"]))),
+                in_unit(float(numbers.time_s[0, number]), unit),
+                in_unit(float(numbers.time_s[other, number]), unit),
+                signed(float(numbers.delta_s[other - 1, number]), unit),
+                verdict["change"],
+                verdict["interval"],
+                verdict["word"],
             )
         )
-    headers = ("operator", "type", "status", "A", letter(other), "difference", "", "confidence")
-    return table(lines, headers)
+    times = (f"A, {unit.name}", f"{letter(other)}, {unit.name}", f"difference, {unit.name}")
+    return table(
+        lines, ("operator", "type", "status", *times, "change, %", "95 % interval", "verdict")
+    )
 
 
 def _cut(name: str) -> str:
@@ -123,8 +127,8 @@ def _as_json(comparison: Comparison, rows: list[int], side: Side) -> list[dict[s
                 for profile, nodes in enumerate(comparison.nodes)
             ],
             "status": [cell.status if cell else None for cell in comparison.rows[number].cells],
-            "time_s": numbers.time_s[:, number].tolist(),
-            "difference_s": numbers.delta_s[:, number].tolist(),
+            "time_s": [plain_number(time_s) for time_s in numbers.time_s[:, number]],
+            "difference_s": [plain_number(delta_s) for delta_s in numbers.delta_s[:, number]],
         }
         for number in rows
     ]

@@ -3,16 +3,15 @@
 import { loadECharts, makeChart } from "../../charts/echarts.js";
 import { onColours, readColours, readTokens } from "../../charts/palette.js";
 import { axisMicro, clean } from "../../charts/text.js";
-import { seconds } from "../../format.js";
-import { amountOf, heightOf, isTotal, lowerEnd, unitOf } from "./steps.js";
+import { heightOf, isTotal, lowerEnd, toneOf } from "./steps.js";
 
 /** px; below, there is little room for the names of steps */
 const NARROW = 600;
 /** px, of a step; of the axis and what surrounds it */
-const ROW = 28;
+const ROW = 24;
 const AROUND = 48;
-/** colours of steps that are slower or faster */
-const TONES = { slower: "--bad", faster: "--good" };
+/** colour tokens by `toneOf` */
+const TONES = { slower: "--bad", faster: "--good", more: "--ink-soft", less: "--line-strong", total: "--bar" };
 let shown = null;
 let observer = null;
 
@@ -67,7 +66,6 @@ function optionOf(steps, box) {
   const colours = { ...readColours(), ...readTokens(TONES) };
   const names = steps.map((step) => clean(step.name, 40));
   const nameWidth = box.clientWidth < NARROW ? 110 : 240;
-  const unit = unitOf(steps);
   const axisText = axisMicro(1e6 * Math.max(...steps.map((step) => step.to)));
   const text = { color: colours.soft, fontFamily: colours.sans, fontSize: 12 };
   return {
@@ -81,7 +79,7 @@ function optionOf(steps, box) {
       backgroundColor: colours.surface,
       borderColor: colours.strong,
       textStyle: { color: colours.ink, fontFamily: colours.sans },
-      formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], { box, unit }),
+      formatter: ([{ dataIndex }]) => describe(steps[dataIndex], names[dataIndex], box),
     },
     xAxis: {
       type: "value",
@@ -104,29 +102,23 @@ function optionOf(steps, box) {
         barCategoryGap: "25%",
         data: steps.map((step) => ({
           value: heightOf(step),
-          itemStyle: { color: colourOf(step, colours) },
+          itemStyle: { color: colours[toneOf(step)] },
         })),
         label: {
           show: true,
           position: "right",
           ...text,
-          formatter: ({ dataIndex }) => amountOf(steps[dataIndex], unit),
+          formatter: ({ dataIndex }) => steps[dataIndex].amount,
         },
       },
     ],
   };
 }
 
-function colourOf(step, colours) {
-  if (isTotal(step)) return colours.bar;
-  return colours[step.tone] ?? colours.strong;
-}
-
-function describe(step, name, { box, unit }) {
-  const amount = amountOf(step, unit);
-  if (isTotal(step)) return `${name}\n${amount}`;
+function describe(step, name, box) {
+  if (isTotal(step)) return `${name}\n${step.amount}`;
   const verdict = step.tone ? ` (${box.dataset[step.tone]})` : "";
-  return `${name}\n${amount}${verdict}\n= ${seconds(step.to, unit)}`;
+  return `${name}\n${step.amount}${verdict}\n= ${step.total}`;
 }
 
 onColours(paint);
