@@ -15,7 +15,7 @@ from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.messages import origin_of
 from profiles.exports.provenance import title_of
 from profiles.models import Profile, ProfileUpload
-from profiles.selectors import visible_profiles
+from profiles.selectors import baseline_profile, visible_profiles
 from tasks.models import TaskFile
 
 PAGE_SIZE = 20
@@ -23,8 +23,9 @@ PAGE_SIZE = 20
 _MOST_WORDS = 8
 _DAY = re.compile(r"\d{4}-\d\d(-\d\d)?$")
 _NUMBER = re.compile(r"#?(\d{1,9})$")
-#: similarity of another result: the same model file, a model of the same name, another model
-_SAME_FILE, _SAME_NAME, _OTHER = range(3)
+#: other results by their similarity: the pinned baseline, the same model file, a model of the same
+#: name, another model
+_PINNED, _SAME_FILE, _SAME_NAME, _OTHER = range(4)
 
 
 def chosen_profiles(user: User, ids: Sequence[int | None]) -> list[Profile] | None:
@@ -58,7 +59,8 @@ def candidates(
 ) -> "Page[Any]":
     """Return a page of results that can be added; `object_list` holds them as `named` returns them.
 
-    Their `kin` is `same_file` or `same_name` for another run of the first chosen result's model.
+    Their `kin` is `pinned` for the baseline of the first chosen result's model and device, and
+    `same_file` or `same_name` for another run of this model.
 
     find: words that must all occur in the model's name, the device, the version or the name of an
         imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
@@ -69,7 +71,7 @@ def candidates(
         ready = ready.filter(_matches(word))
     ready = ready.annotate(kin=_kin(chosen)).order_by("kin", "-pk")
     made: Page[Any] = Paginator(ready, PAGE_SIZE).get_page(page)
-    words = {_SAME_FILE: "same_file", _SAME_NAME: "same_name"}
+    words = {_PINNED: "pinned", _SAME_FILE: "same_file", _SAME_NAME: "same_name"}
     made.object_list = [
         {**named(profile), "kin": words.get(profile.kin, "")} for profile in made.object_list
     ]
@@ -117,12 +119,15 @@ def _within(name: str, word: str) -> Q:
 
 
 def _kin(chosen: Sequence[Profile]) -> Case:
-    names, sums = set(), set()
+    names, sums, pinned = set(), set(), set()
     for profile in chosen[:1]:
         names.add(title_of(profile))
         if profile.attempt is not None:
+            baseline = baseline_profile(profile.attempt.task)
+            pinned |= {baseline.pk} if baseline else set()
             sums |= {f.md5 for f in profile.attempt.task.files.all() if f.kind == "model"}
     return Case(
+        When(pk__in=pinned, then=Value(_PINNED)),
         When(Exists(_models().filter(md5__in=sums)), then=Value(_SAME_FILE)),
         When(Exists(_models().filter(name__in=names)), then=Value(_SAME_NAME)),
         When(upload__name__in=names, then=Value(_SAME_NAME)),

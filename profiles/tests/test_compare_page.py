@@ -19,6 +19,7 @@ from profiles.tests.graph_edits import with_end_times
 from profiles.tests.imports import make_import
 from profiles.tests.pages import add_measurement, make_equal_runs, make_result
 from profiles.tests.passes import another_pass
+from tasks.baselines import pin_baseline, unpin_baseline
 from tasks.models import Task
 from tasks.tests.make import make_user, make_worker
 from testdata import DATA, compiled_profile, good_profile
@@ -363,6 +364,53 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
         (results[2].pk, "same_file"),
         (results[1].pk, ""),
     ]
+
+
+def test_the_pinned_baseline_is_offered_first_and_one_click_compares_with_it(
+    client, results, alice
+):
+    current, pinned, newest = results
+    tasks = [profile.attempt.task for profile in results]
+    Task.objects.update(worker=tasks[0].worker)
+    pin_baseline(tasks[1])
+    page = client.get(address(current))
+    first = page.context["page"].object_list[0]
+    assert (first["profile"].pk, first["kin"]) == (pinned.pk, "pinned")
+    assert "pinned baseline" in page.text
+    compared = client.get("/profiles/compare/?" + first["address"])
+    assert [run["profile"].pk for run in compared.context["runs"]] == [pinned.pk, current.pk]
+    # without a pin, the newest run of the model
+    unpin_baseline(tasks[1])
+    first = client.get(address(current)).context["page"].object_list[0]
+    assert first["profile"].pk == newest.pk
+
+
+def test_the_task_list_compares_with_the_pinned_task_and_otherwise_with_the_oldest(
+    client, results, alice
+):
+    tasks = [profile.attempt.task for profile in results[:2]]
+    form = {"act": "compare", "task": [task.pk for task in tasks]}
+    oldest = client.post("/tasks/act/", form)
+    assert oldest["Location"].endswith(address(*results[:2]))
+    pin_baseline(tasks[1])
+    pinned = client.post("/tasks/act/", form)
+    assert pinned["Location"].endswith(address(*results[1::-1]))
+
+
+def test_results_are_added_to_a_comparison_on_its_page(client, results):
+    page = client.get(address(*results[:2])).text
+    form = page[page.index('id="add-form"') : page.index('id="add-results"')]
+    assert re.findall(r'name="p" value="(\d+)"', form) == [str(r.pk) for r in results[:2]]
+    # without JavaScript, the search leads to the page of choices
+    chooser = client.get(address(*results[:2], choose=1, find="net"))
+    assert f"{address(*results)}".split("?")[1] in chooser.text.replace("&amp;", "&")
+    part = client.get(address(*results[:2], choose=1, find="net", part=1)).text
+    assert "<html" not in part
+    assert f"{address(*results)}".split("?")[1] in part.replace("&amp;", "&")
+    nothing = client.get(address(*results[:2], choose=1, find="nothing", part=1)).text
+    assert "No other matching results" in nothing
+    foreign = make_result(good_profile("tiny"), owner=make_user("carol"))
+    assert f"p={foreign.pk}" not in client.get(address(*results[:2], choose=1, part=1)).text
 
 
 def test_the_chooser_offers_no_results_without_operators(client, results):

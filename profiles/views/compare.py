@@ -121,6 +121,8 @@ def _chooser(
     is_wrong = bool(problem) and len(comparison.ids) > 1
     page_text = request.GET.get("page", "")
     page = candidates(current_user(request), profiles, find=find, page=page_text)
+    for candidate in page.object_list:
+        candidate["address"] = _with(comparison, candidate["profile"].pk)
     context = {
         "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,
@@ -143,7 +145,16 @@ def _chooser(
         "address": comparison.address(),
         "page": page,
     }
+    if "part" in request.GET:
+        return render(request, "profiles/compare_add_results.html", context)
     return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
+
+
+def _with(comparison: ComparisonRequest, number: int) -> str:
+    """Return the query string with one more result: the baseline, if one came from the other."""
+    ids = comparison.ids
+    ids = (number, *ids) if len(ids) == 1 else (*ids, number)
+    return comparison.changed(ids=ids, row=None, graph=None)
 
 
 def _without(comparison: ComparisonRequest, place: int) -> str:

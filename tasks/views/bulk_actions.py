@@ -17,7 +17,7 @@ from profiles.comparison.comparison import FEWEST, MOST
 from profiles.retention.deletion import delete_task
 from profiles.selectors import profile_of
 from tasks.lifecycle.cancel import CancelReport, cancel_and_check
-from tasks.models import Task
+from tasks.models import Baseline, Task
 from tasks.pagination import PAGE_SIZE
 from tasks.selectors import listed_tasks
 from tasks.states import Status, TaskState
@@ -64,14 +64,16 @@ def selected_tasks(
 
 
 def comparison_url(tasks: Sequence[Task]) -> str:
-    """Return the URL of a comparison of the tasks' results, with the oldest as the baseline.
+    """Return the URL of a comparison of the tasks' results.
 
-    Tasks without a result are ignored. Empty if the number of results cannot be compared.
+    The baseline is the pinned one among them, otherwise the oldest. Tasks without a result are ignored. Empty if the number of results cannot be compared.
     """
     done = [task for task in tasks if task.status == Status.SUCCEEDED]
     if len(done) > MOST:
         return ""
-    profiles = [profile_of(task) for task in reversed(done)]
+    pinned = set(Baseline.objects.filter(task__in=done).values_list("task_id", flat=True))
+    ordered = sorted(reversed(done), key=lambda task: task.pk not in pinned)
+    profiles = [profile_of(task) for task in ordered]
     numbers = [profile.pk for profile in profiles if profile is not None]
     if not FEWEST <= len(numbers) <= MOST:
         return ""

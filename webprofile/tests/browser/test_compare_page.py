@@ -2,10 +2,11 @@
 
 import pytest
 
+from accounts.models import User
 from profiles.tests.pages import make_result
 from tasks.tests.make import make_user
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PageObject
+from webprofile.tests.browser.conftest import PHONE, PageObject, resize
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -20,7 +21,7 @@ class ComparePage(PageObject):
         self.until(lambda: self.js(f"return {script}"), script)
 
     def statuses(self) -> set[str]:
-        cells = "document.querySelectorAll('#rows td[data-status]')"
+        cells = "document.querySelectorAll('#rows [data-status]')"
         return set(self.js(f"return [...{cells}].map((cell) => cell.dataset.status)"))
 
 
@@ -69,6 +70,40 @@ def test_waterfall_is_drawn_when_visible_and_keeps_its_table(page):
     page.click("#waterfall-choices a:last-child")
     page.wait("new URLSearchParams(location.search).get('by') === 'scope'")
     page.wait("document.querySelector('#waterfall-chart canvas') !== null")
+    assert page.console_errors() == []
+
+
+def test_rows_have_24_px_and_nothing_is_wider_than_a_phone(page):
+    page.open("&rows=all")
+    heights = "[...document.querySelectorAll('.compare-table tbody tr')].map((r) => r.offsetHeight)"
+    found = page.js(f"return {heights}")
+    assert len(found) > 50
+    # the border of the table belongs to its last row
+    assert max(found) <= 25
+    assert sorted(found)[len(found) // 2] <= 24
+    resize(page.browser, PHONE)
+    assert page.js("return document.documentElement.scrollWidth <= innerWidth")
+    # the change and its verdict stand beside the name
+    right = "document.querySelector('#rows tbody td:nth-child(5)').getBoundingClientRect().right"
+    assert page.js(f"return {right} <= innerWidth")
+
+
+def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
+    third = make_result(good_profile("resnet18_fbs1"), owner=User.objects.get())
+    page.open()
+    page.click("#add summary")
+    page.wait("document.querySelectorAll('#add-results a').length === 1")
+    page.find("#add-find").send_keys("nothing")
+    page.wait("document.querySelector('#add-results').textContent.includes('No other matching')")
+    page.js("document.querySelector('#add-find').value = ''")
+    page.find("#add-find").send_keys("net")
+    page.wait("document.querySelectorAll('#add-results a').length === 1")
+    page.click("#add-results a")
+    page.wait("document.querySelectorAll('#runs li').length === 3")
+    assert page.query.endswith(f"p={third.pk}")
+    page.click("#runs li:nth-child(2) .compare-run__actions a:last-child")
+    page.wait("document.querySelectorAll('#runs li').length === 2")
+    assert page.query.endswith(f"p={third.pk}")
     assert page.console_errors() == []
 
 

@@ -7,6 +7,7 @@ import { localizeTimes } from "../../format.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { swap } from "../../swap.js";
 import { onSelect, select } from "../result/selection.js";
+import { startAdding } from "./adding.js";
 import { showWaterfall } from "./waterfall.js";
 
 /** What a page is made of that may change; of the waterfall only what changed, if its steps stay. */
@@ -21,6 +22,8 @@ let waiting = 0;
 function start() {
   localizeTimes(document);
   showWaterfall(open);
+  const adding = document.getElementById("add");
+  if (adding) startAdding(adding);
   document.addEventListener("click", onClick);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("change", (event) => askSoon(event, 0));
