@@ -66,7 +66,8 @@ def selected_tasks(
 def comparison_url(tasks: Sequence[Task]) -> str:
     """Return the URL of a comparison of the tasks' results.
 
-    The baseline is the pinned one among them, otherwise the oldest. Tasks without a result are ignored. Empty if the number of results cannot be compared.
+    The baseline is the pinned one among them, otherwise the oldest. Tasks without a result are
+    ignored. Empty if the number of results cannot be compared.
     """
     done = [task for task in tasks if task.status == Status.SUCCEEDED]
     if len(done) > MOST:

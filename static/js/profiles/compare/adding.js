@@ -17,8 +17,8 @@ export function startAdding(box) {
     clearTimeout(waiting);
     latest += 1;
     const mine = latest;
-    const query = new URLSearchParams(new FormData(form));
-    query.set("part", "1");
+    const query = new URLSearchParams({ part: "1" });
+    for (const [name, value] of new FormData(form)) query.append(name, String(value));
     try {
       const fragment = await getFragment(`?${query}`, { login: form.dataset.login });
       if (mine === latest) swap(results, fragment);
