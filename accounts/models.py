@@ -67,6 +67,8 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("active"), default=True, help_text=_("Unselect this instead of deleting a user.")
     )
     date_joined = models.DateTimeField(_("joined"), default=timezone.now)
+    #: last request of the sessions that have ended; `with_sessions` adds those that have not
+    last_seen_at = models.DateTimeField(null=True, editable=False)
     #: a language code; empty for the browser's language
     language = models.CharField(_("language"), max_length=10, blank=True, default="")
     #: a name of the tz database; empty for the browser's time zone

@@ -12,7 +12,10 @@ from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount import signals as social
 from allauth.socialaccount.models import SocialAccount, SocialLogin
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.signals import user_logged_out
+from django.db.models import Q
+from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from accounts.audit import record_audit_entry
@@ -31,6 +34,14 @@ def logged_out(user: User | None, **kwargs: Any) -> None:
     """End the token pairs of programs that logged in with the password of the user."""
     if user is not None:
         revoke_refresh_tokens(user)
+
+
+@receiver(pre_delete, sender=UserSession)
+def session_ended(instance: UserSession, **kwargs: Any) -> None:
+    """Keep the time at which the user was last seen, which would go back with the session."""
+    at = instance.last_seen_at
+    is_earlier = Q(last_seen_at=None) | Q(last_seen_at__lt=at)
+    User.objects.filter(is_earlier, pk=instance.user_id).update(last_seen_at=at)
 
 
 @receiver(account.user_signed_up)

@@ -9,6 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import (
     Count,
     DateTimeField,
+    F,
     IntegerField,
     Max,
     OuterRef,
@@ -62,12 +63,15 @@ def with_sessions(users: QuerySet[User]) -> QuerySet[User]:
             "session_key"
         ),
     )
-    of_user = live.order_by().values("user")
-    count = of_user.annotate(n=Count("pk")).values("n")
+    count = live.order_by().values("user").annotate(n=Count("pk")).values("n")
+    of_user = UserSession.objects.filter(user=OuterRef("pk")).order_by().values("user")
     last = Subquery(
         of_user.annotate(at=Max("last_seen_at")).values("at"), output_field=DateTimeField()
     )
+    # SQLite's greatest of times is NULL if one is, so each has the others in its place
+    times = [last, F("last_seen_at"), F("last_login")]
+    turns = [Coalesce(*times[n:], *times[:n]) for n in range(len(times))]
     return users.annotate(
         session_count=Coalesce(Subquery(count, output_field=IntegerField()), 0),
-        seen_at=Greatest(Coalesce(last, "last_login"), Coalesce("last_login", last)),
+        seen_at=Greatest(*turns),
     )

@@ -25,6 +25,7 @@ class Migration(migrations.Migration):
                 ('is_staff', models.BooleanField(default=False, help_text='May open the administration pages.', verbose_name='administrator')),
                 ('is_active', models.BooleanField(default=True, help_text='Unselect this instead of deleting a user.', verbose_name='active')),
                 ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='joined')),
+                ('last_seen_at', models.DateTimeField(editable=False, null=True)),
                 ('language', models.CharField(blank=True, default='', max_length=10, verbose_name='language')),
                 ('time_zone', models.CharField(blank=True, default='', max_length=64, verbose_name='time zone')),
                 ('theme', models.CharField(blank=True, choices=[('', 'System setting'), ('light', 'light'), ('dark', 'dark')], default='', max_length=5, verbose_name='colours')),

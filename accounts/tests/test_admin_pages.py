@@ -1,17 +1,22 @@
 """The admin pages of users and of the audit log."""
 
 import re
+from datetime import timedelta
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import admin as django_admin
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts import services
 from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
+from accounts.selectors import with_sessions
+from accounts.sessions import end_sessions
 from accounts.tests.make import NEW_PASSWORD, log_in
 from tasks.tests.make import just_before_writing, make_user, make_worker
 from webprofile.admin.entries import ACTIONS
@@ -49,6 +54,17 @@ def test_the_list_shows_role_devices_and_sessions(client, root):
     assert "board" in row
     assert '<td class="field-sessions">1</td>' in row
     assert '<td class="field-role">user</td>' in row
+
+
+def test_last_seen_never_goes_back(client, root):
+    bob = make_user("bob")
+    log_in(Client(), bob.email)
+    seen_at = timezone.now() + timedelta(hours=1)
+    UserSession.objects.filter(user=bob).update(last_seen_at=seen_at)
+    for end in (lambda: None, lambda: end_sessions(bob), lambda: log_in(Client(), bob.email)):
+        end()
+        assert with_sessions(User.objects.filter(pk=bob.pk)).get().seen_at == seen_at
+    assert with_sessions(User.objects.filter(pk=make_user("never").pk)).get().seen_at is None
 
 
 def test_devices_are_granted_to_several_users_with_a_form(client, root):

@@ -25,6 +25,8 @@ from profiles.analysis.roofline import Roofs
 from profiles.api.base import NOT_READY, ResultView, gzipped_json_response, json_response
 from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
 from profiles.api.serializer_fields import answer_of
+from profiles.comparison.graph import BaselineChart, baseline_data
+from profiles.comparison.loading import comparison_of
 from profiles.formats.memory_flow.presenter import (
     FlowQuery,
     MemoryFlowChart,
@@ -38,6 +40,7 @@ from profiles.models import Profile
 from profiles.presenters import charts
 from profiles.presenters.charts import roofs_of
 from profiles.presenters.viewers import graph_document
+from profiles.selectors import baseline_profile
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 
@@ -93,6 +96,21 @@ class ChartsView(ViewSetMixin, ResultView):
             lambda data: charts.operators_data(data, measured[bool(data.on_gpu.any())]),
             measured,
         )
+
+    @extend_schema(
+        summary="Differences to the baseline",
+        responses={200: answer_of(BaselineChart)}
+        | problems(NOT_READY | {404: ["not_found", "baseline_none"], 422: ["comparison_large"]}),
+        operation_id="profiles_chart_baseline",
+    )
+    def baseline(self, request: Request, profile_id: int) -> HttpResponseBase:
+        """The baseline is the task that is pinned for the owner, the model and the device."""
+        profile = self.profile(profile_id)
+        baseline = baseline_profile(profile.attempt.task) if profile.attempt else None
+        if baseline is None:
+            raise DomainError("baseline_none", status=404)
+        # the verdicts depend on all runs of the device, so there is no ETag
+        return json_response(baseline_data(comparison_of([baseline, profile])))
 
     def _measured_roofs(self, profile_id: int) -> list[Roofs | None]:
         """Return the roofs of the processor and of the GPU."""

@@ -11,7 +11,7 @@ from profiles.api import operator_views as operators
 from profiles.api import views
 
 CHARTS = (
-    "operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative",
+    "operators", "timeline", "types", "scopes", "roofline", "memory", "cumulative", "baseline",
     "static-memory", "memory-flow",
 )  # fmt: skip
 

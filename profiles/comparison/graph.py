@@ -1,7 +1,8 @@
 """Colour the graph of one compared profile by the time differences of its operators."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,24 @@ from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
+from profiles.presenters.charts import microseconds_of
+from profiles.presenters.described import means, unknown
 from profiles.presenters.viewers import drawn_place
 
 Floats = NDArray[np.float64]
+
+
+class BaselineChart(TypedDict):
+    """Differences of the device times to the pinned baseline, by row."""
+
+    us: Annotated[
+        Sequence[float | None],
+        unknown(
+            "Device time minus that of the corresponding operators of the baseline, µs; the "
+            "difference of fused operators is distributed in proportion to their times."
+        ),
+    ]
+    clear: Annotated[Sequence[bool], means("Whether comparison gives a verdict.")]
 
 
 def graph_document(
@@ -34,19 +50,28 @@ def graph_document(
 
 
 def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> Floats:
+    """Return the `differences` of each row of the table of `profile`; 0 without a verdict."""
+    against = (profile or other) - 1
+    is_clear = comparison.side(side).judgements[against].verdict >= VERDICTS.index("faster")
+    return differences(comparison, is_clear, profile=profile, other=other, side=side)
+
+
+def differences(
+    comparison: Comparison, counts: NDArray[np.bool_], *, profile: int, other: int, side: Side
+) -> Floats:
     """Return (n,), s, the share of the difference of each row of the table of `profile`.
 
+    counts: (r,), the rows of the comparison whose difference is not 0
     profile: the drawn profile, counted from 0; for a third profile, its own difference is shown
     other: the profile that is compared with the baseline, counted from 1
 
     The difference of a group is distributed over its operators in proportion to their times, so
     that sums over any part of the graph are correct. Operators that the drawn profile lacks cannot
-    be shown. Rows without a verdict count as unchanged.
+    be shown.
     """
     nodes, numbers = comparison.nodes[profile], comparison.side(side)
     against = (profile or other) - 1
-    is_clear = numbers.judgements[against].verdict >= VERDICTS.index("faster")
-    delta_s = np.where(is_clear, numbers.delta_s[against], 0.0)
+    delta_s = np.where(counts, numbers.delta_s[against], 0.0)
     result = np.full(len(numbers.operators_s[profile]), np.nan)
     for number, row in enumerate(comparison.rows):
         members = row.members(profile)
@@ -58,6 +83,15 @@ def changes(comparison: Comparison, *, profile: int, other: int, side: Side) -> 
         parts = times_s / total_s if total_s > 0 else np.full(len(rows), 1 / len(rows))
         result[rows] = delta_s[number] * parts
     return result
+
+
+def baseline_data(compared: ComparisonResult) -> BaselineChart:
+    """Return the differences of a result to its baseline, the first of the two."""
+    comparison = compared.comparison
+    every = np.ones(len(comparison.rows), dtype=np.bool_)
+    delta_s = differences(comparison, every, profile=1, other=1, side="device")
+    clear_s = changes(comparison, profile=1, other=1, side="device")
+    return {"us": microseconds_of(delta_s), "clear": (np.nan_to_num(clear_s) != 0).tolist()}
 
 
 def row_at(comparison: Comparison, profile: int, at: int) -> int | None:

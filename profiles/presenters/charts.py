@@ -225,10 +225,10 @@ def _side(data: ProfileData, side: Side) -> SideColumns:
     spread = data.spread(side)
     passes = spread.end_s if len(data.columns) <= _MOST_WITH_PASSES else ()
     return {
-        "us": _microseconds_of(data.columns.times(side).end_s),
+        "us": microseconds_of(data.columns.times(side).end_s),
         "count": spread.count.tolist(),
         "cv": _rounded(spread.cv, 4),
-        "passes": [_microseconds_of(times) for times in passes] if len(data.passes) > 1 else [],
+        "passes": [microseconds_of(times) for times in passes] if len(data.passes) > 1 else [],
     }
 
 
@@ -644,7 +644,7 @@ def _microseconds(values: NDArray[np.float64]) -> list[float | None]:
         return _rounded(values, 3)
 
 
-def _microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
+def microseconds_of(seconds: NDArray[np.float64]) -> list[float | None]:
     with np.errstate(over="ignore"):
         return _microseconds(seconds * 1e6)
 

@@ -5,10 +5,10 @@ import pytest
 from profiles.models import Profile
 from profiles.retention.deletion import delete_task
 from profiles.selectors import baseline_profile
-from profiles.tests.make import make_measured_task, profile_json
+from profiles.tests.make import make_measured_task, make_profile, profile_json, to_json
 from profiles.tests.pages import make_result
 from tasks.baselines import baseline_of, pin_baseline
-from tasks.models import Baseline
+from tasks.models import Baseline, Task
 from tasks.tests.make import (
     fail_run,
     make_attempt,
@@ -113,3 +113,25 @@ def test_button_of_the_result_page_pins_and_unpins(client, alice):
     assert page.redirect_chain[-1][0] == address
     assert "Unpin baseline" in page.text
     assert "Pin as baseline" in client.post(f"{address}baseline/", {}, follow=True).text
+
+
+@pytest.mark.object_storage
+def test_each_operator_shows_its_difference_to_the_baseline(client, alice):
+    base, profile = (
+        make_result(to_json(make_profile(times)), owner=alice)
+        for times in ({"0": 4e-3, "1": 1e-3}, {"0": 3e-3, "1": 1e-3})
+    )
+    task = profile.attempt.task
+    Task.objects.filter(pk=task.pk).update(worker=base.attempt.task.worker)
+    address, url = f"/tasks/{task.pk}/", f"/api/v1/profiles/{profile.pk}/charts/baseline/"
+    assert "data-baseline" not in client.get(address).text
+    answer = client.get(url)
+    assert (answer.status_code, answer.json()["code"]) == (404, "baseline_none")
+    pin_baseline(base.attempt.task)
+    assert f'data-baseline="{url}"' in client.get(address).text
+    differences = client.get(url).json()
+    names = client.get(f"/api/v1/profiles/{profile.pk}/charts/operators/").json()["names"]
+    assert dict(zip(names, differences["us"], strict=True)) == {"op0": -1000, "op1": 0}
+    # one pass of each gives no verdict
+    assert differences["clear"] == [False, False]
+    assert "data-baseline" not in client.get(f"/tasks/{base.attempt.task_id}/").text

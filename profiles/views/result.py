@@ -33,7 +33,13 @@ from profiles.presenters.charts import pareto_sentence
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
 from profiles.presenters.statistics import is_one_sample, statistics_view
-from profiles.selectors import measurement_of, measurement_view, plan_title, profile_of
+from profiles.selectors import (
+    baseline_profile,
+    measurement_of,
+    measurement_view,
+    plan_title,
+    profile_of,
+)
 from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
@@ -83,6 +89,7 @@ def task(
         "plan": plan_title(task),
         "inputs": input_words(task),
         "attempt": source.attempt,
+        "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
         "page": reverse("tasks:detail", args=[task.pk]),
         "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
     }

@@ -55,6 +55,7 @@ WORDINGS: dict[str, Any] = {
     "task_gone": _("The task was deleted."),
     "task_unknown": _("This task does not exist, or you don’t have access."),
     "run_over": _("The run had already ended."),
+    "baseline_none": _("No other task is pinned as the baseline of this model and device."),
     "baseline_result": _("Only a task that has succeeded can be a baseline."),
     "repeated_just_now": _("It has just been repeated as #%(task)s."),
     "target_and_worker": _(

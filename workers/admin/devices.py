@@ -166,7 +166,18 @@ class WorkerAdmin(ActionsAdmin):
     change_form_template = "admin/workers/worker/change_form.html"
 
     def get_admin_actions(self) -> tuple[AdminAction, ...]:
-        return (AdminAction("enrol", _("Enrol"), page=self._enrol), *WORKER_ACTIONS)
+        return (self._enrol_action(), *WORKER_ACTIONS)
+
+    def _enrol_action(self) -> AdminAction:
+        return AdminAction(
+            "enrol",
+            _("Enrol"),
+            page=self._enrol,
+            warning=_(
+                "Issues a code for a new agent, which works once within one day; unused earlier "
+                "codes become invalid. The present agent works until the code is used."
+            ),
+        )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj and obj.retired_at:

@@ -64,7 +64,11 @@ def test_a_new_device_shows_its_enrolment_code_once(client, root):
 
 def test_several_devices_are_enrolled_each_with_its_command(client, root):
     workers = [make_worker("box"), make_worker("board")]
-    data = {"action": "enrol", "_selected_action": [worker.pk for worker in workers]}
+    data = {
+        "action": "enrol",
+        "confirm": "yes",
+        "_selected_action": [worker.pk for worker in workers],
+    }
     page = client.post(LIST, data, follow=True).text
     codes = set(re.findall(r"mge_[\w-]+", page))
     assert {redeem_code(code)[0].name for code in codes} == {"box", "board"}
@@ -73,13 +77,13 @@ def test_several_devices_are_enrolled_each_with_its_command(client, root):
 
 def test_revocation_needs_confirmation_and_a_new_code_enrols_again(client, root):
     worker = make_worker("box")
-    _, token = redeem_code(code_in(act(client, worker, "enrol")))
+    _, token = redeem_code(code_in(act(client, worker, "enrol", confirm="yes")))
     assert "Disconnects the agent immediately" in act(client, worker, "revoke")
     assert check_token(token) == worker
     act(client, worker, "revoke", confirm="yes")
     with pytest.raises(Exception, match="token_revoked"):
         check_token(token)
-    redeem_code(code_in(act(client, worker, "enrol")))
+    redeem_code(code_in(act(client, worker, "enrol", confirm="yes")))
 
 
 def test_draining_several_devices_reports_those_already_drained(client, root):

@@ -155,3 +155,14 @@ test("columns move by places and stay within", () => {
 test("the steps of the axis are round", () => {
   assert.deepEqual([0.03, 7, 130].map(niceStep), [0.05, 10, 200]);
 });
+
+test("differences to the baseline have a sign and a column of their own, also before they arrive", () => {
+  const compared = { ...operators, baseline: { us: [250, -1500, null, 0], clear: [false, true, false, false] } };
+  const diff = makeColumns(compared, {}).find(({ key }) => key === "diff");
+  assert.equal(diff.unit, "ms");
+  assert.deepEqual([0, 1, 2, 3].map(diff.textOf), ["+0.250", "\u22121.50", "", "0"]);
+  assert.deepEqual([0, 1].map(diff.verdictOf), [0, -1]);
+  const waiting = makeColumns({ ...operators, baseline: { us: [], clear: [] } }, {}).find(({ key }) => key === "diff");
+  assert.deepEqual([waiting.textOf(0), waiting.textOfSum(0)], ["", ""]);
+  assert.equal(makeColumns(operators, {}).some(({ key }) => key === "diff"), false);
+});

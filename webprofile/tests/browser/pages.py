@@ -128,7 +128,7 @@ def form_responses_of(site: PermissionSite) -> list[FormResponse]:
          {"url": "https://hooks.example.org/", "events": "task.finished"}),
         (f"{device}change/", f"{device}act/revoke/", {}),
         (f"{device}change/", f"{device}act/allow_scripts/", {}),
-        (f"{device}change/", f"{device}act/enrol/", {}),
+        (f"{device}change/", f"{device}act/enrol/", {"confirm": "yes"}),
         (f"{user}change/", f"{user}act/grant_workers/", {}),
     ]  # fmt: skip
     return [

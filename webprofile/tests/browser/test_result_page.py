@@ -7,6 +7,8 @@ from selenium.webdriver.support.ui import Select
 
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
+from tasks.baselines import pin_baseline
+from tasks.models import Task
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PageObject, block_urls
@@ -183,6 +185,22 @@ def test_columns_are_chosen_and_moved_and_kept(open_page):
     page.find("[popovertarget=operator-columns]").click()
     page.find("#operator-columns [data-act=reset]").click()
     page.until(lambda: "Output shapes" in page.texts("[role=columnheader]"))
+
+
+def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live_server, log_in):
+    owner = make_user("alice")
+    base, profile = (
+        make_result(to_json(make_profile(times)), owner=owner)
+        for times in ({"0": 4e-3, "1": 1e-3}, {"0": 3e-3, "1": 1e-3})
+    )
+    Task.objects.filter(pk=profile.attempt.task_id).update(worker=base.attempt.task.worker)
+    pin_baseline(base.attempt.task)
+    log_in(owner)
+    page = ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/")
+    page.open("?sort=-diff")
+    page.until(lambda: page.column("diff") == ["0", "−1.00"])
+    page.open("?group=type")
+    page.until(lambda: page.column("diff") == ["−1.00"])
 
 
 def test_only_rows_in_view_are_in_the_page(open_page):

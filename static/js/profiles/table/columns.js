@@ -16,6 +16,13 @@ export function timeScale(values) {
   return { length: Math.round(scale * 1e6), name, decimals };
 }
 
+/** A difference of times, µs, with its sign. */
+function signed(us, { length, decimals }) {
+  const text = threeDigits(Math.abs(us) / length, decimals);
+  if (us === 0 || !text || text.startsWith("<")) return text;
+  return (us > 0 ? "+" : "\u2212") + text;
+}
+
 /** The prefix of numbers shown in one column. */
 function prefixed(values, unit, base, prefixes) {
   const max = values.reduce((most, value) => (value > most ? value : most), 0);
@@ -49,6 +56,16 @@ export function makeColumns(operators, words) {
   });
   const texts = (key, width, textOf, more = {}) => ({ key, width, unit: "", isText: true, valueOf: textOf, textOf, ...more });
   const times = (key, width, values, more) => numbers(key, width, values, timeScale(values), more);
+  const differences = ({ us: delta, clear }) => {
+    const unit = timeScale(delta);
+    return numbers("diff", 84, delta, unit, {
+      // it stands before its values arrive
+      isKept: true,
+      textOf: (row) => signed(delta[row] ?? NaN, unit),
+      textOfSum: (us_) => (delta.length ? signed(us_, unit) : ""),
+      verdictOf: (row) => (clear[row] ? Math.sign(delta[row]) : 0),
+    });
+  };
   const share = (row) => (us[row] === null || !total ? null : us[row] / total);
   const scale = timeScale(us);
   const samples = operators[operators.side].passes;
@@ -62,6 +79,7 @@ export function makeColumns(operators, words) {
     { ...numbers("share", 72, us, scale), unit: "%", textOf: (row) => (share(row) === null ? "" : percent(share(row)).replace(" %", "")) },
     { key: "cum", width: 68, unit: "%", isDerived: true, valueOf: () => NaN, textOf: () => "" },
     ...(operators.side === "device" ? [times("host", 76, operators.host.us)] : []),
+    ...(operators.baseline ? [differences(operators.baseline)] : []),
     ...(several ? [{ ...times("passes", 76, us), unit: "", hasPasses: true, textOf: () => "" }] : []),
     numbers("roof", 86, operators.roof, { length: 0.01, name: "%", decimals: 0 }, {
       textOf: (row) => [operators.roof[row] === null ? "" : threeDigits(operators.roof[row] * 100, 0), words[BOUNDS[operators.bound[row]]] ?? ""].filter(Boolean).join(" "),
@@ -85,7 +103,7 @@ export function makeColumns(operators, words) {
     texts("name", 320, (row) => operators.names[row], { isExtra: true, isCode: true }),
   ];
   // a column without any value is left out
-  return columns.filter((column) => column.isText || column.isDerived || column.values?.some((value) => value !== null) || column.key === "id" || column.isFixed);
+  return columns.filter((column) => column.isText || column.isDerived || column.values?.some((value) => value !== null) || column.key === "id" || column.isFixed || column.isKept);
 }
 
 /** Interpolates linearly between the two nearest samples, as the server does. */

@@ -1,6 +1,7 @@
 // The table of operators: the browser filters, sorts and groups what the server sent once.
 
 import { fill, percent, threeDigits } from "../../format.js";
+import { getJson } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
@@ -50,6 +51,13 @@ export class OperatorTable {
     this.refresh();
     this.reveal(selected());
     onWhole(() => this.view.showAll(MOST_PRINTED));
+  }
+
+  /** Show the differences to the baseline: `us` and `clear` by row. */
+  compareWith(baseline) {
+    this.operators.baseline = baseline;
+    this.columns = makeColumns(this.operators, this.words);
+    this.refresh();
   }
 
   get usual() {
@@ -455,8 +463,12 @@ export async function startTable(root, announce) {
   const state = root.querySelector("[data-table=state]");
   try {
     const operators = await loadOperators(root);
+    const { baseline, login } = root.dataset;
+    // the column keeps its place while the server compares
+    if (baseline) operators.baseline = { us: [], clear: [] };
     const table = new OperatorTable(root, operators, announce);
     root.dataset.state = "ready";
+    if (baseline) getJson(baseline, { login }).then((answer) => table.compareWith(answer), (error) => console.warn("No differences to the baseline:", error));
     return table;
   } catch (error) {
     root.dataset.state = "failed";

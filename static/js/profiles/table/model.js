@@ -83,12 +83,13 @@ export function groupRows(operators, rows, kind, open) {
 }
 
 function makeGroup(key, label, depth) {
-  return { key, label, depth, groups: new Map(), rows: [], us: 0, hostUs: 0, size: 0 };
+  return { key, label, depth, groups: new Map(), rows: [], us: 0, hostUs: 0, diffUs: 0, size: 0 };
 }
 
 function count(operators, group, row) {
   group.us += operators.us[row] ?? 0;
   group.hostUs += operators.host.us[row] ?? 0;
+  group.diffUs += operators.baseline?.us[row] ?? 0;
   group.size += 1;
 }
 

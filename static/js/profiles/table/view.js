@@ -171,6 +171,8 @@ export function operatorRow({ row, depth, place, columns, operators, longest, sh
       const content = column.isText ? isolated(clean(text, LONGEST_TEXT)) : text;
       const made_ = cell(column, "gridcell", content);
       if (column.isText && text.length > 16) made_.title = clean(text, 1_000);
+      const verdict = column.verdictOf?.(row);
+      if (verdict) made_.classList.add(verdict > 0 ? "grid__cell--slower" : "grid__cell--faster");
       if (column.hasBar && longest > 0 && operators.us[row] > 0) made_.prepend(bar(operators.us[row] / longest));
       made.append(made_);
     }
@@ -200,7 +202,7 @@ export function groupRow({ group, depth, place, columns, operators, longest, sha
       if (column.hasBar && longest > 0) made_.prepend(bar(us / longest));
       made.append(made_);
     } else {
-      made.append(cell(column, "gridcell", texts[column.key] ?? ""));
+      made.append(cell(column, "gridcell", texts[column.key] ?? column.textOfSum?.(group.diffUs) ?? ""));
     }
   }
   return made;
