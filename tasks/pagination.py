@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 
 from tasks.models import Task, TaskFile
-from tasks.states import Outcome, Status, TaskState, status_of
+from tasks.states import LIVE, Outcome, Status, TaskState, status_of
 
 PAGE_SIZE = 50
 LOOKED_AT = 1_000
@@ -116,6 +116,30 @@ def page_of(tasks: QuerySet[Task], query: TaskQuery, start: Cursor) -> TaskPage:
         is_cut=edge is not None and not is_full,
         count=_count(bare, query, len(page_keys) if is_only_page else None),
     )
+
+
+def status_counts(
+    tasks: QuerySet[Task], query: TaskQuery, all_count: int | None = None
+) -> dict[str, int]:
+    """Return the number of matching tasks that are waiting, running and failed, and of all (`""`).
+
+    Statuses of the query are ignored. Failed and all are at most `MOST_COUNTED` + 1. Empty if
+    counting would take long.
+
+    all_count: the number of all, if it is known
+    """
+    if query.narrow:
+        return {}
+    bare = tasks.select_related(None).prefetch_related(None).filter(query.within).order_by()
+    live = bare.filter(state__in=LIVE).values_list("state").annotate(count=Count("pk"))
+    counts = dict.fromkeys(["", Status.WAITING, Status.RUNNING, Status.FAILED], 0)
+    for state, count in live:
+        status = status_of(state, "")
+        counts[status] = counts.get(status, 0) + count
+    most = MOST_COUNTED + 1
+    counts[Status.FAILED] = bare.filter(has_status([Status.FAILED]))[:most].count()
+    counts[""] = bare[:most].count() if all_count is None else all_count
+    return counts
 
 
 def between(since: datetime.datetime | None, until: datetime.datetime | None) -> tuple[Q, Q]:

@@ -23,6 +23,12 @@ _ROUNDING = 1e-9
 TotalPosition = Literal["among", "below", "above"]
 
 
+#: noise of a run: how much its figures depend on the moment at which they were measured
+Noise = Literal["quiet", "moderate", "noisy"]
+#: largest coefficients of variation of the passes' totals of a quiet and of a moderate run
+QUIET_LIMIT, MODERATE_LIMIT = GPU_LIMIT, 0.1
+
+
 @dataclass(frozen=True)
 class Stability:
     """How many operators have times that differ too much between passes to be ranked."""
@@ -62,6 +68,21 @@ def stability(data: ProfileData, side: Side) -> Stability:
         total_cv=total_cv,
         total_is_unstable=total_cv is not None and total_cv > limit,
     )
+
+
+def noise_of(total_cv: float | None, *, is_disturbed: bool) -> Noise | None:
+    """Return the noise of a run; None if it is unknown, as that of a single pass.
+
+    total_cv: coefficient of variation of the passes' totals
+    is_disturbed: whether something else than the run may have changed its times
+    """
+    if is_disturbed:
+        return "noisy"
+    if total_cv is None:
+        return None
+    if total_cv <= QUIET_LIMIT:
+        return "quiet"
+    return "moderate" if total_cv <= MODERATE_LIMIT else "noisy"
 
 
 def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:

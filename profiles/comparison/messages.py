@@ -155,6 +155,11 @@ def _signed_number(percent: float) -> str:
     return text if text == "0.0" else ("+" if percent > 0 else MINUS) + text
 
 
+def signed_percent(ratio: float) -> str:
+    """Format a relative difference: `+12.0 %`, `−3.4 %`."""
+    return f"{_signed_number(_percent(ratio))} %"
+
+
 def plain_percent(ratio: float) -> str:
     """Format the absolute value of a relative difference: `3.4 %`, `12.0 %`."""
     return f"{_signed_number(_percent(abs(ratio))).lstrip('+')} %"

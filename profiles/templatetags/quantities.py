@@ -1,12 +1,13 @@
 """Filters for numbers with units; see `profiles.presenters.formatting`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django import template
 
 from profiles.analysis.durations import CLOCK_S, TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share
+from profiles.comparison.messages import signed_percent
 from profiles.presenters.formatting import (
     bytesize,
     giga,
@@ -14,11 +15,18 @@ from profiles.presenters.formatting import (
     microseconds,
     milliseconds,
 )
+from profiles.presenters.sparkline import Sparkline, sparkline_of
 
 register = template.Library()
-for _filter in (bytesize, giga, listed, microseconds, milliseconds, share):
+for _filter in (bytesize, giga, listed, microseconds, milliseconds, share, signed_percent):
     register.filter(_filter)
 register.filter("seconds", duration)
+
+
+@register.inclusion_tag("profiles/_sparkline.html")
+def sparkline(times_s: Sequence[float]) -> dict[str, Sparkline | None]:
+    """Draw times, s, oldest first, as a small line; nothing for fewer than two."""
+    return {"line": sparkline_of(times_s)}
 
 
 @register.simple_tag

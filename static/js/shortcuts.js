@@ -122,7 +122,7 @@ function moveInList(step) {
     grid.focus();
     return true;
   }
-  const rows = [...document.querySelectorAll("table[data-list] > tbody > tr")].filter((row) => row.checkVisibility());
+  const rows = [...document.querySelectorAll("table[data-list] > tbody > tr:has(a[href])")].filter((row) => row.checkVisibility());
   const now = rows.findIndex((row) => row.contains(document.activeElement));
   const row = rows[now < 0 ? (step > 0 ? 0 : rows.length - 1) : now + step];
   if (!row) return rows.length > 0;

@@ -3,11 +3,12 @@
 Request bodies are defined beside their views; the body of a new task is in `submission.schema`.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from profiles.analysis.stability import Noise
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile, TaskKind
 from tasks.states import Outcome, Status, TaskState
@@ -123,7 +124,7 @@ class ScriptAnswer(serializers.Serializer):
 
 
 class TaskRow(serializers.ModelSerializer[Task]):
-    """A task in a list."""
+    """A task in short."""
 
     status = serializers.ChoiceField(Status.choices, help_text="Status, one of six values.")
     worker = serializers.IntegerField(source="worker_id", help_text="Number of its device.")
@@ -172,6 +173,51 @@ class TaskRow(serializers.ModelSerializer[Task]):
             "title": str(wording.title),
             "next_step": str(wording.next_step),
         }
+
+
+class FiguresAnswer(serializers.Serializer):
+    """Figures of a task; null if they are unknown."""
+
+    latency_p50_ms = serializers.FloatField(
+        source="latency_ms",
+        allow_null=True,
+        help_text="Median iteration without profiling, ms.",
+    )
+    device_total_s = serializers.FloatField(
+        source="device_s", allow_null=True, help_text="Total device time, s."
+    )
+    noise = serializers.ChoiceField(
+        get_args(Noise),
+        allow_null=True,
+        help_text="Scatter of the passes; `noisy` also for a disturbed run.",
+    )
+    run_s = serializers.FloatField(allow_null=True, help_text="Duration of the last attempt, s.")
+    profile = serializers.IntegerField(allow_null=True, help_text="Number of its profile.")
+    baseline = serializers.IntegerField(
+        source="baseline.task",
+        default=None,
+        allow_null=True,
+        help_text="The pinned baseline of its owner, model and device, which may be the task "
+        "itself.",
+    )
+    difference = serializers.FloatField(
+        allow_null=True,
+        help_text="Device time / that of the baseline - 1; null for the baseline itself. It is no "
+        "verdict.",
+    )
+
+
+class ListedTask(TaskRow):
+    """A task in a list, with its figures."""
+
+    figures = serializers.SerializerMethodField(help_text="Figures of the task.")
+
+    class Meta(TaskRow.Meta):
+        fields = (*TaskRow.Meta.fields, "figures")
+
+    @extend_schema_field(FiguresAnswer)
+    def get_figures(self, task: Task) -> Any:
+        return FiguresAnswer(self.context["figures"][task.pk]).data
 
 
 class AttemptAnswer(serializers.ModelSerializer[Attempt]):

@@ -14,7 +14,8 @@ from rest_framework.response import Response
 
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
-from tasks.api.serializers import BaselineAnswer, CreatedTask, TaskAnswer, TaskRow
+from profiles.task_figures import figures_of
+from tasks.api.serializers import BaselineAnswer, CreatedTask, ListedTask, TaskAnswer
 from tasks.baselines import baseline_of, pin_baseline, unpin_baseline
 from tasks.filters import TaskFilters
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task, cancel_tasks
@@ -156,11 +157,19 @@ class TaskList(ApiListView):
     """The tasks of the user; administrators see all tasks."""
 
     queryset = Task.objects.all()
-    serializer_class = TaskRow
+    serializer_class = ListedTask
     filterset_class = TaskFilters
 
     def get_queryset(self) -> QuerySet[Task]:
         return listed_tasks(self.request.user)
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset)
+        self.figures = figures_of(page or [])
+        return page
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "figures": getattr(self, "figures", {})}
 
     @extend_schema(
         summary="Create a task",

@@ -341,7 +341,7 @@ def test_number_of_queries_of_the_list_does_not_depend_on_tasks(
     for count in (1, 10):
         for _ in range(count):
             make_task(owner=alice, worker=worker)
-        with django_assert_num_queries(4):  # session, user, tasks, files
+        with django_assert_num_queries(7):  # session, user, tasks, files, 3 for figures
             client.get(TASKS)
 
 

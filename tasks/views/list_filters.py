@@ -38,6 +38,8 @@ class TaskFilterForm(forms.Form):
     since = forms.DateField(label=_("From"), required=False)
     until = forms.DateField(label=_("Until"), required=False)
     owner = forms.CharField(label=_("Owner"), max_length=254, required=False)
+    #: the order within a page, no filter
+    group = forms.ChoiceField(choices=[("", ""), ("model", _("Group by model"))], required=False)
 
     def __init__(self, params: QueryDict, *, reader: User) -> None:
         super().__init__(params)
@@ -57,15 +59,27 @@ class TaskFilterForm(forms.Form):
         used = {name: value for name, value in self.cleaned_data.items() if value}
         return urlencode(used, doseq=True)
 
+    def query_with(self, status: str) -> str:
+        """Return the query string with this status, or any if it is empty."""
+        query = QueryDict(self.query, mutable=True)
+        query.setlist("status", [status] if status else [])
+        return query.urlencode()
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(value for name, value in self.cleaned_data.items() if name != "group")
+
     @property
     def used(self) -> int:
-        """Number of active filters, not counting the search text."""
-        return sum(bool(value) for name, value in self.cleaned_data.items() if name != "q")
+        """Number of active filters of the menu "More filters"."""
+        shown = ("q", "group", "status", "device", "version")
+        return sum(bool(value) for name, value in self.cleaned_data.items() if name not in shown)
 
-    def task_query(self) -> TaskQuery:
+    def task_query(self, *, any_status: bool = False) -> TaskQuery:
+        """Return the filters, without those of the status if `any_status`."""
         data = self.cleaned_data
         within, narrow = between(_start(data["since"]), _start(data["until"], days=1))
-        statuses = [Status(value) for value in data["status"]]
+        statuses = [Status(value) for value in data["status"] if not any_status]
         keys = self._keys_by_column()
         for column, key in keys.items():
             within &= _NEVER if key is None else Q(**{column: key})

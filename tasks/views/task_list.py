@@ -1,5 +1,6 @@
 """The page of the task list with its bulk actions and saved views; works without JavaScript."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -11,11 +12,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
+from profiles.task_figures import TaskFigures, figures_of
 from tasks.baselines import pin_baseline, unpin_baseline
 from tasks.lifecycle.reasons import wording_for
-from tasks.models import SavedView
-from tasks.pagination import MOST_COUNTED, page_of
+from tasks.models import SavedView, Task
+from tasks.pagination import MOST_COUNTED, page_of, status_counts
 from tasks.selectors import listed_tasks, visible_tasks
+from tasks.states import Status
 from tasks.views.bulk_actions import (
     MOST_IDS,
     BulkAction,
@@ -40,8 +43,8 @@ def task_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def rows(request: HttpRequest) -> HttpResponse:
-    """Render the rows of the list, which the page fetches when a task has changed."""
-    return render(request, "tasks/_rows.html", _page_context(request))
+    """Render the parts of the list that the page fetches when a task or a filter has changed."""
+    return render(request, "tasks/_list_parts.html", _page_context(request))
 
 
 @login_required
@@ -120,18 +123,60 @@ def delete_view(request: HttpRequest, view_id: int) -> HttpResponse:
 def _page_context(request: HttpRequest) -> dict[str, Any]:
     user = current_user(request)
     form = TaskFilterForm(request.GET, reader=user)
+    views = list(SavedView.objects.filter(owner=user))
     if not form.is_valid():
-        return {"form": form, "tasks": [], "is_filtered": True}
-    page = page_of(listed_tasks(user), form.task_query(), cursor_of(request.GET))
+        return {"form": form, "views": views, "tabs": _tabs(None, {}), "is_filtered": True}
+    tasks, query = listed_tasks(user), form.task_query()
+    page = page_of(tasks, query, cursor_of(request.GET))
+    is_all = not form.cleaned_data["status"]
+    counts = status_counts(tasks, form.task_query(any_status=True), page.count if is_all else None)
     return {
         "form": form,
+        "views": views,
+        "tabs": _tabs(form, counts, is_saved=form.query in {view.query for view in views}),
         "page": page,
         "tasks": page.tasks,
-        "rows": [(task, wording_for(task)) for task in page.tasks],
+        "groups": _groups(page.tasks, form.cleaned_data["group"]),
         "query": form.query,
-        "is_filtered": bool(form.query),
+        "is_filtered": form.is_filtered,
         "count": _count(page.count),
     }
+
+
+def _tabs(
+    form: TaskFilterForm | None, counts: Mapping[str, int], *, is_saved: bool = False
+) -> list[dict[str, Any]]:
+    """Return the tabs, which keep the other filters.
+
+    form: None if the filters are invalid
+    is_saved: whether a saved view has these filters, which is then the current one
+    """
+    titles = {
+        "": _("All"),
+        Status.WAITING: _("Waiting"),
+        Status.RUNNING: _("Running"),
+        Status.FAILED: _("Failed"),
+    }
+    chosen = "&".join(form.cleaned_data["status"]) if form and not is_saved else None
+    return [
+        {
+            "title": title,
+            "query": form.query_with(status) if form else status and f"status={status}",
+            "count": _count(counts.get(status)),
+            "is_current": status == chosen,
+        }
+        for status, title in titles.items()
+    ]
+
+
+def _groups(tasks: Sequence[Task], group: str) -> list[dict[str, Any]]:
+    """Return the rows of a page, in one group or grouped by model, the newest group first."""
+    figures = figures_of(tasks)
+    groups: dict[str, list[tuple[Task, Any, TaskFigures]]] = {}
+    for task in tasks:
+        rows = groups.setdefault(task.model_name if group else "", [])
+        rows.append((task, wording_for(task), figures[task.pk]))
+    return [{"model": model, "rows": rows} for model, rows in groups.items()]
 
 
 def _frame_context(request: HttpRequest) -> dict[str, Any]:
@@ -141,7 +186,6 @@ def _frame_context(request: HttpRequest) -> dict[str, Any]:
     runtimes = Runtime.objects.filter(worker__in=visible.order_by().values("pk"))
     versions = runtimes.order_by("-version").values_list("version", flat=True).distinct()
     return {
-        "views": list(SavedView.objects.filter(owner=user)),
         "devices": list(visible.values_list("name", flat=True)[:MOST_OFFERED]),
         "versions": list(versions[:MOST_OFFERED]),
         "here": request.GET.urlencode(),

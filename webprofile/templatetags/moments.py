@@ -40,16 +40,22 @@ def elapsed(since: dt.datetime | None) -> SafeString | str:
     if since is None:
         return ""
     now = timezone.now()
-    total = max(0, int((now - since).total_seconds()))
-    hours, minutes, seconds = total // 3600, total // 60 % 60, total % 60
-    words = f"{seconds} s"
-    if hours:
-        words = f"{hours} h {minutes} min"
-    elif minutes:
-        words = f"{minutes} min {seconds} s"
+    words = long_duration((now - since).total_seconds())
     # from the server's clock, since the browser's clock may be wrong
     form_html = '<span data-since="{}" data-now="{}">{}</span>'
     return format_html(form_html, since.isoformat(), now.isoformat(), words)
+
+
+@register.filter
+def long_duration(value_s: float | None) -> str:
+    """Format a duration in whole seconds: `24 s`, `3 min 12 s`, `1 h 5 min`; empty for None."""
+    if value_s is None:
+        return ""
+    total = max(0, int(value_s))
+    hours, minutes, seconds = total // 3600, total // 60 % 60, total % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
 def local_and_utc_text(at: dt.datetime, precision: str = "seconds") -> tuple[str, str]:

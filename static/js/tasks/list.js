@@ -1,12 +1,17 @@
-// The list of tasks: a message on the socket triggers a refresh of the rows.
+// The list of tasks: a message on the socket or a changed filter triggers a refresh of rows and tabs.
 
+import { updateElapsedTimes } from "../ago.js";
 import { fill } from "../format.js";
 import { hideNotice, showNotice } from "../notice.js";
 import { makeRefresher } from "../refresher.js";
-import { goToLogin } from "../requests.js";
+import { goToLogin, postJson } from "../requests.js";
 import { CLOSED_NOT_LOGGED_IN, keepSocket } from "../socket.js";
 
+const FILTER_DELAY_MS = 300;
+const TICK_MS = 1_000;
+
 const rows = document.getElementById("task-rows");
+const filters = document.getElementById("filters");
 const bulk = document.getElementById("bulk");
 const count = document.getElementById("bulk-count");
 const actionButtons = bulk.querySelectorAll("[data-bulk]");
@@ -15,6 +20,7 @@ const selectedTasks = new Set();
 
 const refresh = makeRefresher(rows, () => rows.dataset.url + window.location.search, {
   onSwap: showSelection,
+  others: [document.getElementById("task-tabs")],
 });
 
 function boxes() {
@@ -56,9 +62,46 @@ rows.addEventListener("change", ({ target }) => {
   showSelection();
 });
 
+// pins are submitted without leaving the page
+document.getElementById("pins").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { dataset, value } = event.submitter;
+  try {
+    await postJson(dataset.pin, { pin: value === "yes" }, { login: rows.dataset.login });
+  } catch {
+    showNotice("failed");
+  }
+  refresh();
+});
+
+// filters apply while they are changed
+let filterTimer = 0;
+filters.addEventListener("input", () => {
+  window.clearTimeout(filterTimer);
+  filterTimer = window.setTimeout(applyFilters, FILTER_DELAY_MS);
+});
+filters.addEventListener("submit", (event) => {
+  event.preventDefault();
+  window.clearTimeout(filterTimer);
+  applyFilters();
+});
+
+function applyFilters() {
+  const used = new URLSearchParams();
+  for (const [name, value] of new FormData(filters)) if (value) used.append(name, String(value));
+  const query = used.toString();
+  window.history.replaceState(null, "", query ? `?${query}` : window.location.pathname);
+  for (const field of document.querySelectorAll("input[name=query]")) field.value = query;
+  document.getElementById("clear-filters").hidden = !query;
+  document.getElementById("save-view").hidden = !query;
+  refresh();
+}
+
 // browsers restore checkboxes when the user returns to the page
 for (const box of boxes()) if (box.checked) selectedTasks.add(box.value);
 showSelection();
+updateElapsedTimes(rows);
+window.setInterval(() => updateElapsedTimes(rows), TICK_MS);
 
 keepSocket("/ws/tasks/", {
   hello: () => null,

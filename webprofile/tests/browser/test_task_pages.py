@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from profiles.tests.make import make_measured_task
 from profiles.tests.pages import make_result
+from tasks.baselines import pin_baseline
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
@@ -12,6 +14,7 @@ from tasks.tests.make import (
     SLOWEST,
     make_task,
     make_waiting_task,
+    make_worker,
     model_file,
     receive_report,
     start_run,
@@ -62,10 +65,8 @@ def test_model_of_a_waiting_or_failed_task_opens_in_the_viewer(pages, alice, dow
     failed = with_model(make_waiting_task(alice, files=size), content)
     fail_task(failed, reason="model_invalid", detail="no such operator")
     for task in (waiting, failed):
-        pages.open("/tasks/")
-        pages.find(f"#model-{task.pk}").click()
+        pages.open(f"/tasks/{task.pk}/model/")
         pages.until(lambda: state(pages) == "drawn", "the model")
-        assert pages.path == f"/tasks/{task.pk}/model/"
     pages.open(f"/tasks/{waiting.pk}/")
     pages.find("#model-preview summary").click()
     pages.until(lambda: state(pages) == "drawn", "the model on the task's page")
@@ -84,12 +85,84 @@ def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storag
     assert "--fast_run" in row.text
     reason = pages.find(f"#reason-{failed.pk}")
     assert "no such operator" in reason.get_attribute("title")
-    for link in (reason, pages.find(f"#result-{finished.pk}")):
+    for link in (reason, pages.find(f"#task-{finished.pk}")):
         box = link.rect
         assert link.text
         assert 0 < box["x"] < box["x"] + box["width"] <= PHONE[0]
     reason.click()
     pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
+
+
+def test_list_is_dense_and_fits_the_window(pages, alice, storage):
+    worker = make_worker()
+    for name in ("n" * 246 + ".mge", *["resnet50.mge"] * 3):
+        task = make_measured_task(alice, worker, name=name)
+    pin_baseline(task)
+    failed = make_waiting_task(alice, worker)
+    fail_task(failed, reason="worker_went_offline")
+    resize(pages.browser, DESK)
+    pages.open("/tasks/")
+    # the test's server has no sockets
+    pages.js("document.getElementById('connection').remove()")
+    places = [row.rect for row in pages.all("#task-rows tbody tr")]
+    assert [place["height"] for place in places] == [28] * 5
+    assert places[0]["y"] <= 200
+    box = pages.find("#task-rows .table-scroll")
+    assert pages.js("return arguments[0].scrollWidth - arguments[0].clientWidth", box) == 0
+    resize(pages.browser, PHONE)
+    pages.open("/tasks/")
+    row = pages.find(f"[data-task='{task.pk}']")
+    assert all(text in row.text for text in ("resnet50.mge", "succeeded", "12.0 ms"))
+    assert "went offline" in pages.find(f"[data-task='{failed.pk}']").text
+    assert pages.js("return document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_baseline_is_pinned_and_unpinned_in_the_list(pages, alice, storage):
+    worker = make_worker()
+    first = make_measured_task(alice, worker, device_s=0.010)
+    second = make_measured_task(alice, worker, device_s=0.012)
+    pages.open("/tasks/")
+    pages.js("window.unchanged = true")
+    pages.find(f"#pin-{first.pk}").click()
+    row = f"[data-task='{second.pk}']"
+    pages.until(lambda: "+20.0 %" in pages.find(row).text, "the difference")
+    assert pages.find(f"#pin-{first.pk}").get_attribute("aria-pressed") == "true"
+    pages.find(f"#pin-{first.pk}").click()
+    pages.until(lambda: "+20.0 %" not in pages.find(row).text, "no difference")
+    assert pages.js("return window.unchanged") is True
+
+
+def test_filters_apply_while_they_are_changed(pages, alice, storage):
+    worker = make_worker("desk")
+    for name in ("resnet50.mge", "mobilenet.mge"):
+        make_measured_task(alice, worker, name=name)
+    make_waiting_task(alice, make_worker("phone"))
+    pages.open("/tasks/")
+    assert len(pages.all("tr[data-task]")) == 3
+    pages.find("#id_q").send_keys("resnet")
+    pages.until(lambda: len(pages.all("tr[data-task]")) == 1, "the matching task")
+    assert pages.path == "/tasks/?q=resnet"
+    pages.find("#id_q").clear()
+    pages.find("#id_device").send_keys("desk")
+    pages.until(lambda: pages.find("#task-tabs").text.split("\n")[0] == "All 2", "the counts")
+    assert pages.path == "/tasks/?device=desk"
+    # it is saved as it is shown
+    pages.find("#save-view summary").click()
+    pages.find("#save-view [name=name]").send_keys("on desk\n")
+    pages.until(lambda: "on desk" in pages.find("#task-tabs").text, "the saved view")
+    assert pages.find("#task-tabs [aria-current]").text == "on desk"
+
+
+def test_selected_rows_are_highlighted(pages, alice):
+    task, other = make_waiting_task(alice), make_waiting_task(alice)
+    pages.open("/tasks/")
+    pages.find(f"#tick-{task.pk}").click()
+
+    def colour(task):
+        cell = pages.find(f"[data-task='{task.pk}'] .task-table__device")
+        return cell.value_of_css_property("background-color")
+
+    assert colour(task) != colour(other)
 
 
 def test_ring_of_a_cancelled_task_is_round_and_thinner_than_a_digit(pages, alice):
