@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData, Spread
-from profiles.analysis.numbers import percent
+from profiles.analysis.numbers import share
 from profiles.analysis.select import Query, Selection, number_order, select
 from profiles.analysis.stability import unstable
 from profiles.analysis.table import TableRow, rows
@@ -155,11 +155,11 @@ class SideTable:
         """Return the number of rows and their share of the side's time, as text."""
         if not self.total:
             return ngettext("%(number)d row", "%(number)d rows", 0) % {"number": 0}
-        share = float(self.selection.cumulative_ratio[self.total - 1])
+        part = float(self.selection.cumulative_ratio[self.total - 1])
         word = ngettext("%(number)d row", "%(number)d rows", self.total) % {"number": self.total}
-        if self.request.query.aggregate not in ("", "sum") or not np.isfinite(share):
+        if self.request.query.aggregate not in ("", "sum") or not np.isfinite(part):
             return word
-        return _("%(rows)s, %(share)s of the total") % {"rows": word, "share": percent(share)}
+        return _("%(rows)s, %(share)s of the total") % {"rows": word, "share": share(part)}
 
     def context(self) -> dict[str, Any]:
         """Return the context of `profiles/_table.html`."""
