@@ -50,6 +50,16 @@ function chosenZone() {
   return globalThis.document?.documentElement?.dataset?.timeZone || undefined;
 }
 
+const YEAR_S = 365 * 24 * 3600;
+
+/** Set the cookie `tz` unless it already has this value. */
+export function storeTimeZone(doc = document, zone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
+  if (!zone) return;
+  const cookie = `tz=${encodeURIComponent(zone)}`;
+  if (doc.cookie.split("; ").includes(cookie)) return;
+  doc.cookie = `${cookie}; Path=/; Max-Age=${YEAR_S}; SameSite=Lax`;
+}
+
 /** Convert the server's UTC texts below `root` to the user's time zone; the UTC text becomes the tooltip. */
 export function localizeTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {

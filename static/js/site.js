@@ -2,10 +2,9 @@
 // menus that close on Escape and outside clicks.
 
 import { keepRelativeTimes } from "./ago.js";
-import { localizeTimes } from "./format.js";
+import { localizeTimes, storeTimeZone } from "./format.js";
 import { keepOneStop } from "./roving.js";
 import { startShortcuts } from "./shortcuts.js";
-import { storeTimeZone } from "./zone.js";
 
 storeTimeZone();
 localizeTimes(document);

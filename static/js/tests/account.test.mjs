@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { storeTimeZone } from "../zone.js";
-import { localTime } from "../format.js";
+import { localTime, storeTimeZone } from "../format.js";
 
 test("a time is formatted in the user's time zone, across midnight and in summer", () => {
   assert.equal(localTime("2026-11-20T22:30:05Z", true, "Asia/Shanghai"), "2026-11-21 06:30:05");
