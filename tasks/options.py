@@ -74,8 +74,8 @@ OPTION_HELP: dict[str, Any] = {
         "Write the inputs and outputs of every operator as text. Fails on models that still "
         "have BatchNorm."
     ),
-    "io_dump_stdout": _("The same text to standard output, which becomes part of the log."),
-    "io_dump_stderr": _("The same text to standard error, mixed with the log."),
+    "io_dump_stdout": _("Write the same text to standard output, which becomes part of the log."),
+    "io_dump_stderr": _("Write the same text to standard error, mixed with the log."),
     "bin_io_dump": _(
         "Write each variable to a separate binary file. Fails on variables that are not "
         "contiguous, such as those of BatchNorm."
@@ -233,7 +233,7 @@ COMMON = ("iter", "warmup_iter", "batch_size", "fast_run", "optimize_for_inferen
 
 #: title, help and switches of each preset of the form
 _PRESETS: tuple[tuple[Any, Any, tuple[str, ...]], ...] = (
-    (_("Defaults"), _("As load_and_run runs without options."), ()),
+    (_("Defaults"), _("load_and_run without options."), ()),
     (
         _("Inference"),
         _("Folds BatchNorm, and fuses convolution, bias and activation."),
