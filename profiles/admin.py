@@ -1,18 +1,20 @@
-"""Admin pages of imports: owner, state and size."""
+"""Admin pages of imports and of view-only links."""
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from accounts.selectors import current_user
 from profiles.imports.uploads import delete_import
-from profiles.models import OpenedFile, ProfileUpload
-from profiles.presenters.formatting import bytesize
+from profiles.models import OpenedFile, ProfileUpload, Share
+from profiles.presenters.formatting import bytesize, listed
+from profiles.sharing import revoke_share
 from webprofile.admin.audited import AuditedAdmin, is_administrator
 from webprofile.templatetags.moments import moment
 
@@ -72,3 +74,48 @@ class ProfileUploadAdmin(AuditedAdmin):
     def page(self, upload: ProfileUpload) -> str:
         address = reverse("profiles:opened", args=[upload.pk])
         return format_html('<a href="{}">{}</a>', address, _("open"))
+
+
+@admin.register(Share)
+class ShareAdmin(AuditedAdmin):
+    """All links, which administrators can revoke."""
+
+    list_display = (
+        "name", "kind", "creator", "shows", "prefix", "views", "created", "ends", "ended",
+    )  # fmt: skip
+    list_filter = ("kind",)
+    search_fields = ("name", "prefix", "creator__email")
+    fields = readonly_fields = list_display
+    actions = ("revoke",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Share]:
+        return super().get_queryset(request).select_related("creator")
+
+    @admin.action(description=_("Revoke"))
+    def revoke(self, request: HttpRequest, shares: QuerySet[Share]) -> None:
+        """Revoke the selected links."""
+        count = sum(revoke_share(share, by=current_user(request)) for share in shares)
+        text = ngettext("%(count)s link is revoked.", "%(count)s links are revoked.", count)
+        messages.success(request, text % {"count": count})
+
+    @admin.display(description=_("shows also"))
+    def shows(self, share: Share) -> str:
+        return listed(share.part_names)
+
+    @admin.display(description=_("created"), ordering="created_at")
+    def created(self, share: Share) -> str:
+        return moment(share.created_at, "seconds")
+
+    @admin.display(description=_("ends"), ordering="expires_at")
+    def ends(self, share: Share) -> str:
+        return moment(share.revoked_at or share.ends_at, "seconds")
+
+    @admin.display(description=_("ended"), boolean=True)
+    def ended(self, share: Share) -> bool:
+        return share.has_ended

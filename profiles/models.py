@@ -1,9 +1,12 @@
 """Models of profiles and measurements of attempts, of imports, and of objects in storage."""
 
+from datetime import datetime, timedelta
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import profile_name
@@ -190,6 +193,69 @@ class Profile(models.Model):
     def spans_key(self) -> str:
         """The object key of the span index (`formats.chrome_trace.span_index`); traces only."""
         return self.object_key("spans.bin")
+
+
+class Share(models.Model):
+    """A view-only link to a result or a comparison; only the SHA-256 of its token is stored.
+
+    The result is named by numbers, not by foreign keys: a link outlives its result, so that readers
+    learn that it has ended.
+    """
+
+    class Kind(models.TextChoices):
+        TASK = "task", _("task")
+        IMPORT = "import", _("imported profile")
+        COMPARISON = "comparison", _("comparison")
+
+    class Part(models.TextChoices):
+        """What a link shows in addition to figures, operators and graph."""
+
+        LOG = "log", _("log")
+        INPUTS = "inputs", _("inputs")
+        MODEL = "model", _("model")
+
+    creator = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", verbose_name=_("creator")
+    )
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    #: the number of the task, or the numbers of the profiles, the baseline of a comparison first
+    ids = models.JSONField(default=list)
+    #: title of the result when the link was created
+    name = models.CharField(_("name"), max_length=300)
+    #: values of `Part`
+    parts = models.JSONField(_("shows also"), default=list)
+    #: the first characters of the token, by which users tell links apart
+    prefix = models.CharField(max_length=16)
+    sha256 = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    expires_at = models.DateTimeField(_("expires"))
+    revoked_at = models.DateTimeField(_("revoked"), null=True)
+    first_viewed_at = models.DateTimeField(_("first viewed"), null=True)
+    last_viewed_at = models.DateTimeField(_("last viewed"), null=True)
+    views = models.PositiveIntegerField(_("views"), default=0)
+
+    class Meta:
+        verbose_name = _("share link")
+        verbose_name_plural = _("share links")
+        ordering = ["-id"]
+        indexes = [models.Index(name="share_of_creator", fields=["creator", "-id"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def ends_at(self) -> datetime:
+        """When it expires; a lower `SHARE_DAYS_LIMIT` also shortens links that exist."""
+        return min(self.expires_at, self.created_at + timedelta(days=settings.SHARE_DAYS_LIMIT))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was revoked or has expired."""
+        return self.revoked_at is not None or self.ends_at <= timezone.now()
+
+    @property
+    def part_names(self) -> list[str]:
+        return [str(self.Part(part).label) for part in self.parts]
 
 
 class ReadingTurn(models.Model):

@@ -72,8 +72,13 @@ def plan_title(task: Task) -> str:
     return str(titles.get(preset, preset))
 
 
-def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] | None:
-    """Return the template context of a measurement, with translated texts."""
+def measurement_view(
+    measurement: AttemptMeasurement | None, *, is_shared: bool = False
+) -> dict[str, Any] | None:
+    """Return the template context of a measurement, with translated texts.
+
+    is_shared: without the names of other processes on the device
+    """
     if measurement is None:
         return None
     return {
@@ -88,15 +93,15 @@ def measurement_view(measurement: AttemptMeasurement | None) -> dict[str, Any] |
             for row, word in zip(measurement.passes, pass_words(measurement), strict=True)
         ],
         "disturbed_title": str(DISTURBED_RUN["title"]) if measurement.disturbances else "",
-        "disturbance_notes": disturbance_notes(measurement),
+        "disturbance_notes": disturbance_notes(measurement, with_names=not is_shared),
         "disturbances": [
             {
                 "word": disturbance_word(disturbance["code"]),
-                "detail": details_text(disturbance["details"] or ()),
+                "detail": "" if is_shared else details_text(disturbance["details"] or ()),
             }
             for disturbance in measurement.disturbances
         ],
-        "notes": [note_text(note) for note in measurement.notes],
+        "notes": [] if is_shared else [note_text(note) for note in measurement.notes],
         "device": device_rows(measurement.device),
         "cv_percent": share(measurement.cv, absent=""),
         "device_cv_percent": share(measurement.device_cv, absent=""),

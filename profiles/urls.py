@@ -1,12 +1,14 @@
-"""URL routes of the pages of profiles below `/profiles/`."""
+"""URL routes of the pages of profiles below `/profiles/`, and of view-only links below `/s/`."""
 
 from django.urls import path
 
+from profiles.api.urls import CHARTS
 from profiles.views import (
     compare,
     exports,
     imports,
     result,
+    shares,
     viewers,
 )
 
@@ -22,6 +24,8 @@ urlpatterns = [
     path("opened/<int:upload_id>/files/<int:number>/", imports.file, name="opened-file"),
     path("exports/", exports.about, name="exports"),
     path("guide/", exports.guide, name="guide"),
+    path("shares/", shares.shares, name="shares"),
+    path("shares/<int:share_id>/revoke/", shares.share_revoke, name="share-revoke"),
     path("compare/", compare.compare, name="compare"),
     path("<int:profile_id>/", result.imported, name="detail"),
     path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
@@ -33,4 +37,30 @@ urlpatterns = [
     path("<int:profile_id>/memory-flow/image.svg", result.image, name="memory-flow-image"),
     # after all others, whose names it would accept
     path("<int:profile_id>/<slug:view>/", result.imported, name="view"),
+]
+
+#: below `/s/<token>/`; pages and data have the same routes as below `/profiles/N/` and
+#: `/api/v1/profiles/N/` (`views.common.ResultLinks`)
+shared_urlpatterns = [
+    path("", shares.shared_page, name="result"),
+    path("operators/<int:row>/", shares.shared_operator, name="operator"),
+    path("graph/page/", shares.shared_graph, name="graph"),
+    path("trace/", shares.shared_timeline, name="trace"),
+    path("export/original/<int:number>/", shares.shared_original, name="original"),
+    path("memory-flow/tensors/", shares.shared_tensors, name="memory-flow-tensors"),
+    path("memory-flow/image.svg", shares.shared_image, name="memory-flow-image"),
+    path("model/", shares.shared_model, name="model"),
+    path("files/<int:file_id>/", shares.shared_file, name="file"),
+    *(
+        path(f"data/charts/{name}/", shares.shared_chart(name), name=f"chart-{name}")
+        for name in CHARTS
+        # it is about another task
+        if name != "baseline"
+    ),
+    path("data/graph/netron/", shares.shared_graph_data, name="graph-netron"),
+    path("data/raw/<int:number>/", shares.shared_original, name="raw"),
+    path("data/trace/cut/", shares.shared_excerpt, name="trace-cut"),
+    path("data/compare/graph/", shares.shared_compared_graph, name="compare-graph"),
+    # after all others, whose names it would accept
+    path("<slug:view>/", shares.shared_page, name="view"),
 ]

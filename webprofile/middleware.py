@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import UTC
+from typing import ClassVar
 
 import structlog
 from allauth.account.adapter import get_adapter
@@ -128,6 +129,36 @@ class ViewerHostMiddleware(_Middleware):
         if settings.NETRON_ORIGIN and is_viewer is not is_viewer_host(request):
             return HttpResponseNotFound("Not found.", content_type="text/plain")
         return self.get_response(request)
+
+
+class ShareMiddleware(_Middleware):
+    """Handle requests below `/s/`, where view-only links are, without any login.
+
+    Cookies and credentials are dropped before anything reads them, so that the pages are the same
+    for everybody, also for a user who is logged in. Responses set no cookie and cannot be stored,
+    indexed or framed, and their requests to others do not name the link.
+    """
+
+    HEADERS: ClassVar = {
+        "Cache-Control": "no-store",
+        "X-Robots-Tag": "noindex, nofollow",
+        "Referrer-Policy": "no-referrer",
+    }
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path_info.startswith("/s/"):
+            return self.get_response(request)
+        for name in ("HTTP_COOKIE", "HTTP_AUTHORIZATION"):
+            request.META.pop(name, None)
+        request.is_shared = True  # type: ignore[attr-defined]
+        if request.method in ("GET", "HEAD"):
+            response = self.get_response(request)
+        else:
+            response = HttpResponseNotAllowed(("GET", "HEAD"))
+        response.cookies.clear()
+        for name, value in self.HEADERS.items():
+            response[name] = value
+        return response
 
 
 class PageMethodsMiddleware(_Middleware):

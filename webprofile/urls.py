@@ -5,6 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from accounts.views import account as account_views
+from profiles.urls import shared_urlpatterns
 from profiles.views.viewers import netron, perfetto
 from tasks.views import pages as task_views
 from webprofile.admin.site import set_up_admin_site
@@ -20,6 +21,7 @@ urlpatterns = [
     path("tasks/", include("tasks.urls")),
     path("workers/", include("workers.urls")),
     path("profiles/", include("profiles.urls")),
+    path("s/<str:token>/", include((shared_urlpatterns, "shared"))),
     path("netron/<str:tag>/", netron, name="netron"),
     path("netron/<str:tag>/<str:name>", netron),
     path("perfetto/<str:tag>/", perfetto, name="perfetto"),

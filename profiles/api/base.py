@@ -1,11 +1,13 @@
 """Base classes of the API views of results, and responses that several of them use."""
 
 import gzip
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer
 
 from profiles.analysis.data import ProfileData
@@ -39,8 +41,13 @@ _QUERY_CODES = (
 class ResultView(ApiView):
     """A view of results, limited to what the user may see."""
 
+    #: the profiles of a view-only link, whose reader is no user and may see no others
+    shared: Sequence[Profile] | None = None
+
     def profile(self, profile_id: int) -> Profile:
         """Return the visible profile with this number. Raises Http404."""
+        if self.shared is not None:
+            return self.shared[0]
         return get_object_or_404(visible_profiles(self.request.user), pk=profile_id)
 
     def task(self, task_id: int) -> Task:
@@ -67,6 +74,19 @@ class ResultView(ApiView):
         if isinstance(exc, DomainError) and exc.code in NOT_READY[409]:
             exc.status = 409
         return super().handle_exception(exc)
+
+
+def for_reader(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Return the arguments of `as_view` for the reader of a view-only link.
+
+    The link was checked and counted before (`profiles.views.shares`).
+    """
+    return {
+        "shared": profiles,
+        "authentication_classes": (),
+        "permission_classes": (AllowAny,),
+        "throttle_classes": (),
+    }
 
 
 class DataView(ResultView):

@@ -116,7 +116,7 @@ class CompareView(ResultView):
 
     def chosen(
         self, query: type[ChosenQuery]
-    ) -> tuple[list[Profile], ComparisonRequest, Mapping[str, Any]]:
+    ) -> tuple[Sequence[Profile], ComparisonRequest, Mapping[str, Any]]:
         """Return the profiles to compare, the request, and the validated query.
 
         Raises Http404 if any of the profiles is not visible to the user; DomainError
@@ -124,7 +124,7 @@ class CompareView(ResultView):
         """
         parameters = self.validated_query(query)
         request = read_comparison_request(self.request.query_params)
-        profiles = chosen_profiles(self.request.user, request.ids)
+        profiles = self.shared or chosen_profiles(self.request.user, request.ids)
         if profiles is None:
             raise Http404
         if problem := problem_of(request.ids):
@@ -210,7 +210,7 @@ class CompareExport(CompareView):
             job = export_job(request._request, "comparison", name, ids)
             response = heavy_response(request._request, job, content_type)
         else:
-            content = export.pieces_of(profiles, request.query_params, name)
+            content = export.pieces_of(list(profiles), request.query_params, name)
             response = HttpResponse(b"".join(content), content_type=content_type)
         response["Content-Disposition"] = f'attachment; filename="comparison.{name}"'
         return response

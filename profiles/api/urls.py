@@ -1,4 +1,4 @@
-"""URL routes of results below `/api/v1/profiles/`."""
+"""URL routes of results below `/api/v1/profiles/`, and of share links below `/api/v1/shares/`."""
 
 from django.urls import path
 
@@ -8,6 +8,7 @@ from profiles.api import figure_views as figures
 from profiles.api import graph_views as graph
 from profiles.api import import_views as imports
 from profiles.api import operator_views as operators
+from profiles.api import share_views as shares
 from profiles.api import views
 
 CHARTS = (
@@ -112,4 +113,9 @@ urlpatterns = [
         )
         for name in CHARTS
     ),
+]
+
+share_urlpatterns = [
+    path("", shares.ShareList.as_view(), name="shares"),
+    path("<int:share_id>/", shares.ShareView.as_view(), name="share"),
 ]

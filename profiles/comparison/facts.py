@@ -45,10 +45,13 @@ class Fact:
     differs: Annotated[bool, means("Whether they differ.")]
 
 
-def compared_facts(compared: ComparisonResult) -> list[Fact]:
-    """Return all known properties of the runs, whether they differ or not."""
+def compared_facts(compared: ComparisonResult, *, is_shared: bool = False) -> list[Fact]:
+    """Return all known properties of the runs, whether they differ or not.
+
+    is_shared: without those of the uploaded files and the arguments of scripts
+    """
     columns = [
-        _of_run(profile) | _of_graph(data, nodes) | _of_trace(profile, data)
+        _of_run(profile, is_shared=is_shared) | _of_graph(data, nodes) | _of_trace(profile, data)
         for profile, data, nodes in zip(
             compared.profiles, compared.data, compared.comparison.nodes, strict=True
         )
@@ -215,7 +218,7 @@ def _shapes_text(shapes: Mapping[str, str]) -> str:
     return listed(named)
 
 
-def _of_run(profile: Profile) -> dict[str, str | None]:
+def _of_run(profile: Profile, *, is_shared: bool) -> dict[str, str | None]:
     if profile.attempt is None:
         return {
             _("Model or file"): title_of(profile),
@@ -223,7 +226,7 @@ def _of_run(profile: Profile) -> dict[str, str | None]:
         }
     task = profile.attempt.task
     measurement = profile.measurement
-    files = list(task.files.all())
+    files = [] if is_shared else list(task.files.all())
     environment = profile.attempt.environment
     changed = [] if task.is_script else task.changed_options
     checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
@@ -237,7 +240,9 @@ def _of_run(profile: Profile) -> dict[str, str | None]:
         _("Agent"): environment.get("agent"),
         _("System and kernel"): environment.get("platform"),
         _("Disturbances"): _disturbances(measurement) or _("none known"),
-        _("Arguments"): shlex.join(task.script["arguments"]) if task.script else "",
+        _("Arguments"): shlex.join(task.script["arguments"])
+        if task.script and not is_shared
+        else "",
         _("Options"): " ".join(changed) or _("defaults"),
         _("Measuring plan"): "" if task.is_script else plan_title(task),
         _("Data files"): listed(f"{f.name} ({f.md5[:8]})" for f in files if f.kind == "data"),

@@ -180,13 +180,18 @@ def printed_pieces(
     return text_pieces(columns, selected.query, printed)
 
 
-def original_response(profile: Profile, number: int) -> HttpResponse:
-    """Redirect to storage for a file as MegEngine wrote it. Raises Http404."""
+def original_response(
+    profile: Profile, number: int, *, expires_s: int | None = None
+) -> HttpResponse:
+    """Redirect to storage for a file as MegEngine wrote it. Raises Http404.
+
+    expires_s: lifetime of the URL in storage; None for the usual one
+    """
     original = next((file for file in originals_of(profile) if file.number == number), None)
     if original is None:
         raise Http404
     name = file_name(profile, original.ending)
-    return redirect(storage.presign_get(original.key, filename=name))
+    return redirect(storage.presign_get(original.key, filename=name, expires_s=expires_s))
 
 
 def table_request(parameters: QueryDict, data: ProfileData) -> TableRequest:

@@ -143,10 +143,12 @@ def pass_words(measurement: AttemptMeasurement) -> list[str]:
     return words
 
 
-def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
+def disturbance_notes(measurement: AttemptMeasurement, *, with_names: bool = True) -> list[str]:
     """Return sentences about passes that were left out, the load of other processes and the gate.
 
     The load explains a disturbance, so it is only mentioned with one.
+
+    with_names: whether the sentences name other processes
     """
     rows = [row for row in measurement.passes if row["kept"] and row["kind"] == "profiled"]
     used = sum(row.get("used", True) for row in rows)
@@ -164,7 +166,7 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
         text = gettext(
             "Other processes used %(percent)s %% of a core on average, at most %(most_percent)s %%."
         )
-        names = [str(name) for name in load.get("processes") or ()]
+        names = [str(name) for name in load.get("processes") or () if with_names]
         notes.append(sentences([text % shares, *_named(names)]))
     timed = [row for row in measurement.passes if row["kind"] in ("clean", "profiled")]
     if timed and all("waited" in row and row["waited"] is None for row in timed):
@@ -175,7 +177,8 @@ def disturbance_notes(measurement: AttemptMeasurement) -> list[str]:
             )
         )
     if measurement.gate.get("passed") is False:
-        notes.append(_gate_text(measurement.gate))
+        gate = measurement.gate if with_names else {**measurement.gate, "reasons": None}
+        notes.append(_gate_text(gate))
     return notes
 
 

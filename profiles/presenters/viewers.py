@@ -58,9 +58,10 @@ def drawn_place(data: ProfileData, scope: str, row: int | None) -> str:
     return place
 
 
-def task_model_view(task: Task) -> dict[str, Any]:
+def task_model_view(task: Task, *, expires_s: int | None = None) -> dict[str, Any]:
     """Return {"address", "name", "size_bytes", "begin", "end"} of the model, or {"reason"}.
 
+    expires_s: lifetime of `address`; None for the usual one
     begin, end: the part of the file with the graph, in bytes: unlike MegEngine, the viewer fails
         on a header of test data and on bytes after the graph
     """
@@ -85,7 +86,7 @@ def task_model_view(task: Task) -> dict[str, Any]:
     if form != "v2":
         return _refusal(_why_not(form))
     return {
-        "address": storage.presign_get(file.object_key),
+        "address": storage.presign_get(file.object_key, expires_s=expires_s),
         "name": file.name,
         "size_bytes": file.size_bytes,
         "begin": graph_offset(head),

@@ -5,7 +5,6 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -105,10 +104,12 @@ CHARTS = {
 
 
 @register.inclusion_tag("profiles/_chart.html")
-def chart(name: str, profile: Profile) -> dict[str, Any]:
-    """Return the context of the frame of one chart; a script fetches the data from its `url`."""
-    url = reverse(f"api:profile-chart-{name}", args=[profile.pk])
-    return {"name": name, "chart": CHARTS[name], "url": url}
+def chart(name: str, data: str) -> dict[str, Any]:
+    """Return the context of the frame of one chart; a script fetches its data.
+
+    data: as in `profiles.views.common.ResultLinks`
+    """
+    return {"name": name, "chart": CHARTS[name], "url": f"{data}charts/{name}/"}
 
 
 @register.simple_tag

@@ -14,6 +14,7 @@ from profiles.tests.make import make_script_profile, process_attempt
 from profiles.tests.pages import ended_attempt, get_page
 from profiles.tests.response_checks import response_faults
 from profiles.tests.traces import RESNET as TRACE
+from profiles.views.common import profile_links
 from profiles.views.result import IMAGE_LIMIT_BYTES, original_of
 from testdata import good_profile
 from webprofile.tests.documented_api import caller, expect_problem
@@ -223,7 +224,8 @@ def test_the_file_of_an_attempt_can_be_downloaded(client, alice):
     files = {"profile.json": good_profile("tiny"), "memory_flow.svg": MLP.read_bytes()}
     attempt = ended_attempt(files, alice)
     process_attempt(attempt)
-    links = original_of(Profile.objects.get(attempt=attempt))
+    profile = Profile.objects.get(attempt=attempt)
+    links = original_of(profile, profile_links(profile))
     response = client.get(links["download"])
     assert httpx2.get(response["Location"]).content == MLP.read_bytes()
     assert client.get(links["image"]).content == MLP.read_bytes()
@@ -240,7 +242,10 @@ def test_the_result_page_of_a_script_shows_its_memory_flow(client, alice, alone)
     assert "174 tensors in 8.63 ms" in page
     assert all("fc1" in row for row in tensor_rows(page))
     assert f'action="{url}#memory-flow-tensors"' in page
-    assert client.get(original_of(profile)["image"]).content == MLP.read_bytes()
+    assert (
+        client.get(original_of(profile, profile_links(profile))["image"]).content
+        == MLP.read_bytes()
+    )
 
 
 def test_the_api_has_all_figures_of_the_page(alice, resnet):

@@ -3,6 +3,8 @@
 Objects that the user may not see give 404.
 """
 
+from dataclasses import dataclass
+
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -33,7 +35,34 @@ def upload_or_404(request: HttpRequest, upload_id: int) -> ProfileUpload:
     return get_object_or_404(visible_imports(current_user(request)), pk=upload_id)
 
 
-def table_links(profile: Profile) -> TableLinks:
-    """Return the URLs that the tables of a profile link to."""
-    operators = reverse("profiles:view", args=[profile.pk, "operators"])
-    return TableLinks(profile.page_url, operators)
+@dataclass(frozen=True)
+class ResultLinks:
+    """Addresses that the page of a result uses: those of its owner, or those below a link.
+
+    page: the page itself, followed by the names of views
+    parts: pages and fragments of the profile, with the routes below `/profiles/N/`
+    data: JSON of the profile, with the routes below `/api/v1/profiles/N/`
+    model: the uploaded model in the viewer; empty if the page does not show it
+    login: where a page leads when its session has ended; empty for a page without a session
+    """
+
+    page: str
+    parts: str = ""
+    data: str = ""
+    model: str = ""
+    login: str = ""
+
+    def tables(self) -> TableLinks:
+        return TableLinks(self.page, f"{self.parts}operators/")
+
+
+def profile_links(profile: Profile) -> ResultLinks:
+    """Return the addresses of a profile for its owner."""
+    task = profile.attempt.task if profile.attempt else None
+    return ResultLinks(
+        page=profile.page_url,
+        parts=reverse("profiles:detail", args=[profile.pk]),
+        data=reverse("api:profile", args=[profile.pk]),
+        model=reverse("tasks:model", args=[task.pk]) if task and not task.is_script else "",
+        login=reverse("account_login"),
+    )

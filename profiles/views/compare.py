@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Page, Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -29,10 +30,11 @@ from profiles.comparison.request import (
     read_comparison_request,
     unknown_choice,
 )
-from profiles.models import Profile
+from profiles.models import Profile, Share
 from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.selectors import get_dump, tasks_with_dumps
-from profiles.views.common import task_or_404
+from profiles.sharing import owner_of
+from profiles.views.common import ResultLinks, profile_links, task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
 
 #: variables on a page
@@ -48,6 +50,19 @@ def compare(request: HttpRequest) -> HttpResponse:
     problem = problem_of(comparison.ids)
     if problem or "choose" in request.GET:
         return _chooser(request, comparison, profiles, problem)
+    return compare_page(request, comparison, profiles)
+
+
+def compare_page(
+    request: HttpRequest,
+    comparison: ComparisonRequest,
+    profiles: Sequence[Profile],
+    share: Share | None = None,
+) -> HttpResponse:
+    """Show the comparison of these profiles.
+
+    share: the link of the reader, who can neither choose other results nor leave the page
+    """
     compared = comparison_of(profiles)
     if comparison.row is None and comparison.at is not None:
         comparison = replace(
@@ -57,14 +72,15 @@ def compare(request: HttpRequest) -> HttpResponse:
     of_rows = ComparisonRequest(ids=comparison.ids, question=comparison.question)
     of_graph = replace(of_rows, question=RowQuery(side=comparison.question.side))
     of_graph = replace(of_graph, other=comparison.other, graph=comparison.graph)
+    graph_address = f"{request.path}data/compare/graph/" if share else reverse("api:compare-graph")
     rows = presenter.row_page(compared, comparison, answer)
     selected = presenter.selected_view(compared, comparison)
-    facts = compared_facts(compared)
+    facts = compared_facts(compared, is_shared=share is not None)
     context = {
         "comparison": comparison,
         "runs": _runs(compared, comparison),
         "add_address": f"{comparison.changed(row=None, page=1)}&choose=1"
-        if len(comparison.ids) < MOST
+        if len(comparison.ids) < MOST and share is None
         else "",
         "warnings": warnings_of(compared),
         "answers": presenter.answers(compared),
@@ -87,10 +103,15 @@ def compare(request: HttpRequest) -> HttpResponse:
         "page_after": comparison.changed(page=rows.number + 1),
         "graph": graph_view(comparison),
         "profile": profiles[comparison.drawn],
-        "change_document": f"{reverse('api:compare-graph')}?{of_graph.address()}",
+        "change_document": f"{graph_address}?{of_graph.address()}",
+        "links": ResultLinks(request.path) if share else profile_links(profiles[comparison.drawn]),
+        "share": share,
+        "may_share": settings.SHARE_DAYS_LIMIT > 0
+        and all(owner_of(profile) == request.user for profile in profiles),
         "selected": selected,
         "problems": _problems(request, comparison, rows, is_row_there=selected is not None),
         "address": comparison.address(),
+        "share_address": ComparisonRequest(ids=comparison.ids).address(),
         "export_address": of_rows.address(),
     }
     return render(request, "profiles/compare.html", context)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -26,7 +27,7 @@ from profiles.formats.memory_flow.presenter import (
 )
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
-from profiles.models import Profile
+from profiles.models import Profile, Share
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
 from profiles.presenters.charts import pareto_sentence
@@ -44,7 +45,8 @@ from profiles.tables.columns import columns_without
 from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import PARAMETERS, TableRequest, read_request
-from profiles.views.common import profile_or_404, table_links, task_or_404
+from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
+from tasks.models import Attempt, Task
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
 from webprofile.messages.errors import word
@@ -83,17 +85,31 @@ def task(
         if view not in ("", "files"):
             return redirect("tasks:detail", task.pk)
         return state_page(request, task.pk)
-    context: dict[str, Any] = {
-        "task": task,
-        "measured": measurement_view(measurement),
-        "plan": plan_title(task),
-        "inputs": input_words(task),
-        "attempt": source.attempt,
+    links = (
+        profile_links(profile) if profile else ResultLinks(reverse("tasks:detail", args=[task.pk]))
+    )
+    context = task_context(task, source.attempt, measurement_view(measurement)) | {
         "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
-        "page": reverse("tasks:detail", args=[task.pk]),
         "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
     }
-    return _page(request, profile, view, context)
+    return result_page(request, profile, view, links, context)
+
+
+def task_context(
+    task: Task, attempt: Attempt | None, measured: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return what the page of a task's result has and that of an import lacks.
+
+    attempt: the attempt that has the result
+    measured: as returned by `measurement_view`
+    """
+    return {
+        "task": task,
+        "measured": measured,
+        "plan": plan_title(task),
+        "inputs": input_words(task),
+        "attempt": attempt,
+    }
 
 
 @login_required
@@ -116,18 +132,29 @@ def imported(request: HttpRequest, profile_id: int, view: str = "") -> HttpRespo
             if view
             else redirect("tasks:detail", profile.attempt.task_id)
         )
-    context = {"upload": profile.upload, "page": reverse("profiles:detail", args=[profile.pk])}
-    return _page(request, profile, view, context)
+    return result_page(request, profile, view, profile_links(profile), {"upload": profile.upload})
 
 
-def _page(
-    request: HttpRequest, profile: Profile | None, view: str, context: dict[str, Any]
+def result_page(
+    request: HttpRequest,
+    profile: Profile | None,
+    view: str,
+    links: ResultLinks,
+    context: dict[str, Any],
 ) -> HttpResponse:
+    """Show a view of a result; an empty `view` is the first one. Raises Http404.
+
+    context: what depends on the kind of result, as `task_context` returns; `share` for the reader
+        of a link
+    """
     data, trouble = _data(profile)
     measured = context.get("measured")
     has_operators = data is not None and data.has_operators
     is_script = "task" in context and context["task"].is_script
+    share: Share | None = context.get("share")
     context |= {
+        "show_log": share is None or Share.Part.LOG in share.parts,
+        "show_inputs": share is None or Share.Part.INPUTS in share.parts,
         # with operators; `run` may have none
         "profile": profile if has_operators else None,
         "run": profile if data else None,
@@ -139,7 +166,9 @@ def _page(
         # a single run of a script is not a measurement
         "has_measurement": not is_script and (has_operators or "task" in context),
         "trace": trace_view(data) if data else None,
-        **_memory_flow(request, profile, data),
+        "links": links,
+        "may_share": settings.SHARE_DAYS_LIMIT > 0 and _is_owner(request, context),
+        **_memory_flow(request, profile, data, links),
         "sources": sources_of(data, profile) if data and profile else [],
         "mismatches": mismatches(data, profile) if data and profile else [],
         "static_memory": static_memory_view(data, request.GET) if data else None,
@@ -160,7 +189,7 @@ def _page(
     if chosen == "operators" and profile is not None and data is not None:
         # options of profile_analyze are answered by the server
         context["is_server_table"] = not PARAMETERS.isdisjoint(request.GET)
-        context |= _tables(data, _table_request(request, data), table_links(profile))
+        context |= _tables(data, _table_request(request, data), links.tables())
     context |= {
         "view": chosen,
         "view_template": f"profiles/views/{chosen}.html",
@@ -173,6 +202,12 @@ def _page(
     return render(request, name, context)
 
 
+def _is_owner(request: HttpRequest, context: dict[str, Any]) -> bool:
+    """Whether the result is the user's own: administrators see all results."""
+    shown = context.get("task") or context.get("upload")
+    return shown is not None and shown.owner_id == request.user.pk
+
+
 def _views_of(context: dict[str, Any]) -> list[str]:
     """Return the keys of the views that have something to show."""
     has_operators = bool(context["profile"])
@@ -183,6 +218,8 @@ def _views_of(context: dict[str, Any]) -> list[str]:
         "roofline": has_operators and context["has_roofline"],
         "memory": has_operators or "memory_flow" in context or bool(context["static_memory"]),
         "scopes": has_operators,
+        # a link shows files only if its creator chose some
+        "files": context.get("share") is None or bool(context["share"].parts),
     }
     return [key for key in VIEWS if has.get(key, True)]
 
@@ -208,7 +245,7 @@ def _figures(data: ProfileData) -> dict[str, Any]:
 
 
 def _memory_flow(
-    request: HttpRequest, profile: Profile | None, data: ProfileData | None
+    request: HttpRequest, profile: Profile | None, data: ProfileData | None, links: ResultLinks
 ) -> dict[str, Any]:
     """Return the context of memory over time, if the run has such a file."""
     flow = memory_flow_view(data, read_flow_query(request.GET)) if data else None
@@ -216,8 +253,8 @@ def _memory_flow(
         return {}
     return {
         "memory_flow": flow,
-        "flow_page": f"{profile.page_url}memory/",
-        "flow_file": original_of(profile),
+        "flow_page": f"{links.page}memory/",
+        "flow_file": original_of(profile, links),
     }
 
 
@@ -257,16 +294,22 @@ def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -
 def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
     """Show all data about one operator, as a fragment of the result page or as a page."""
     profile = profile_or_404(request, profile_id)
+    return operator_page(request, profile, row, profile_links(profile))
+
+
+def operator_page(
+    request: HttpRequest, profile: Profile, row: int, links: ResultLinks
+) -> HttpResponse:
+    """Show an operator, as `operator` does. Raises Http404."""
     data = profile_data(profile)
     if row >= len(data.columns):
         raise Http404
-    page = profile.page_url
     is_part = "part" in request.GET
     context = {
         "profile": profile,
         "operator": operator_facts(data, row),
         "is_one_sample": is_one_sample(data, profile),
-        "without": f"{page}{_table_request(request, data).address()}",
+        "without": f"{links.page}{_table_request(request, data).address()}",
     }
     name = "profiles/_operator.html" if is_part else "profiles/operator.html"
     return render(request, name, context)
@@ -277,11 +320,16 @@ def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
 def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Return the table of tensors, with which the page replaces its own."""
     profile = profile_or_404(request, profile_id)
+    return tensors_part(request, profile, profile_links(profile))
+
+
+def tensors_part(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
+    """Return the table of tensors, as `tensors` does. Raises Http404."""
     summary = summary_of(run_data(profile))
     if summary is None:
         raise Http404
     view = tensors_view(summary, read_flow_query(request.GET))
-    context = {"memory_flow": view, "flow_page": f"{profile.page_url}memory/"}
+    context = {"memory_flow": view, "flow_page": f"{links.page}memory/"}
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
 
@@ -293,7 +341,11 @@ def image(request: HttpRequest, profile_id: int) -> HttpResponse:
     If a user opens the URL itself, the file is downloaded. If it were displayed as a page all the
     same, the page would have no origin and would run no script either.
     """
-    profile = profile_or_404(request, profile_id)
+    return image_response(profile_or_404(request, profile_id))
+
+
+def image_response(profile: Profile) -> HttpResponse:
+    """Return the picture, as `image` does. Raises Http404."""
     file = _flow_file(profile)
     if file is None or file.size_bytes > IMAGE_LIMIT_BYTES:
         raise Http404
@@ -306,15 +358,15 @@ def image(request: HttpRequest, profile_id: int) -> HttpResponse:
     return response
 
 
-def original_of(profile: Profile) -> dict[str, Any] | None:
+def original_of(profile: Profile, links: ResultLinks) -> dict[str, Any] | None:
     """Return {"image", "download", "size_bytes"} with URLs of the file; None if it was deleted."""
     file = _flow_file(profile)
     if file is None:
         return None
-    image_of = reverse("profiles:memory-flow-image", args=[profile.pk])
+    image_of = f"{links.parts}memory-flow/image.svg"
     return {
         "image": image_of if file.size_bytes <= IMAGE_LIMIT_BYTES else "",
-        "download": reverse("profiles:original", args=[profile.pk, file.number]),
+        "download": f"{links.parts}export/original/{file.number}/",
         "size_bytes": file.size_bytes,
     }
 

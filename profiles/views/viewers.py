@@ -16,11 +16,13 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
+from profiles.models import Profile
 from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
 from profiles.viewer_packages import (
     compressed,
@@ -35,7 +37,8 @@ from profiles.viewer_packages import (
     viewer_files,
     viewer_page,
 )
-from profiles.views.common import profile_or_404, task_or_404
+from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
+from tasks.models import Task
 from webprofile.origins import framing_origins
 
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}
@@ -52,7 +55,13 @@ _EARLY = (
 @require_safe
 def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show the graph on a page of its own, as large as the window."""
-    return render(request, "profiles/graph.html", {"profile": profile_or_404(request, profile_id)})
+    profile = profile_or_404(request, profile_id)
+    return graph_page(request, profile, profile_links(profile))
+
+
+def graph_page(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
+    """Show the graph, as `graph` does."""
+    return render(request, "profiles/graph.html", {"profile": profile, "links": links})
 
 
 @login_required
@@ -63,7 +72,18 @@ def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
     The task's page fetches the element `#model-graph` from here when the user opens the preview.
     """
     task = task_or_404(request, task_id)
-    context = {"task": task, "model": task_model_view(task)}
+    return model_page(request, task, reverse("tasks:detail", args=[task.pk]))
+
+
+def model_page(
+    request: HttpRequest, task: Task, page: str, *, expires_s: int | None = None
+) -> HttpResponse:
+    """Show the model of a task, as `task_model` does.
+
+    page: the page of the task; files are at `files/N/` below it
+    expires_s: lifetime of the URL of the file
+    """
+    context = {"task": task, "page": page, "model": task_model_view(task, expires_s=expires_s)}
     return render(request, "tasks/model.html", context)
 
 
@@ -72,12 +92,16 @@ def task_model(request: HttpRequest, task_id: int) -> HttpResponse:
 def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show the timeline of a trace, as large as the window."""
     profile = profile_or_404(request, profile_id)
+    return timeline_page(request, profile, profile_links(profile))
+
+
+def timeline_page(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
+    """Show the timeline of a trace, as `timeline` does. Raises Http404."""
     if not is_trace(profile):
         raise Http404
     context = {
-        "profile": profile,
+        "links": links,
         "name": title_of(profile),
-        "result": profile.page_url,
         "viewer": perfetto_address(),
         "overview": timeline_view(profile),
         "file": trace_file_view(profile),

@@ -6,7 +6,8 @@ import { localizeTimes, storeTimeZone } from "./format.js";
 import { keepOneStop } from "./roving.js";
 import { startShortcuts } from "./shortcuts.js";
 
-storeTimeZone();
+// pages of view-only links set no cookie
+if (!("shared" in document.documentElement.dataset)) storeTimeZone();
 localizeTimes(document);
 keepRelativeTimes();
 startShortcuts();

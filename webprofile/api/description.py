@@ -36,6 +36,7 @@ TAGS = {
     "pools": "Named groups of devices.",
     "options": "Options of load_and_run.",
     "profiles": "Results: operators, statistics, graphs, comparisons, exports.",
+    "shares": "View-only links to results.",
     "problems": "Explanations of error codes.",
 }
 
@@ -52,6 +53,7 @@ PATH_PARAMETERS = {
     "profiles/{profile_id}": "Number of the profile.",
     "raw/{number}": "Number of the pass, from 1.",
     "runtimes/{version}": "Version of MegEngine.",
+    "shares/{share_id}": "Number of the share link.",
     "tasks/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",
     "webhooks/{webhook_id}": "Number of the webhook.",

@@ -1,15 +1,18 @@
 """Rate limits of the API, with the rates of the setting `API_RATES`."""
 
+import math
 import time
 from typing import Any
 
 import structlog
 from django.conf import settings
+from django.http import HttpRequest
 from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.throttling import UserRateThrottle
 
 from webprofile.api.authentication import SessionAuthentication
+from webprofile.errors import DomainError
 
 log = structlog.get_logger()
 
@@ -69,6 +72,27 @@ class CredentialsThrottle(WindowThrottle):
     """Limit views that accept a password or a secret, in addition to allauth's own limits."""
 
     scope = "credentials"
+
+
+class ShareThrottle(WindowThrottle):
+    """Limit requests with view-only links, which have no user: by address, or by link.
+
+    link: the number of a link; None to count the address
+    """
+
+    def __init__(self, link: int | None = None) -> None:
+        self.link = link
+        self.scope = "share_address" if link is None else "share_link"
+        super().__init__()
+
+    def get_cache_key(self, request: Request, view: Any) -> str:
+        caller = self.get_ident(request) if self.link is None else self.link
+        return str(self.cache_format % {"scope": self.scope, "ident": caller})
+
+    def check(self, request: HttpRequest) -> None:
+        """Count a request. Raises DomainError throttled."""
+        if not self.allow_request(Request(request), None):
+            raise DomainError("throttled", status=429, wait_s=math.ceil(self.wait()))
 
 
 class RefreshThrottle(WindowThrottle):

@@ -2,6 +2,7 @@
 
 from django.urls import include, path, re_path
 
+from profiles.api.urls import share_urlpatterns
 from webprofile.api.views import NothingHere, ProblemViewSet, Root, SchemaView, docs
 from workers.api.views import OptionList, PoolList
 
@@ -11,6 +12,7 @@ urlpatterns = [
     path("", include("accounts.api.urls")),
     path("tasks/", include("tasks.api.urls")),
     path("profiles/", include("profiles.api.urls")),
+    path("shares/", include(share_urlpatterns)),
     path("workers/", include("workers.api.urls")),
     path("pools/", PoolList.as_view(), name="pools"),
     path("options/", OptionList.as_view(), name="options"),

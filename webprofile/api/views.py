@@ -119,6 +119,7 @@ class Root(ApiView):
             "views": "api:saved-views",
             "profiles": "api:profiles",
             "imports": "api:opened-list",
+            "shares": "api:shares",
             "devices": "api:workers",
             "pools": "api:pools",
             "options": "api:options",

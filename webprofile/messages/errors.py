@@ -637,6 +637,13 @@ WORDINGS: dict[str, Any] = {
     "token_scopes": _("Choose at least one permission that you have yourself."),
     "token_days": _("A token is valid for 1 to 365 days."),
     "token_limit": _("You have 50 usable tokens, which is the limit. Revoke one first."),
+    # a view-only link
+    "share_off": _("Share links are turned off on this site."),
+    "share_ended": _("This link has ended. Ask its sender for a new one."),
+    "share_result": _("Give one result: a task, the profile of an import, or several profiles."),
+    "share_parts": _("Choose only parts that a link can show: log, inputs, model."),
+    "share_days": _("A link is valid for 1 to %(limit)s days."),
+    "share_limit": _("You have %(limit)s usable links, which is the limit. Revoke one first."),
     # an agent
     "code_unknown": _(
         "This enrolment code is unknown. Ask an administrator for a new one on the device's page."

@@ -1,6 +1,9 @@
 """Logging of the server (structlog): one line per event, with a constant name and fields."""
 
 import logging
+import re
+from collections.abc import Callable
+from typing import Any
 
 import structlog
 
@@ -15,6 +18,8 @@ _LEAST_LEVELS = {
     "django.template": logging.INFO,
 }
 _NOISY = ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2")
+#: the token of a view-only link (`profiles.sharing`)
+_TOKEN = re.compile(r"mws_[A-Za-z0-9_-]+")
 _ORDER = ["timestamp", "level", "event"]
 
 
@@ -70,9 +75,13 @@ def _is_bug(record: logging.LogRecord) -> bool:
     return getattr(record, "status_code", 500) != 503
 
 
-def _renderer(form: str) -> structlog.typing.Processor:
-    if form == "json":
-        return structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
-    if form != "logfmt":
+def _renderer(form: str) -> Callable[..., str]:
+    if form not in ("json", "logfmt"):
         raise ValueError(f"LOG_FORMAT is logfmt or json, not {form!r}.")
-    return structlog.processors.LogfmtRenderer(key_order=_ORDER, bool_as_flag=False)
+    render: Callable[..., Any] = (
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+        if form == "json"
+        else structlog.processors.LogfmtRenderer(key_order=_ORDER, bool_as_flag=False)
+    )
+    # libraries log paths, which contain the token of a view-only link
+    return lambda *event: _TOKEN.sub("mws_*", render(*event))

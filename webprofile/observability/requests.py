@@ -38,12 +38,14 @@ GONE = 499
 _CLASSES = {
     "": "pages", "tasks": "tasks", "workers": "workers", "profiles": "profiles",
     "netron": "viewer", "perfetto": "viewer", "docs": "pages", "agent": "agent_files",
-    "accounts": "accounts", "i18n": "pages", "admin": "admin", "static": "static",
+    "s": "shares", "accounts": "accounts", "i18n": "pages", "admin": "admin", "static": "static",
     "favicon.ico": "static", "healthz": "probes", "readyz": "probes", "metrics": "probes",
 }  # fmt: skip
 _SOCKETS = {"agent": "agent", "tasks": "browser"}
 #: route classes that machines request every few seconds: logged at DEBUG unless they fail
 QUIET = frozenset({"probes", "static", "heartbeats"})
+#: what follows `/s/`: the token of a view-only link
+_TOKEN = re.compile(r"(?<=^/s/)[^/]+")
 #: login keys of e-mails in the paths of account pages
 _KEY = re.compile(r"(?<=/)[^/]{20,}")
 #: interval of the event loop measurement; it costs 0.1 % of a core
@@ -246,7 +248,12 @@ def socket_kind(path: str) -> str:
 
 
 def loggable(path: str) -> str:
-    """Return a path without login keys, at most 200 characters; queries are never logged."""
+    """Return a path without login keys and tokens of links, at most 200 characters.
+
+    Queries are never logged.
+    """
+    if path.startswith("/s/"):
+        path = _TOKEN.sub("*", path)
     if path.startswith("/accounts/"):
         path = _KEY.sub("*", path)
     return path[:200]

@@ -10,13 +10,16 @@ from webprofile.api.description import DESCRIPTION, TAGS
 env = environ.Env()
 
 #: rate limits of a user with tokens, of a user with a browser session, and of an IP address without
-#: login, of one that sends a password, and of one that refreshes tokens; empty for no limit
+#: login, of one that sends a password, and of one that refreshes tokens; of a share link and of an
+#: address that opens share links; empty for no limit
 API_RATES = {
     "user": env.str("API_RATE_USER", default="1200/min"),
     "session": env.str("API_RATE_SESSION", default="1200/min"),
     "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
     "credentials": env.str("API_RATE_CREDENTIALS", default="60/min"),
     "refresh": env.str("API_RATE_REFRESH", default="120/min"),
+    "share_link": env.str("SHARE_RATE_LINK", default="1200/min"),
+    "share_address": env.str("SHARE_RATE_ADDRESS", default="300/min"),
 }
 #: how long the response to an `Idempotency-Key` is stored
 IDEMPOTENCY_S = 24 * 3600
@@ -66,6 +69,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "TaskKind": "tasks.models.TaskKind",
         "FileKind": "tasks.models.TaskFile.Kind",
         "OpenedState": "profiles.models.ProfileUpload.State",
+        "ShareKind": "profiles.models.Share.Kind",
+        "SharePart": "profiles.models.Share.Part",
         "RuntimeKind": "workers.models.Runtime.RuntimeKind",
         "ComparedStatus": "profiles.comparison.rows.STATUSES",
         "Verdict": "profiles.comparison.confidence.VERDICTS",

@@ -102,6 +102,9 @@ OBJECT_REQUESTS = [
     ObjectRequest("device", _OWNER, "/profiles/compare/?p=$profile&find=$value"),
     ObjectRequest("device", _GRANTED, "/api/v1/workers/?name=$value"),
     ObjectRequest("pool", _GRANTED, "/api/v1/workers/?pool=$value"),
+    ObjectRequest("task", _OWNER, "/profiles/shares/?task=$value"),
+    ObjectRequest("second profile", _OWNER, "/profiles/shares/?p=$profile&p=$value"),
+    ObjectRequest("task", _OWNER, "/api/v1/shares/", '{"task": $value}'),
     # the form and its requests
     ObjectRequest("device's id", _GRANTED, "/tasks/new/?worker=$value"),
     ObjectRequest("task", _OWNER, "/tasks/new/?from=$value"),

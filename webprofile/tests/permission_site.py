@@ -1,4 +1,4 @@
-"""Site of the permission tests: one object of each kind, and seven people."""
+"""Site of the permission tests: one object of each kind, and eight people."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,8 @@ from django.urls import reverse
 from accounts.models import AuditEntry
 from accounts.tokens.access import issue_token
 from accounts.webhooks.registration import add_webhook
-from profiles.models import Profile
+from profiles.models import Profile, Share
+from profiles.sharing import create_share
 from profiles.tests.dumps import make_files, zip_bytes
 from profiles.tests.flows import tensor, to_flow
 from profiles.tests.imports import make_import
@@ -50,6 +51,7 @@ PEOPLE = (
     "administrator",
     "agent",
     "other agent",
+    "share",
 )
 #: part of the names of all objects of the owner
 SECRET = "alicesecret"
@@ -65,6 +67,10 @@ EVERYTHING = frozenset(
 _OF_STEPS = ("profiles:trace*.profile_id", "profiles:memory-flow*.profile_id")
 #: route of the chart of a memory plan, which needs a profile made from one
 _PLANS = "api:profile-chart-static-memory.profile_id"
+#: the same routes below a link
+_SHARED_STEPS = (
+    "shared:trace.token", "shared:original.token", "shared:raw.token", "shared:memory-flow*.token",
+)  # fmt: skip
 _VISIBLE = {
     "anonymous": set[str](),
     "owner": {SECRET, "alice@"},
@@ -73,6 +79,7 @@ _VISIBLE = {
     "administrator": EVERYTHING,
     "agent": {DEVICE, HOST},
     "other agent": {DISTANT},
+    "share": set[str](),
 }
 #: prefixes of routes that name the device of the user's own task, even if it is now private
 OWN_WORK = (
@@ -83,6 +90,9 @@ OWN_WORK = (
 def secrets_for(person: str, route: str) -> set[str]:
     """Return the texts that no response of this route to this person may contain."""
     visible = set(_VISIBLE[person])
+    if route.startswith("shared:"):
+        # the same for everybody: the result and its device, but nobody's address
+        return set(EVERYTHING) - {SECRET, DEVICE}
     if person == "owner" and route.startswith(OWN_WORK):
         visible.add(DEVICE)
     return set(EVERYTHING) - visible
@@ -128,9 +138,11 @@ class PermissionSite:
                 token=issue_token(root, name="reads", scopes=["read"], days=1)[1]
             ),
         }
+        self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
+        shared = self.values["token"]
+        self.credentials["share"] = PersonCredentials(session=shared, token=shared)
         self._clients = {person: Client() for person in self.credentials}
         self._strict = Client(enforce_csrf_checks=True)
-        self.values = _values(alice, box, profile, other) | {"agent-file.name": _release(folder)}
         #: ids of the objects of each person, for requests that combine them with another object
         self.own = {
             "owner": _own(profile, None, public),
@@ -267,8 +279,10 @@ def _own(profile: Profile | None, waiting: Task | None, public: Worker) -> dict[
 
 def _queries(profile: Profile, other: Profile) -> dict[str, str]:
     assert other.attempt is not None
+    assert profile.attempt is not None
     both = f"p={profile.pk}&p={other.pk}"
     return {
+        "profiles:shares": f"task={profile.attempt.task_id}",
         "tasks:compare-choose": f"other={other.attempt.task_id}",
         "admin:autocomplete": "app_label=workers&model_name=grant&field_name=user",
         "api:worker-queue": "version=1.13.0",
@@ -317,6 +331,10 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         action="worker.drain", target_type="worker", target_id=str(box.pk), target_name=DEVICE
     )
     _second_factors(alice)
+    step, plan = _make_step(alice), _make_plan(alice)
+    _, shared = create_share(
+        alice, kind=Share.Kind.TASK, ids=[task.pk], parts=Share.Part.values, days=1
+    )
     session = UserSession.objects.get(user=alice)
     return {
         **_FIXED,
@@ -344,12 +362,24 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*workers?pool*.object_id": pool.pk,
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
-        **dict.fromkeys(_OF_STEPS, _make_step(alice).pk),
-        _PLANS: _make_plan(alice).pk,
+        "*profiles?share*.object_id": Share.objects.earliest("pk").pk,
+        **dict.fromkeys(_OF_STEPS, step.pk),
+        _PLANS: plan.pk,
+        "share_id": Share.objects.get(kind=Share.Kind.TASK).pk,
+        "token": shared,
+        **dict.fromkeys(_SHARED_STEPS, _share(alice, Share.Kind.IMPORT, step)),
+        "shared:chart-static-memory.token": _share(alice, Share.Kind.IMPORT, plan),
+        "shared:compare-graph.token": _share(alice, Share.Kind.COMPARISON, profile, other),
         "perfetto.tag": perfetto_tag(),
         "/perfetto/*.tag": perfetto_tag(),
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,
     }
+
+
+def _share(owner: Any, kind: str, *profiles: Profile) -> str:
+    """Share results, and return the token."""
+    ids = [profile.pk for profile in profiles]
+    return create_share(owner, kind=kind, ids=ids, parts=(), days=1)[1]
 
 
 def _second_factors(user: Any) -> None:
