@@ -106,7 +106,7 @@ def test_invalid_filters_show_a_message_and_no_tasks(client, alice, query):
     make_task(alice)
     page = client.get(f"/tasks/?{query}").text
     assert "Invalid filters" in page
-    assert "data-task=" not in page
+    assert "<tr data-task=" not in page
 
 
 @pytest.mark.parametrize(
