@@ -61,6 +61,7 @@ shared_urlpatterns = [
     path("data/raw/<int:number>/", shares.shared_original, name="raw"),
     path("data/trace/cut/", shares.shared_excerpt, name="trace-cut"),
     path("data/compare/graph/", shares.shared_compared_graph, name="compare-graph"),
+    path("data/compare/timelines/", shares.shared_compared_timelines, name="compare-timelines"),
     # after all others, whose names it would accept
     path("<slug:view>/", shares.shared_page, name="view"),
 ]

@@ -126,7 +126,7 @@ class ChartsView(ViewSetMixin, ResultView):
     )
     def timeline(self, request: Request, profile_id: int) -> HttpResponseBase:
         """At most 8,000 bars in lanes; bars that are too narrow for that are merged."""
-        window = _window(self.validated_query(TimelineQuery))
+        window = window_of(self.validated_query(TimelineQuery))
         return self.operators_response(
             profile_id, lambda data: charts.timeline_data(data, window), window
         )
@@ -250,7 +250,7 @@ def netron_answer(request: HttpRequest, document: bytes) -> HttpResponse:
     return gzipped_json_response(request, gzip.compress(document, 1))
 
 
-def _window(query: Mapping[str, Any]) -> tuple[float, float] | None:
+def window_of(query: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return both ends of the range, or None without a range. Raises DomainError window_bad."""
     ends = query.get("from"), query.get("to")
     if ends == (None, None):

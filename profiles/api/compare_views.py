@@ -12,8 +12,14 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
 from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
-from profiles.api.chart_views import NETRON, netron_answer
-from profiles.api.queries import ChangeQuery, ChosenQuery, CompareQuery, RowsQuery
+from profiles.api.chart_views import NETRON, netron_answer, window_of
+from profiles.api.queries import (
+    ChangeQuery,
+    ChosenQuery,
+    ComparedTimelinesQuery,
+    CompareQuery,
+    RowsQuery,
+)
 from profiles.api.serializer_fields import answer_of
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
@@ -23,6 +29,7 @@ from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, verdict_advice, verdict_word
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
+from profiles.comparison.timelines import ComparedTimelines, compared_timelines
 from profiles.comparison.waterfall import WaterfallStep, waterfall
 from profiles.exports.heavy import export_job, heavy_response, is_heavy
 from profiles.models import Profile
@@ -232,6 +239,25 @@ class CompareGraph(CompareView):
         scope, row = parameters["scope"], parameters["row"]
         body = graph_document(compared, compare_request, scope=scope, row=row)
         return netron_answer(request._request, body)
+
+
+class CompareTimelines(CompareView):
+    """The timelines of two of the profiles."""
+
+    @extend_schema(
+        summary="Data of two timelines",
+        parameters=[ComparedTimelinesQuery],
+        responses={200: answer_of(ComparedTimelines)}
+        | problems(COMPARE_PROBLEMS | {422: [*COMPARE_PROBLEMS[422], "window_bad"]}),
+        operation_id="profiles_compare_timelines",
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """At most 8,000 bars of the baseline and of one other profile, in lanes. Bars of one row of
+        the comparison belong together.
+        """
+        compared, compare_request, parameters = self.compared(ComparedTimelinesQuery)
+        window = window_of(parameters)
+        return json_response(compared_timelines(compared, compare_request, window))
 
 
 def _step_of(step: WaterfallStep) -> dict[str, Any]:

@@ -292,6 +292,15 @@ class ChangeQuery(ChosenQuery, GraphViewQuery):
         return super().get_fields() | {"with": _with("Profile that is compared with the baseline")}
 
 
+class ComparedTimelinesQuery(ChosenQuery, TimelineQuery):
+    """A range of the timelines of two profiles."""
+
+    side = _choice(("device", "host"), "device", "Whose times.")
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return super().get_fields() | {"with": _with("Profile beside the baseline")}
+
+
 class CompareQuery(RowsQuery):
     """A window of a comparison's rows, and its waterfall."""
 

@@ -60,6 +60,7 @@ urlpatterns = [
     ),
     path("compare/", compare.Compare.as_view(), name="compare"),
     path("compare/graph/", compare.CompareGraph.as_view(), name="compare-graph"),
+    path("compare/timelines/", compare.CompareTimelines.as_view(), name="compare-timelines"),
     path("compare/export/<str:name>/", compare.CompareExport.as_view(), name="compare-export"),
     path("<int:profile_id>/", views.ProfilesView.as_view({"get": "retrieve"}), name="profile"),
     path(

@@ -22,7 +22,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roof_shares, roofline
-from profiles.analysis.timeline import Timeline, TimelineLane, timeline
+from profiles.analysis.timeline import Bars, Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, NumberColumn, Side, TextColumn
 from profiles.models import Profile
@@ -96,11 +96,9 @@ class LaneAnswer(TypedDict):
     work: Annotated[float | None, unknown("How long they computed, added up, µs.")]
 
 
-class TimelineChart(ChartText):
-    """When operators ran: bars, column by column."""
+class BarColumns(TypedDict):
+    """Bars of a timeline, column by column."""
 
-    lanes: Annotated[Sequence[LaneAnswer], means("The lanes.")]
-    span: Annotated[float | None, unknown("From the first start to the last end, µs.")]
     lane: Annotated[Sequence[int], means("Lane of each bar.")]
     start: Annotated[Sequence[float | None], unknown("Where each bar begins, µs.")]
     end: Annotated[Sequence[float | None], unknown("Where it ends, µs.")]
@@ -109,6 +107,13 @@ class TimelineChart(ChartText):
     copy: Annotated[Sequence[int], means("1 if it copies or converts data.")]
     count: Annotated[Sequence[int], means("Operators in each bar.")]
     rows: Annotated[Sequence[int], means("Rows of these operators, bar after bar.")]
+
+
+class TimelineChart(ChartText, BarColumns):
+    """When operators ran: bars, column by column."""
+
+    lanes: Annotated[Sequence[LaneAnswer], means("The lanes.")]
+    span: Annotated[float | None, unknown("From the first start to the last end, µs.")]
     merged: Annotated[bool, means("Whether a bar has several operators.")]
     pass_number: Annotated[int, means("The profiled pass that is drawn, from 1.")]
     passes: Annotated[
@@ -250,8 +255,20 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> T
     drawn = timeline(data.graph, data.columns.types, window_us)
     bars = drawn.bars
     return {
-        "lanes": [_lane(lane) for lane in drawn.lanes],
+        "lanes": [lane_answer(lane) for lane in drawn.lanes],
         "span": drawn.span_us,
+        **bar_columns(bars),
+        "merged": bool((bars.counts > 1).any()),
+        "pass_number": drawn_pass(data),
+        "passes": len(data.passes),
+        "sentence": sentences((pass_sentence(data), _timeline_sentence(drawn))),
+        "notes": [*_copy_notes(data), *timeline_notes(drawn)],
+    }
+
+
+def bar_columns(bars: Bars) -> BarColumns:
+    """Return bars column by column."""
+    return {
         "lane": bars.lane.tolist(),
         "start": _microseconds(bars.start_us),
         "end": _microseconds(bars.end_us),
@@ -260,11 +277,6 @@ def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> T
         "copy": bars.copies.astype(int).tolist(),
         "count": bars.counts.tolist(),
         "rows": bars.rows.tolist(),
-        "merged": bool((bars.counts > 1).any()),
-        "pass_number": drawn_pass(data),
-        "passes": len(data.passes),
-        "sentence": sentences((pass_sentence(data), _timeline_sentence(drawn))),
-        "notes": [*_copy_notes(data), *_timeline_notes(drawn)],
     }
 
 
@@ -293,7 +305,7 @@ def lane_name(lane: TimelineLane) -> str:
     return node[1] if node else lane.name
 
 
-def _lane(lane: TimelineLane) -> LaneAnswer:
+def lane_answer(lane: TimelineLane) -> LaneAnswer:
     return {
         "side": lane.side,
         "name": lane_name(lane),
@@ -333,7 +345,7 @@ def _copy_notes(data: ProfileData) -> list[str]:
     ]
 
 
-def _timeline_notes(drawn: Timeline) -> list[str]:
+def timeline_notes(drawn: Timeline) -> list[str]:
     notes = []
     if drawn.shift_us is not None:
         notes.append(

@@ -5,8 +5,8 @@ from typing import Any
 
 from django import template
 from django.conf import settings
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from agent.protocol.multipart import PARTS_FROM_BYTES
 from profiles.exports.originals import Original, originals_of
@@ -110,6 +110,28 @@ def chart(name: str, data: str) -> dict[str, Any]:
     data: as in `profiles.views.common.ResultLinks`
     """
     return {"name": name, "chart": CHARTS[name], "url": f"{data}charts/{name}/"}
+
+
+@register.inclusion_tag("profiles/_chart.html")
+def compared_timelines(url: str, letter: str) -> dict[str, Any]:
+    """Return the context of the frame of two timelines, of A and of another profile."""
+    chart = Chart(
+        _("Timelines"),
+        _(
+            "When the operators of the first profiled pass ran, each run from its own first "
+            "start. Bands join the operators of one row of the comparison. Select a bar to see "
+            "its row."
+        ),
+        (
+            _("Operator"),
+            _("A, start"),
+            _("A, time"),
+            gettext("%(letter)s, start") % {"letter": letter},
+            gettext("%(letter)s, time") % {"letter": letter},
+        ),
+        tools="profiles/_chart_timeline_tools.html",
+    )
+    return {"name": "timelines", "chart": chart, "url": url}
 
 
 @register.simple_tag

@@ -562,6 +562,44 @@ def test_the_graph_is_coloured_by_the_difference(client, results):
     )
 
 
+def timelines(client, *profiles, **query):
+    query = {"p": [profile.pk for profile in profiles]} | query
+    return client.get("/api/v1/profiles/compare/timelines/", query)
+
+
+def test_timelines_of_two_results_join_the_operators_of_a_row(client, results):
+    data = timelines(client, *results[:2]).json()
+    assert [(lane["letter"], lane["side"]) for lane in data["lanes"]] == [
+        ("A", "device"),
+        ("B", "device"),
+    ]
+    assert data["span"] > max(data["start"])
+    lanes_of = {}
+    bar_of = [bar for bar, count in enumerate(data["count"]) for _ in range(count)]
+    for place, row in enumerate(data["rows"]):
+        lanes_of.setdefault(row, set()).add(data["lane"][bar_of[place]])
+    fused = client.get(address(*results[:2])).context["page"].object_list[0]
+    assert lanes_of[fused["number"]] == {0, 1}
+    place = data["numbers"].index(fused["number"])
+    assert data["names"][place] == fused["label"]
+    assert data["other_s"][place] - data["baseline_s"][place] == pytest.approx(0.003862)
+    assert "Span of A" in data["sentence"]
+    # another result, side and range
+    third = timelines(client, *results, **{"with": 2, "side": "host", "from": 0, "to": 1}).json()
+    assert {(lane["letter"], lane["side"]) for lane in third["lanes"]} == {
+        ("A", "host"),
+        ("C", "host"),
+    }
+    assert len(third["start"]) < len(data["start"])
+
+
+def test_timelines_refuse_what_a_comparison_refuses(client, results):
+    foreign = make_result(good_profile("tiny"), owner=make_user("carol"))
+    assert timelines(client, results[0], foreign).status_code == 404
+    assert timelines(client, results[0], results[0]).status_code == 422
+    assert timelines(client, *results[:2], **{"from": 5}).json()["code"] == "window_bad"
+
+
 def test_csv_has_the_filtered_rows(client, results):
     page = client.get(address(*results[:2], status="fused"))
     response = client.get(f"{EXPORT}csv/?{page.context['export_address']}")

@@ -188,7 +188,8 @@ def test_a_link_of_one_result_opens_no_other(reader, alice, script_files):
     model = other.attempt.task.files.get(kind="model")
     for path in (
         f"files/{model.pk}/", "data/raw/1/", "export/original/1/", "trace/", "export/csv/",
-        "data/compare/graph/", "shares/", "tasks/", f"{other.pk}/", "status/", "../../tasks/",
+        "data/compare/graph/", "data/compare/timelines/", "shares/", "tasks/", f"{other.pk}/",
+        "status/", "../../tasks/",
         "%2e%2e/%2e%2e/tasks/", "..%2f..%2ftasks%2f", "operators/99999/",
     ):  # fmt: skip
         assert reader.get(f"{address}{path}").status_code in (404, 409), path
@@ -200,6 +201,14 @@ def test_a_link_of_one_result_opens_no_other(reader, alice, script_files):
     assert page.status_code == 200
     assert f"p={other.pk}&" not in page.text
     assert profile.pk
+
+
+def test_the_reader_of_a_comparison_gets_its_timelines(reader, alice, script_files):
+    address, _ = share_of("comparison", alice, script_files)
+    page = reader.get(address).text
+    url = re.search(r'data-chart="timelines" data-url="([^"]+)"', page)[1].replace("&amp;", "&")
+    assert url.startswith(f"{address}data/compare/timelines/")
+    assert {lane["letter"] for lane in reader.get(url).json()["lanes"]} == {"A", "B"}
 
 
 def test_the_token_opens_nothing_outside_of_its_own_address(reader, alice, script_files):

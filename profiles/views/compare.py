@@ -72,7 +72,10 @@ def compare_page(
     of_rows = ComparisonRequest(ids=comparison.ids, question=comparison.question)
     of_graph = replace(of_rows, question=RowQuery(side=comparison.question.side))
     of_graph = replace(of_graph, other=comparison.other, graph=comparison.graph)
-    graph_address = f"{request.path}data/compare/graph/" if share else reverse("api:compare-graph")
+    graph_address, timelines_address = (
+        f"{request.path}data/compare/{name}/" if share else reverse(f"api:compare-{name}")
+        for name in ("graph", "timelines")
+    )
     rows = presenter.row_page(compared, comparison, answer)
     selected = presenter.selected_view(compared, comparison)
     facts = compared_facts(compared, is_shared=share is not None)
@@ -102,6 +105,7 @@ def compare_page(
         "page_before": comparison.changed(page=rows.number - 1),
         "page_after": comparison.changed(page=rows.number + 1),
         "graph": graph_view(comparison),
+        "timelines_data": f"{timelines_address}?{replace(of_graph, graph=None).address()}",
         "profile": profiles[comparison.drawn],
         "change_document": f"{graph_address}?{of_graph.address()}",
         "links": ResultLinks(request.path) if share else profile_links(profiles[comparison.drawn]),

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.selectors import current_user
 from profiles.api.base import ResultView, for_reader
 from profiles.api.chart_views import ChartsView
-from profiles.api.compare_views import CompareGraph
+from profiles.api.compare_views import CompareGraph, CompareTimelines, CompareView
 from profiles.api.operator_views import FilesView
 from profiles.comparison.comparison import MOST
 from profiles.comparison.request import read_comparison_request
@@ -250,13 +250,21 @@ def shared_original(request: HttpRequest, reader: ShareReader, number: int) -> H
     return original_response(profile, number, expires_s=FILE_EXPIRY_S)
 
 
-@shared
-def shared_compared_graph(request: HttpRequest, reader: ShareReader) -> HttpResponseBase:
-    """Return the graph of a comparison."""
-    if reader.share.kind != Share.Kind.COMPARISON:
-        raise Http404
-    _fix_profiles(request, reader)
-    return CompareGraph.as_view(**for_reader(reader.result.profiles))(request)
+def _of_comparison(view_class: type[CompareView]) -> Callable[..., HttpResponseBase]:
+    """Return a view of the reader of a comparison that calls a view of the API."""
+
+    @shared
+    def answer(request: HttpRequest, reader: ShareReader) -> HttpResponseBase:
+        if reader.share.kind != Share.Kind.COMPARISON:
+            raise Http404
+        _fix_profiles(request, reader)
+        return view_class.as_view(**for_reader(reader.result.profiles))(request)
+
+    return answer
+
+
+shared_compared_graph = _of_comparison(CompareGraph)
+shared_compared_timelines = _of_comparison(CompareTimelines)
 
 
 def _fix_profiles(request: HttpRequest, reader: ShareReader) -> None:

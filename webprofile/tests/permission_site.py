@@ -290,6 +290,7 @@ def _queries(profile: Profile, other: Profile) -> dict[str, str]:
         "api:compare": both,
         "api:compare-export": both,
         "api:compare-graph": both,
+        "api:compare-timelines": both,
     }
 
 
@@ -370,6 +371,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         **dict.fromkeys(_SHARED_STEPS, _share(alice, Share.Kind.IMPORT, step)),
         "shared:chart-static-memory.token": _share(alice, Share.Kind.IMPORT, plan),
         "shared:compare-graph.token": _share(alice, Share.Kind.COMPARISON, profile, other),
+        "shared:compare-timelines.token": _share(alice, Share.Kind.COMPARISON, profile, other),
         "perfetto.tag": perfetto_tag(),
         "/perfetto/*.tag": perfetto_tag(),
         "mfa_*.pk": Authenticator.objects.get(user=alice, type="webauthn").pk,

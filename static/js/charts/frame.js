@@ -8,6 +8,7 @@
 //   rowOf(item)       row of the operator of an item, or null
 //   find(row)         the items of an operator
 //   fromEvent(event)  the item at an ECharts event, or fromPoint(x, y); -1 for none
+//   joined(item)      optional: the items that are highlighted with an item, itself included
 //   act(item)         optional: an additional action for clicks
 //   runCommand(name)  optional: zooms or pans a timeline, as `moved` of `timeline_layout.js` does
 //   show(item)        optional: scrolls or zooms an item into view
@@ -18,13 +19,17 @@ import { nextItem } from "./keys.js";
 import { readColours } from "./palette.js";
 
 const SOURCE = "charts";
+/** The selected operator of the page of a result. */
+const OF_RESULT = { onSelect, select, selected };
 const TIP_GAP_PX = 14;
 /** Height of the sticky bar of sections at the top of the window. */
 const TOP_BAR_PX = 48;
 const MIN_MARK_PX = 8;
 
 export class Frame {
-  constructor(parts, chart, drawing, words) {
+  /** selection: `{selected, select, onSelect}`, by default that of the page of a result */
+  constructor(parts, chart, drawing, words, selection = OF_RESULT) {
+    this.selection = selection;
     this.parts = parts;
     this.chart = chart;
     this.drawing = drawing;
@@ -33,8 +38,8 @@ export class Frame {
     this.hovered = -1;
     this.listen();
     this.paint();
-    onSelect((row, source) => this.onSelection(row, source));
-    this.bringIntoView(selected());
+    selection.onSelect((row, source) => this.onSelection(row, source));
+    this.bringIntoView(selection.selected());
   }
 
   /** Redraw everything, after a change of data or colours. */
@@ -83,9 +88,9 @@ export class Frame {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     if (event.key === "Enter" && this.cursor >= 0) {
       this.choose(this.cursor);
-    } else if (event.key === "Escape" && (this.cursor >= 0 || selected() !== null)) {
+    } else if (event.key === "Escape" && (this.cursor >= 0 || this.selection.selected() !== null)) {
       this.moveTo(-1);
-      select(null, SOURCE);
+      this.selection.select(null, SOURCE);
       this.announce([this.words.cleared]);
     } else {
       const from = this.cursor >= 0 ? this.cursor : (this.selectedItems()[0] ?? -1);
@@ -98,7 +103,8 @@ export class Frame {
   }
 
   selectedItems() {
-    return selected() === null ? [] : this.drawing.find(selected());
+    const row = this.selection.selected();
+    return row === null ? [] : this.drawing.find(row);
   }
 
   moveTo(item) {
@@ -112,7 +118,7 @@ export class Frame {
     if (item < 0) return;
     const row = this.drawing.rowOf(item);
     if (row !== null) {
-      select(row, SOURCE);
+      this.selection.select(row, SOURCE);
       this.announce([this.words.selected, ...this.drawing.describe(item)], item);
     }
     this.drawing.act?.(item);
@@ -121,6 +127,7 @@ export class Frame {
   hover(item, event) {
     this.parts.canvas.style.cursor = item >= 0 ? "pointer" : "";
     this.hovered = item;
+    if (this.drawing.joined) this.showMarks(this.parts.cursor, this.joined(item < 0 ? this.cursor : item));
     this.showTip(item, event && { x: event.offsetX, y: event.offsetY });
   }
 
@@ -181,7 +188,13 @@ export class Frame {
   }
 
   markCursor() {
-    this.showMarks(this.parts.cursor, this.cursor < 0 ? [] : [this.cursor]);
+    this.showMarks(this.parts.cursor, this.joined(this.cursor));
+  }
+
+  /** An item and those that are highlighted with it. */
+  joined(item) {
+    if (item < 0) return [];
+    return this.drawing.joined?.(item) ?? [item];
   }
 
   /** Put marks over items; they are elements above the canvas, so the chart is not redrawn. */

@@ -24,7 +24,7 @@ function partsOf(figure) {
 
 /** Fetches and draws the chart of one <figure>, and shows its loading and error states. */
 class ChartLoader {
-  /** shared: {section, words, kinds, fetchOperators}, common to the charts of a section */
+  /** shared: {section, words, kinds, fetchOperators, selection}, common to the charts of a section */
   constructor(figure, shared) {
     this.figure = figure;
     this.shared = shared;
@@ -85,7 +85,7 @@ class ChartLoader {
       this.frame.moveTo(-1);
       this.frame.paint();
     } else {
-      this.frame = new Frame(this.parts, this.chart, drawing, words);
+      this.frame = new Frame(this.parts, this.chart, drawing, words, this.shared.selection);
       onColours(() => this.frame.paint());
       this.watchSize();
     }
@@ -111,9 +111,10 @@ class ChartLoader {
  *
  * kinds: the function that makes each chart, by `data-chart`
  * fetchOperators(): promise of the operators that the charts share (`operators.js`), or of null
+ * selection: as for `Frame`
  */
-export function startCharts(section, kinds, fetchOperators = async () => null) {
-  const shared = { section, kinds, fetchOperators, words: wordsOf(section) };
+export function startCharts(section, kinds, fetchOperators = async () => null, selection = undefined) {
+  const shared = { section, kinds, fetchOperators, selection, words: wordsOf(section) };
   const figures = [...section.querySelectorAll("[data-chart]")];
   const started = new Map();
 

@@ -20,7 +20,7 @@ export function timelineChart(context) {
   return new Timeline(context);
 }
 
-class Timeline {
+export class Timeline {
   constructor({ data, operators, words, chart, echarts, parts, fetchMore }) {
     this.operators = operators;
     this.words = words;
@@ -61,7 +61,7 @@ class Timeline {
   }
 
   option(colours) {
-    const lanes = this.lanes.map((lane) => `${this.words[lane.side]}\n${clean(lane.name, 60)}`);
+    const lanes = this.lanes.map((lane) => this.laneText(lane));
     const { data } = this;
     this.paints = {
       device: colours.bar,
@@ -94,6 +94,10 @@ class Timeline {
         },
       ],
     };
+  }
+
+  laneText(lane) {
+    return `${this.words[lane.side]}\n${clean(lane.name, 60)}`;
   }
 
   /** Labels have the digits that tell them apart in the visible range. */

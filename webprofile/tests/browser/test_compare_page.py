@@ -1,6 +1,8 @@
 """Browser tests of a comparison: filters and selection without reloads, chart, graph."""
 
 import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from accounts.models import User
 from profiles.tests.pages import make_result
@@ -84,8 +86,9 @@ def test_rows_have_24_px_and_nothing_is_wider_than_a_phone(page):
     resize(page.browser, PHONE)
     assert page.js("return document.documentElement.scrollWidth <= innerWidth")
     # the change and its verdict stand beside the name
-    right = "document.querySelector('#rows tbody td:nth-child(5)').getBoundingClientRect().right"
-    assert page.js(f"return {right} <= innerWidth")
+    right = "getBoundingClientRect().right"
+    change = f"document.querySelector('#rows tbody td:nth-child(5)').{right}"
+    assert page.js(f"return {change} <= document.querySelector('#rows').parentNode.{right}")
 
 
 def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
@@ -104,6 +107,32 @@ def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     page.click("#runs li:nth-child(2) .compare-run__actions a:last-child")
     page.wait("document.querySelectorAll('#runs li').length === 2")
     assert page.query.endswith(f"p={third.pk}")
+    assert page.console_errors() == []
+
+
+def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
+    page.open()
+    loaded = "performance.getEntriesByType('resource').filter((e) => e.name.includes('timelines'))"
+    assert page.js(f"return {loaded}.length") == 0
+    page.click("#timelines summary")
+    page.wait("document.querySelector('#chart-timelines').dataset.state === 'ready'")
+    stage = page.find("#chart-timelines [data-part=stage]")
+    stage.send_keys(Keys.END)
+    marks = "document.querySelectorAll('#chart-timelines .chart__marks--cursor i')"
+    # the last bar is one of B, and its counterparts in A are marked with it
+    page.wait(f"new Set([...{marks}].map((m) => m.style.transform.split(',')[1])).size === 2")
+    stage.send_keys(Keys.ENTER)
+    page.wait("document.querySelector('#selected') !== null")
+    assert "row=" in page.query
+    assert (
+        page.js("return document.querySelectorAll('#chart-timelines .chart__marks i').length") > 2
+    )
+
+    page.click("#chart-timelines [data-part=table] summary")
+    page.wait("document.querySelectorAll('#chart-timelines tbody tr').length > 30")
+    Select(page.find("#compare-side")).select_by_value("host")
+    page.wait("document.querySelector('#chart-timelines').dataset.url.includes('side=host')")
+    page.wait("document.querySelector('#chart-timelines').dataset.state === 'ready'")
     assert page.console_errors() == []
 
 

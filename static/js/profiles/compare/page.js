@@ -16,6 +16,12 @@ const LINKS = ["compare-part", "waterfall-choices", "waterfall"];
 /** What the graph keeps in the address; the server's links do not know it. */
 const GRAPH = ["view", "scope", "op"];
 const PAUSE_MS = 250;
+/** The selected row, for the timelines. */
+const ROW = {
+  selected: selectedRow,
+  select: (row) => open(addressOfRow(row)),
+  onSelect: (listener) => document.addEventListener("compare:selected", () => listener(selectedRow(), "compare")),
+};
 let running = null;
 let waiting = 0;
 
@@ -24,6 +30,7 @@ function start() {
   showWaterfall(open);
   const adding = document.getElementById("add");
   if (adding) startAdding(adding);
+  awaitTimelines();
   document.addEventListener("click", onClick);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("change", (event) => askSoon(event, 0));
@@ -56,10 +63,44 @@ function withParameter(at) {
   return url.href;
 }
 
-/** Select in the graph what is selected in the table. */
+function selectedRow() {
+  const { row } = document.getElementById("compare-selected").dataset;
+  return row === undefined ? null : Number(row);
+}
+
+/** The address with another selected row, or with none. */
+function addressOfRow(row) {
+  const url = new URL(location.href);
+  url.searchParams.delete("at");
+  if (row === null) url.searchParams.delete("row");
+  else url.searchParams.set("row", String(row));
+  return url.href;
+}
+
+/** Select in the graph and in the timelines what is selected in the table. */
 function tellGraph() {
   const { graphRow } = document.getElementById("compare-selected").dataset;
+  document.dispatchEvent(new Event("compare:selected"));
   select(graphRow === undefined ? null : Number(graphRow), "compare");
+}
+
+/** Draw the timelines when their section is opened, and only then load what that needs. */
+function awaitTimelines() {
+  const section = document.getElementById("timelines");
+  section.addEventListener("toggle", async () => {
+    const { startTimelines } = await import("./timelines.js");
+    startTimelines(section.querySelector(".charts"), ROW);
+  }, { once: true });
+}
+
+/** Take over the timelines of another result or side. */
+function takeOverTimelines(page) {
+  const [next, now] = [page, document].map((each) => each.getElementById("timelines"));
+  const [nextUrl, url] = [next, now].map((each) => each?.querySelector("[data-url]").dataset.url);
+  if (nextUrl === undefined || nextUrl === url) return;
+  next.open = now.open;
+  now.replaceWith(next);
+  awaitTimelines();
 }
 
 function onClick(event) {
@@ -141,6 +182,7 @@ function takeOver(page) {
     if (other) link.setAttribute("href", other.getAttribute("href"));
   }
   if (steps !== now) showWaterfall(open);
+  takeOverTimelines(page);
 }
 
 start();
