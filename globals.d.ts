@@ -27,6 +27,9 @@ interface Window {
   SwaggerUIBundle: any;
   /** Set by Netron in its own page. */
   __view__: any;
+  /** Set by Perfetto in its own page. */
+  app: any;
+  raf: any;
 }
 
 /** Of Web Workers. */

@@ -40,10 +40,6 @@ _NODE_OF_FIRST_OUTPUT = (
 _COLOUR = re2.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
 _COLOUR_PLACE = re2.compile(r"var\((--[\w-]+)\)")
 _STYLE_LINK = f'href="{_STYLE}"'
-#: theme that a user chose -> media query that replaces the query for the theme of the system
-_DARK = "(prefers-color-scheme: dark)"
-_DARK_IF = {"": _DARK, "light": "not all", "dark": "all"}
-
 #: suffixes of the files of Perfetto that are served; not its pages, which would run as this site
 _PERFETTO_SERVED = {".js", ".json", ".css", ".png", ".wasm", ".woff2"}
 _SCRIPTS = re2.compile(r"(?s)<script[^>]*>(.*?)</script>")
@@ -70,19 +66,14 @@ def viewer_files() -> dict[str, Path]:
     return package | {_BRIDGE: settings.BASE_DIR / "static" / "js" / "netron" / _BRIDGE}
 
 
-def content(name: str, theme: str = "") -> bytes:
+def content(name: str) -> bytes:
     if name == _MODELS:
         text = viewer_files()[name].read_text(encoding="utf-8")
         return text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT).encode()
     if name != _STYLE:
         return viewer_files()[name].read_bytes()
     text = viewer_files()[name].read_text(encoding="utf-8")
-    return _apply_theme(f"{text}\n{_our_style('netron/page')}\n{_heat_style()}", theme).encode()
-
-
-def _apply_theme(text: str, theme: str) -> str:
-    """Return style rules in a theme; dark rules stay separate, so that saved pictures are light."""
-    return text.replace(f"@media {_DARK}", f"@media {_DARK_IF[theme]}")
+    return f"{text}\n{_our_style('netron/page')}\n{_heat_style()}".encode()
 
 
 def _our_style(name: str) -> str:
@@ -98,7 +89,8 @@ def _heat_style() -> str:
     rules = _our_style("netron/heat")
     light = _apply_colours(rules, {token: value for token, value, _ in palette})
     dark = _apply_colours(rules, {token: value for token, _, value in palette})
-    return f"{light}\n@media {_DARK} {{\n{dark}}}\n"
+    # dark rules stay separate, so that saved pictures are light; the bridge applies them
+    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
 def _apply_colours(rules: str, values: dict[str, str]) -> str:
@@ -114,36 +106,21 @@ def viewer_tag() -> str:
     return f"{metadata.version('netron')}-{digest.hexdigest()[:8]}"
 
 
-def theme_of(tag: str) -> str | None:
-    """Return the theme of a URL with this tag; None for an unknown tag."""
-    return next((theme for theme in _DARK_IF if tag == _themed_tag(theme)), None)
-
-
-def viewer_address(theme: str = "") -> str:
-    """Return the URL of the viewer for a frame, on this origin or on NETRON_ORIGIN.
-
-    theme: `light` or `dark` if the user chose one, empty for that of the system. It is part of the
-    path, because Netron looks for its style sheet by the end of the URL.
-    """
-    return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[_themed_tag(theme)])}"
-
-
-def _themed_tag(theme: str) -> str:
-    return f"{viewer_tag()}-{theme}" if theme else viewer_tag()
+def viewer_address() -> str:
+    """Return the URL of the viewer for a frame, on this origin or on NETRON_ORIGIN."""
+    return f"{settings.NETRON_ORIGIN}{reverse('netron', args=[viewer_tag()])}"
 
 
 @cache
-def compressed(name: str, theme: str = "") -> bytes:
+def compressed(name: str) -> bytes:
     """Return a gzip-compressed file of the viewer; compressed once per process."""
-    if theme and name != _STYLE:
-        return compressed(name)
-    return gzip.compress(content(name, theme), 6, mtime=0)
+    return gzip.compress(content(name), 6, mtime=0)
 
 
 @cache
-def viewer_page(theme: str = "") -> NetronPage:
+def viewer_page() -> NetronPage:
     """Return the page of the viewer, without our additions."""
-    text = _apply_theme((_package("netron") / "index.html").read_text(encoding="utf-8"), theme)
+    text = (_package("netron") / "index.html").read_text(encoding="utf-8")
     text = _DROPPED.sub("", text).replace(_SCRIPT_LINK, ' role="button" tabindex="0"')
     # the page has another origin than its files, and reads the style rules to save a picture
     text = text.replace(_STYLE_LINK, f'{_STYLE_LINK} crossorigin="anonymous"')

@@ -6,6 +6,7 @@
 import pytest
 
 from profiles.presenters import viewers
+from profiles.tests.flows import MLP as FLOW
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result, policy_of, whole_page
 from profiles.tests.traces import MLP
@@ -73,8 +74,17 @@ class TestPage:
         assert "for display in the browser" in page
         assert "data-file" not in page
 
-    def test_a_profile_without_a_trace_has_no_timeline(self, client, alice):
+    def test_the_timeline_of_a_profile_is_shown_as_its_exported_trace(self, client, alice):
         imported = make_import(alice, good_profile("tiny")).profile
         of_task = make_result(good_profile("tiny"), owner=alice)
         for profile in (imported, of_task):
-            assert client.get(f"/profiles/{profile.pk}/trace/").status_code == 404
+            page = client.get(f"/profiles/{profile.pk}/trace/").text
+            assert f'data-cut="/profiles/{profile.pk}/export/trace/"' in page
+            # the range of a trace cannot be chosen
+            assert 'id="overview"' not in page
+            result = client.get(profile.page_url).text
+            assert f'href="/profiles/{profile.pk}/trace/"' in result
+
+    def test_a_profile_without_operators_has_no_timeline(self, client, alice):
+        memory = make_import(alice, FLOW.read_bytes()).profile
+        assert client.get(f"/profiles/{memory.pk}/trace/").status_code == 404

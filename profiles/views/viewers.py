@@ -11,6 +11,7 @@ import json
 import mimetypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -22,6 +23,7 @@ from django.views.decorators.http import require_safe
 
 from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
+from profiles.ingest.loading import run_data
 from profiles.models import Profile
 from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
 from profiles.viewer_packages import (
@@ -33,9 +35,9 @@ from profiles.viewer_packages import (
     perfetto_files,
     perfetto_page,
     perfetto_tag,
-    theme_of,
     viewer_files,
     viewer_page,
+    viewer_tag,
 )
 from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
 from tasks.models import Task
@@ -90,23 +92,29 @@ def model_page(
 @login_required
 @require_safe
 def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """Show the timeline of a trace, as large as the window."""
+    """Show a trace, or the timeline of a profile, in Perfetto, as large as the window.
+
+    A trace is shown as uploaded, or a part of it that the user chooses; of a profile, the exported
+    trace of its first pass.
+    """
     profile = profile_or_404(request, profile_id)
     return timeline_page(request, profile, profile_links(profile))
 
 
 def timeline_page(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
-    """Show the timeline of a trace, as `timeline` does. Raises Http404."""
-    if not is_trace(profile):
-        raise Http404
-    context = {
+    """Show a timeline, as `timeline` does. Raises Http404 for a profile without one."""
+    context: dict[str, Any] = {
         "links": links,
         "name": title_of(profile),
         "viewer": perfetto_address(),
-        "overview": timeline_view(profile),
-        "file": trace_file_view(profile),
-        "number": original.number if (original := trace_original(profile)) else 1,
     }
+    if is_trace(profile):
+        context["overview"] = timeline_view(profile)
+        context["file"] = trace_file_view(profile)
+        context["number"] = original.number if (original := trace_original(profile)) else 1
+    elif not links.login or not run_data(profile).has_operators:
+        # the exported trace of other profiles is not shared by a link
+        raise Http404
     return render(request, "profiles/timeline.html", context)
 
 
@@ -114,18 +122,15 @@ def timeline_page(request: HttpRequest, profile: Profile, links: ResultLinks) ->
 def netron(request: HttpRequest, tag: str, name: str = "") -> HttpResponse:
     """Return a file of the viewer; `tag` changes with its content, so browsers may cache it."""
     # the tag becomes part of the policy, so it must be known
-    theme = theme_of(tag)
-    if theme is None or (name and name not in viewer_files()):
+    if tag != viewer_tag() or (name and name not in viewer_files()):
         raise Http404
     if name == "":
-        return _netron_page(request, theme)
-    return _viewer_file(
-        request, name, lambda: content(name, theme), lambda: compressed(name, theme)
-    )
+        return _netron_page(request)
+    return _viewer_file(request, name, lambda: content(name), lambda: compressed(name))
 
 
-def _netron_page(request: HttpRequest, theme: str) -> HttpResponse:
-    page = viewer_page(theme)
+def _netron_page(request: HttpRequest) -> HttpResponse:
+    page = viewer_page()
     # with a type that Netron does not know, it does not preload the parts of other formats
     head = '<meta name="type" content="Frame">\n'
     head += "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in _EARLY)

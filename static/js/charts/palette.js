@@ -3,6 +3,8 @@
 // Okabe and Ito, "Color Universal Design", 2008, without its yellow, which has too little contrast on
 // light pages. Types also differ by symbol, and bars by pattern: colour is never the only distinction.
 
+import { onTheme } from "../theme.js";
+
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"];
 const DOWN = "path://M0,0 L10,0 L5,9 Z";
 const PLUS = "path://M3,0 L6,0 L6,3 L9,3 L9,6 L6,6 L6,9 L3,9 L3,6 L0,6 L0,3 L3,3 Z";
@@ -56,7 +58,7 @@ export function readColours() {
 
 /** Call `listener` when the theme changes between light and dark. */
 export function onColours(listener) {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
+  onTheme(listener);
   // dispatched before and after printing, which uses light colours
   addEventListener("colours", listener);
 }

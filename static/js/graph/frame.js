@@ -1,5 +1,7 @@
 // The page's side of the iframe in which Netron draws; `js/netron/bridge.js` is the iframe's side.
 
+import { isDark, onTheme } from "../theme.js";
+
 const READY_MS = 30_000;
 const DRAWN_MS = 60_000;
 
@@ -14,6 +16,7 @@ export function makeFrame(stage, { address, title, onMessage }) {
   const frame = document.createElement("iframe");
   frame.className = "graph__frame";
   frame.title = title;
+  frame.name = isDark() ? "dark" : "light";
   frame.src = address;
   frame.referrerPolicy = "no-referrer";
   frame.setAttribute("sandbox", "allow-scripts");
@@ -62,6 +65,7 @@ export function makeFrame(stage, { address, title, onMessage }) {
   }
 
   addEventListener("message", listen);
+  const stopTheme = onTheme(() => post({ kind: "theme", isDark: isDark() }));
   const ready = waitFor("ready", READY_MS);
   ready.catch(() => {}); // `open` reports it
   stage.replaceChildren(frame);
@@ -84,6 +88,7 @@ export function makeFrame(stage, { address, title, onMessage }) {
     },
     remove() {
       removeEventListener("message", listen);
+      stopTheme();
       waiting = null;
       frame.remove();
     },

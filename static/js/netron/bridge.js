@@ -1,7 +1,8 @@
 // The iframe's side of the graph viewer. Runs in Netron's page, before Netron's own scripts.
 //
 // The page has an opaque origin: no cookies, no storage. It receives files from the parent page and
-// never fetches any. Messages in: {kind: "open", number, file, name} and {kind: "select", node}.
+// never fetches any. Messages in: {kind: "open", number, file, name}, {kind: "select", node} and
+// {kind: "theme", isDark}; the name of the frame is its first theme, `dark` or `light`.
 // Messages out: {kind: "ready"}; {kind: "drawn" | "failed", number, ...} for the file opened last; and
 // the user's actions, {kind: "selected" | "entered", node}, {kind: "saved", file, name}, {kind: "left"}.
 
@@ -54,10 +55,23 @@
   addEventListener("message", (event) => {
     if (event.source !== window.parent || !parents.includes(event.origin)) return;
     peer = event.origin;
-    const { kind, number, file, name, node } = event.data ?? {};
+    const { kind, number, file, name, node, isDark } = event.data ?? {};
+    if (kind === "theme") applyTheme(Boolean(isDark));
     if (kind === "open" && file instanceof Blob) openFile(file, String(name), Number(number));
     if (kind === "select") select(node === null ? null : String(node));
   });
+
+  const themedRules = new Set();
+
+  /** Apply the dark rules or not, whatever the theme of the system is. */
+  function applyTheme(isDark) {
+    for (const { cssRules } of document.styleSheets) {
+      for (const rule of cssRules) {
+        if (rule instanceof CSSMediaRule && rule.media.mediaText === "(prefers-color-scheme: dark)") themedRules.add(rule);
+      }
+    }
+    for (const rule of themedRules) rule.media.mediaText = isDark ? "all" : "not all";
+  }
 
   /** Open a file by a simulated drop on the page. */
   function openFile(blob, name, number) {
@@ -127,6 +141,7 @@
     }
   }
 
+  addEventListener("load", () => applyTheme(window.name === "dark"));
   addEventListener("DOMContentLoaded", () => {
     new MutationObserver(report).observe(document.body, { attributes: true, attributeFilter: ["class"] });
   });

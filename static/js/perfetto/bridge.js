@@ -1,8 +1,8 @@
 // The iframe's side of the trace viewer. Runs in Perfetto's page, before Perfetto's own scripts.
 //
 // The page has an opaque origin: no cookies, no storage. It receives the trace from the parent page.
-// Messages in are Perfetto's own, "PING" and {perfetto: {buffer, title}}, and {kind: "key", key}, which presses a
-// letter. Messages out: "PONG", from
+// Messages in are Perfetto's own, "PING" and {perfetto: {buffer, title}}, {kind: "key", key}, which presses a
+// letter, and {kind: "theme", isDark}. Messages out: "PONG", from
 // Perfetto once it listens, then {kind: "drawn"} or {kind: "failed", reason}.
 
 (() => {
@@ -15,7 +15,11 @@
   // -- replacements for what an opaque origin lacks ----------------------------------------------
 
   // Perfetto asks the user whether to trust the origin that sends a trace, unless it is in this list
-  const entries = new Map([["trustedOrigins", JSON.stringify(parents)]]);
+  const entries = new Map([
+    ["trustedOrigins", JSON.stringify(parents)],
+    // the name of the frame is its first theme, `dark` or `light`
+    ["perfettoSettings", JSON.stringify({ theme: window.name })],
+  ]);
   const storage = {
     getItem: (key) => entries.get(String(key)) ?? null,
     setItem: (key, value) => void entries.set(String(key), String(value)),
@@ -78,9 +82,17 @@
     const isKnown = event.source === window.parent && parents.includes(event.origin);
     if (isKnown) peer = event.origin;
     if (isKnown && event.data?.kind === "key") press(String(event.data.key));
+    if (isKnown && event.data?.kind === "theme") applyTheme(event.data.isDark ? "dark" : "light");
     // until the page is complete, Perfetto would only report an error
     if (!isKnown || document.readyState !== "complete") event.stopImmediatePropagation();
   }, true);
+
+  /** Before Perfetto has started, the theme is one of its stored settings. */
+  function applyTheme(theme) {
+    entries.set("perfettoSettings", JSON.stringify({ theme }));
+    window.app?.settings.get("theme")?.set(theme);
+    window.raf?.scheduleFullRedraw();
+  }
 
   /** Press a letter, as a user does whose focus is in this page. */
   function press(letter) {
@@ -96,10 +108,23 @@
 
   // -- Perfetto's state --------------------------------------------------------------------------
 
+  const expanded = new WeakSet();
+
+  /** Open each process once: with two of them, Perfetto would show only a summary of each. */
+  function expandProcesses() {
+    for (const process of window.app.trace?.workspace?.children ?? []) {
+      if (expanded.has(process)) continue;
+      expanded.add(process);
+      process.expand();
+      window.raf.scheduleFullRedraw();
+    }
+  }
+
   function report() {
     const dialog = document.querySelector(".pf-modal-dialog");
     if (dialog !== null) settle({ kind: "failed", reason: dialog.textContent.slice(0, 500) });
-    else if (document.title.endsWith(" - Perfetto UI")) {
+    else if (document.title.endsWith(" - Perfetto UI") && !window.app.isLoadingTrace) {
+      expandProcesses();
       // the second animation frame begins after the first has been painted
       requestAnimationFrame(() => requestAnimationFrame(() => settle({ kind: "drawn" })));
     }

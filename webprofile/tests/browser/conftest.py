@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 from selenium import webdriver
@@ -30,6 +31,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from accounts.models import User
+from webprofile.operations import assets
 from webprofile.tests.machine import HEADLESS_SHELL
 from webprofile.tests.needs import need
 
@@ -37,6 +39,20 @@ from webprofile.tests.needs import need
 DESK, PHONE = (1440, 1000), (400, 800)
 #: host name of this machine that is no secure context for browsers, unlike localhost
 NAMED = "profile.example.org"
+AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+_RUN = """
+    const [tags, rules, done] = arguments;
+    const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
+    const describe = (id, { target, html, any }) =>
+        `${id}: ${target.join(" ")}: ${html.slice(0, 120)} ${any[0]?.message ?? ""}`;
+    // a page fades parts that it loads again
+    const where = { include: [document], exclude: ["[aria-busy=true]"] };
+    axe.run(where, { runOnly, resultTypes: ["violations"], iframes: false }).then(
+        ({ violations }) =>
+            done(violations.flatMap(({ id, nodes }) => nodes.map((node) => describe(id, node)))),
+        (error) => done([String(error)]));
+"""
 #: exceptions when an element is replaced while it is read
 _REPLACED = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
 
@@ -167,6 +183,14 @@ def browser(
         yield driver
 
 
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """Source of the script axe, which is downloaded if it is not installed."""
+    if not AXE.exists():
+        assert assets.fetch(for_tests=True) == 0
+    return AXE.read_text("utf-8")
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A file that begins like a model."""
@@ -205,6 +229,12 @@ def set_colour_scheme(browser: Window, scheme: str) -> None:
     features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
     media = [{"name": name, "value": value} for name, value in features.items()]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+
+
+def violations(browser, axe, *, rules: list[str] | None = None) -> list[str]:
+    if not browser.execute_script("return 'axe' in window"):
+        browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+    return browser.execute_async_script(_RUN, RULES, rules)
 
 
 class PageObject:

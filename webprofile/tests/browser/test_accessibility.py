@@ -2,10 +2,8 @@
 
 import base64
 import time
-from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.test import Client
 from django.test.signals import template_rendered
 from selenium.webdriver.common.by import By
@@ -19,8 +17,13 @@ from tasks.lifecycle.outcomes import fail_task
 from tasks.models import SavedView, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task, make_worker
 from testdata import good_profile
-from webprofile.operations import assets
-from webprofile.tests.browser.conftest import DESK, PHONE, resize, set_colour_scheme
+from webprofile.tests.browser.conftest import (
+    DESK,
+    PHONE,
+    resize,
+    set_colour_scheme,
+    violations,
+)
 from webprofile.tests.browser.pages import (
     MEASURED,
     Page,
@@ -35,8 +38,6 @@ from webprofile.tests.permission_site import PermissionSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-AXE = Path(settings.BASE_DIR) / "node_modules" / "axe-core" / "axe.min.js"
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WIDE = (2560, 1300)
 _IS_LOADED = """
     const busy = [...document.querySelectorAll("[aria-busy=true]")];
@@ -68,18 +69,6 @@ _NEW_ROWS = """
         rows.dispatchEvent(new Event("change"));
         done();
     });
-"""
-_RUN = """
-    const [tags, rules, done] = arguments;
-    const runOnly = rules ? { type: "rule", values: rules } : { type: "tag", values: tags };
-    const describe = (id, { target, html, any }) =>
-        `${id}: ${target.join(" ")}: ${html.slice(0, 120)} ${any[0]?.message ?? ""}`;
-    // a page fades parts that it loads again
-    const where = { include: [document], exclude: ["[aria-busy=true]"] };
-    axe.run(where, { runOnly, resultTypes: ["violations"], iframes: false }).then(
-        ({ violations }) =>
-            done(violations.flatMap(({ id, nodes }) => nodes.map((node) => describe(id, node)))),
-        (error) => done([String(error)]));
 """
 
 
@@ -124,12 +113,6 @@ def is_loaded(browser) -> bool:
         return False
     time.sleep(0.1)
     return browser.execute_script(_IS_LOADED)
-
-
-def violations(browser, axe, *, rules: list[str] | None = None) -> list[str]:
-    if not browser.execute_script("return 'axe' in window"):
-        browser.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
-    return browser.execute_async_script(_RUN, RULES, rules)
 
 
 def overflow_px(browser) -> int:
@@ -180,14 +163,6 @@ def permission_site(storage, settings, tmp_path):
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 3600
     make_measured(make_user("mary"))
     return PermissionSite(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """Source of the script axe, which is downloaded if it is not installed."""
-    if not AXE.exists():
-        assert assets.fetch(for_tests=True) == 0
-    return AXE.read_text("utf-8")
 
 
 @pytest.fixture

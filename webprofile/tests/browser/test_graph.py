@@ -14,7 +14,7 @@ from tasks.models import TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import PageObject, block_urls, resize
+from webprofile.tests.browser.conftest import PageObject, block_urls, resize, set_colour_scheme
 from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -101,7 +101,7 @@ def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_grap
     assert shape.value_of_css_property("fill") == "rgb(134, 21, 21)"
     title.click()
     graph.until(lambda: "1.95 ms" in graph.panel(), "no panel")
-    assert "59.01 MFLOP" in graph.panel()
+    assert "59.0 MFLOP" in graph.panel()
     graph.find("#sidebar-closebutton").click()
     graph.outside()
     graph.until(lambda: graph.selected == "98", "nothing selected")
@@ -245,3 +245,31 @@ def test_graph_that_fails_to_load_can_be_retried(make_graph_page):
     block_urls(graph.browser)
     graph.find("[data-graph=start]").click()
     graph.wait_for("drawn")
+
+
+def test_colours_follow_the_theme_while_the_graph_is_open(make_graph_page):
+    graph = make_graph_page(good_profile("resnet18"))
+    set_colour_scheme(graph.browser, "light")
+    graph.open_alone()
+
+    def colours() -> tuple[str, str]:
+        """Return the colours of the page and of the slowest operator."""
+        graph.inside()
+        title = graph.find(".node-item-type-heat9 path")
+        found = tuple(
+            element.value_of_css_property(name)
+            for element, name in ((graph.find("#target"), "background-color"), (title, "fill"))
+        )
+        graph.outside()
+        return found
+
+    light = colours()
+    assert light[1] == "rgb(134, 21, 21)"
+    # the user's choice comes before that of the system
+    graph.js("document.documentElement.dataset.theme = 'dark'")
+    graph.until(lambda: colours()[1] == "rgb(255, 200, 97)", "a dark graph")
+    dark = colours()
+    graph.js("delete document.documentElement.dataset.theme")
+    graph.until(lambda: colours() == light, "a light graph")
+    set_colour_scheme(graph.browser, "dark")
+    graph.until(lambda: colours() == dark, "a dark graph")

@@ -8,12 +8,15 @@ from profiles.tests.pages import make_result
 from profiles.tests.traces import MLP
 from tasks.tests.make import make_task, make_user, make_worker
 from testdata import good_profile
-from webprofile.tests.browser.conftest import PageObject, resize, set_colour_scheme
+from webprofile.tests.browser.conftest import (
+    PageObject,
+    resize,
+    set_colour_scheme,
+    violations,
+)
 from webprofile.tests.browser.pages import allow
-from webprofile.tests.browser.test_accessibility import axe, violations
-from webprofile.tests.browser.test_result_layout import LAPTOP, make_disturbed, make_measured
+from webprofile.tests.browser.results import LAPTOP, make_disturbed, make_measured
 
-__all__ = ["axe"]
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 #: Tab stops before the first operator without the skip link

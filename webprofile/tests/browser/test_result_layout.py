@@ -4,52 +4,18 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from agent.protocol.measurement import Disturbance, PassRecord
-from agent.protocol.plan import Plan
-from profiles.models import Profile
-from profiles.services import build_attempt_profile
 from profiles.tests.flows import MLP as FLOW
 from profiles.tests.imports import make_import
-from profiles.tests.make import measurement_json, profiled_pass
-from profiles.tests.pages import ended_attempt
-from profiles.tests.passes import another_pass
 from profiles.tests.traces import MLP as TRACE
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE, resize
+from webprofile.tests.browser.results import LAPTOP, make_disturbed, make_measured
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-LAPTOP = (1440, 900)
-PLAN = Plan(preset="standard", clean=True, profiled=2)
 #: largest distance of the first row from the top, px, and least number of visible rows
 MAX_TOP_PX, MIN_ROWS = 290, 22
-
-
-def make_measured(owner, *disturbances: Disturbance) -> str:
-    """Make a result of a task with a title and options; return its path."""
-    first = good_profile("resnet18")
-    clean = PassRecord(number=1, kind="clean", e2e_ms=(40.0, 42.0, 41.0) * 10, exit_code=0)
-    passes = (
-        clean,
-        profiled_pass(2, 43.0, profile="profile.json"),
-        profiled_pass(3, 44.0, profile="profile-2.json"),
-    )
-    files = {
-        "profile.json": first,
-        "profile-2.json": another_pass(first, 1),
-        "measurement.json": measurement_json(*passes, plan=PLAN, disturbances=disturbances),
-    }
-    options = {"fast_run": True, "iter": 20}
-    attempt = ended_attempt(files, owner, plan=PLAN, title="Nightly resnet", options=options)
-    build_attempt_profile(attempt)
-    return f"/tasks/{attempt.task_id}/"
-
-
-def make_disturbed(owner) -> str:
-    address = make_measured(owner, Disturbance(code="other_load", detail="cc1plus 80 %"))
-    Profile.objects.update(warnings=["weights were not preprocessed", "a layout is unknown"])
-    return address
 
 
 def make_imported(owner) -> str:

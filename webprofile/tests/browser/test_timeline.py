@@ -8,8 +8,16 @@ from selenium.webdriver import ActionChains, Keys
 from profiles.tests.imports import make_import
 from profiles.tests.traces import MLP, RESNET, repeat_trace
 from tasks.tests.make import make_user
+from testdata import good_profile
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import NAMED, PageObject, block_urls
+from webprofile.tests.browser.conftest import (
+    NAMED,
+    PHONE,
+    PageObject,
+    block_urls,
+    resize,
+    set_colour_scheme,
+)
 from webprofile.tests.browser.pages import LIST_REQUESTS, allow
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -41,6 +49,10 @@ class TimelinePage(PageObject):
     def range(self) -> tuple[float, ...]:
         fields = (self.find(f"[name={name}]") for name in ("begin_s", "end_s"))
         return tuple(float(field.get_attribute("value")) for field in fields)
+
+    def open_overview(self) -> None:
+        if not self.find("#overview").is_displayed():
+            self.find("#overview-menu summary").click()
 
     def show(self) -> None:
         """Draw the chosen excerpt."""
@@ -117,6 +129,7 @@ class TestExcerpts:
         upload = make_import(timeline.upload.owner, repeat_trace(RESNET, 4), name="large")
         large_timeline = TimelinePage(timeline.browser, timeline.address, upload)
         large_timeline.open("drawn")
+        large_timeline.open_overview()
         return large_timeline
 
     def test_large_trace_starts_with_its_first_part(self, large):
@@ -156,6 +169,7 @@ class TestExcerpts:
             field.send_keys(value)
         field.send_keys(Keys.ENTER)
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
+        assert not large.find("#overview").is_displayed()
         text = large.inside("xpux:0")
         assert "interpreter" not in text
         assert "worker" not in text
@@ -163,6 +177,7 @@ class TestExcerpts:
         # the URL contains the choice, so that a reload shows the same
         large.browser.refresh()
         large.wait_until_status("Shown: 0.02 s to 0.0335 s")
+        large.open_overview()
         boxes = large.all("input[name=lane]")
         assert [box.is_selected() for box in boxes] == [False, False, True]
 
@@ -206,3 +221,58 @@ class TestFailures:
         timeline.open("failed")
         assert timeline.status == "Perfetto could not show the trace."
         assert timeline.all(".timeline__frame") == []
+
+
+@pytest.mark.parametrize("timeline", ["localhost"], indirect=True)
+class TestPage:
+    def test_profile_of_a_model_opens_from_its_timeline(self, timeline):
+        upload = make_import(timeline.upload.owner, good_profile("resnet18"), name="resnet")
+        profile = TimelinePage(timeline.browser, timeline.address, upload)
+        profile.browser.get(f"{profile.address}/profiles/{upload.profile.pk}/timeline/")
+        profile.find("#trace-timeline").click()
+        profile.wait_for("drawn")
+        assert profile.status == ""
+        profile.inside("Device", "Host", "interpreter")
+        profile.browser.switch_to.default_content()
+        assert profile.console_errors() == []
+
+    @pytest.mark.parametrize("kind", ["trace", "profile"])
+    def test_controls_above_the_trace_take_one_line(self, timeline, kind):
+        resize(timeline.browser, (1440, 900))
+        if kind == "profile":
+            content = good_profile("resnet18")
+            timeline.upload = make_import(timeline.upload.owner, content, name="resnet " * 20)
+        timeline.open("drawn")
+        bar, stage = timeline.find(".timeline__bar").rect, timeline.find(".timeline__stage").rect
+        assert bar["height"] <= 36
+        assert stage["y"] <= 96
+        assert stage["y"] + stage["height"] <= 900
+        assert timeline.js("return document.documentElement.scrollHeight") <= 900
+        resize(timeline.browser, PHONE)
+        assert not timeline.is_too_wide()
+
+    def test_colours_follow_the_theme_while_the_trace_is_open(self, timeline):
+        set_colour_scheme(timeline.browser, "dark")
+        timeline.open("drawn")
+        assert is_dark(timeline)
+        set_colour_scheme(timeline.browser, "light")
+        timeline.until(lambda: not is_dark(timeline), "a light trace")
+        # the user's choice comes before that of the system
+        timeline.js("document.documentElement.dataset.theme = 'dark'")
+        timeline.until(lambda: is_dark(timeline), "a dark trace")
+        timeline.inside("interpreter")
+        timeline.browser.switch_to.default_content()
+        assert timeline.console_errors() == []
+
+
+def is_dark(timeline: TimelinePage) -> bool:
+    """Whether Perfetto shows its dark theme, by the background of its page."""
+    timeline.browser.switch_to.frame(timeline.find(".timeline__frame"))
+    try:
+        return timeline.js(
+            "const bar = document.querySelector('.pf-topbar, .topbar');"
+            "const [r, g, b] = getComputedStyle(bar).backgroundColor.match(/[\\d.]+/g).map(Number);"
+            "return r + g + b < 384"
+        )
+    finally:
+        timeline.browser.switch_to.default_content()

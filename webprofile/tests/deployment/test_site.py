@@ -40,7 +40,7 @@ from workers.tokens import issue_code
 user, _ = ensure_user(email="alice@example.com")
 _, token = issue_token(user, name="tests", scopes=["read", "write"], days=1)
 code = issue_code(ensure_worker(name="x86-1"))
-print(json.dumps({"token": token, "code": code, "viewer": viewer_address("light")}))
+print(json.dumps({"token": token, "code": code, "viewer": viewer_address()}))
 """
 #: fake `docker`, which sends its arguments to the test and exits with the code that it returns
 _DOCKER = """#!{python} -IS

@@ -1,5 +1,7 @@
 // The page's side of the iframe in which Perfetto draws; `js/perfetto/bridge.js` is the iframe's side.
 
+import { isDark, onTheme } from "../../theme.js";
+
 const PING_MS = 100;
 const READY_MS = 60_000;
 const DRAWN_MS = 300_000;
@@ -14,6 +16,7 @@ export function makeFrame(stage, { address, title }) {
   const frame = document.createElement("iframe");
   frame.className = "timeline__frame";
   frame.title = title;
+  frame.name = isDark() ? "dark" : "light";
   frame.src = address;
   frame.referrerPolicy = "no-referrer";
   frame.setAttribute("sandbox", "allow-scripts");
@@ -43,6 +46,8 @@ export function makeFrame(stage, { address, title }) {
   // an opaque origin cannot be named as the target; this page's CSP allows only the viewer in the iframe
   const post = (message, transfer = []) => frame.contentWindow?.postMessage(message, "*", transfer);
 
+  const stopTheme = onTheme(() => post({ kind: "theme", isDark: isDark() }));
+
   async function ready() {
     const pinging = setInterval(() => post("PING"), PING_MS);
     try {
@@ -70,6 +75,7 @@ export function makeFrame(stage, { address, title }) {
     },
     remove() {
       stop();
+      stopTheme();
       frame.remove();
     },
   };

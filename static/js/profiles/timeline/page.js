@@ -1,4 +1,5 @@
-// A trace on Perfetto's timeline: the page fetches the trace, or a cut of it, and passes it to the frame.
+// A trace or the timeline of a profile in Perfetto: the page fetches it, or a cut of a trace, and passes it to the
+// frame.
 
 import { bytesize, fill } from "../../format.js";
 import { DrawError, fetchContent } from "../../graph/frame.js";
@@ -105,16 +106,19 @@ function showProblem(message, canRetry) {
 }
 
 function openFile() {
+  form.closest("details").open = false;
   draw(fetchFile);
 }
 
 function openCut(range) {
+  form.closest("details").open = false;
   history.replaceState(null, "", location.pathname + rangeToQuery(range));
   draw(() => fetchCut(range));
 }
 
 retryButton.addEventListener("click", () => retry());
 bindTimeline((command) => frame?.move(command));
-const overview = makeOverview(part.querySelector("#overview"), { show: openCut, openFile });
-const range = overview.begin(queryToRange(location.search));
+const form = part.querySelector("#overview");
+const overview = form && makeOverview(form, { show: openCut, openFile });
+const range = overview?.begin(queryToRange(location.search)) ?? null;
 draw(() => fetchCut(range));
