@@ -21,7 +21,7 @@ from accounts.models import User
 from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
-from profiles.presenters.attempt_messages import rules_shown
+from profiles.presenters.attempt_messages import input_words, rules_shown
 from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
     artifacts_of,
@@ -291,6 +291,8 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "first_operators": first_operators(task, attempt),
         "awaits_operators": awaits_operators(task, attempt),
         "plan": plan_title(task),
+        "inputs": input_words(task),
+        "show_inputs": True,
         "measured": measurement_view(measurement_of(task)),
         "artifacts": artifacts_of(task),
         "retention": rules_shown(),
