@@ -14,6 +14,8 @@ CLOCK_S = 1e-6
 TRACE_CLOCK_S = 1e-9
 #: from this value on, three digits round to the next power of ten
 _ROUNDS_UP = 0.9995
+#: lifts ties that binary fractions miss: 1105 µs are 1.11 ms, whatever unit they are computed from
+_TIES_UP = 1 + 1e-12
 #: as many digits as the greatest float has
 _EXACT = Context(prec=320)
 
@@ -64,8 +66,8 @@ def unit_of(
 def duration(value: float | None, unit: TimeUnit | None = None) -> str:
     """Return a time, s, as text with three significant digits: `12.3 ms`, `0.012 ms`, `–` for None.
 
-    A time below the resolution of its clock is `< 1 µs`. Python rounds ties to even and JavaScript
-    rounds them up, so this function does not use format().
+    A time below the resolution of its clock is `< 1 µs`. Ties are rounded up, as
+    `static/js/format.js` does; format() rounds them to even.
 
     unit: the common unit of the times shown together (`unit_of`); by default, the unit that fits
     """
@@ -75,7 +77,7 @@ def duration(value: float | None, unit: TimeUnit | None = None) -> str:
     scale, name, decimals, least = unit or unit_of([value])
     if value == 0:
         return f"0 {name}"
-    amount = Decimal(value / scale)
+    amount = Decimal(value / scale * _TIES_UP)
     digits = 2 - math.floor(math.log10(abs(value / scale) / _ROUNDS_UP))
     digits = min(decimals, max(least, digits, 0))
     rounded = amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _EXACT)

@@ -16,6 +16,8 @@ from profiles.presenters.formatting import bytesize, milliseconds
         (5e-6, "5 µs"),
         (2.5e-6, "3 µs"),
         (9.997e-4, "1.00 ms"),
+        (0.001105, "1.11 ms"),
+        (1105 / 1e6, "1.11 ms"),
         (0.0099996, "10.0 ms"),
         (3e-7, "< 1 µs"),
         (12.3456, "12.3 s"),

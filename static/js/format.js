@@ -79,6 +79,8 @@ export function localizeTimes(root) {
 const TIMES = [[1, "s", 6], [1e-3, "ms", 3], [1e-6, "µs", 0]];
 /** From this value on, three digits round to the next power of ten. */
 const ROUNDS_UP = 0.9995;
+/** Lifts ties that binary fractions miss: 1105 µs are 1.11 ms, whatever unit they are computed from. */
+const TIES_UP = 1 + 1e-12;
 
 /**
  * The common unit for times, s, that are shown side by side: the one that fits the longest.
@@ -99,7 +101,7 @@ export function threeDigits(value, most = 6, least = 0) {
   if (value === 0) return "0";
   const wanted = 2 - Math.floor(Math.log10(Math.abs(value) / ROUNDS_UP));
   const decimals = Math.min(most, Math.max(least, wanted, 0));
-  const text = value.toFixed(decimals);
+  const text = (value * TIES_UP).toFixed(decimals);
   return Number(text) === 0 ? `< ${(10 ** -decimals).toFixed(decimals)}` : text;
 }
 

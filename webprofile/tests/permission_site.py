@@ -35,6 +35,7 @@ from profiles.tests.static_plans import make_chunk, make_plan, to_bytes
 from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import enclose, operator, span, to_trace
 from profiles.viewer_packages import perfetto_tag, viewer_tag
+from tasks.baselines import pin_baseline
 from tasks.models import Artifact, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile
@@ -123,7 +124,8 @@ class PermissionSite:
         granted.delete()  # alice keeps her tasks, but has no access to the device any more
         _, other_token = redeem_code(issue_code(make_worker(DISTANT, is_public=False)))
         public = make_worker("commonbox")
-        bobs = _make_result(bob)
+        bobs, bobs_baseline = (_make_result(bob) for _ in range(2))
+        pin_baseline(bobs_baseline.attempt.task)
         self.box: Worker = box
         self.credentials = {
             "anonymous": PersonCredentials(),
@@ -311,6 +313,7 @@ _FIXED: dict[str, Any] = {
     "*netron*.name": "view.js",
     "*accounts_user_act.name": "promote",
     "*workers_worker_act.name": "drain",
+    "*tasks_task_act.name": "cancel",
     "/perfetto/*.name": "perfetto.css",
 }
 
@@ -323,6 +326,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     assert profile.attempt is not None
     assert other.attempt is not None
     task = profile.attempt.task
+    pin_baseline(other.attempt.task)
     upload = make_import(alice, good_profile("tiny"), name=SECRET)
     token, _ = issue_token(alice, name=SECRET, scopes=["read"], days=1)
     webhook, _ = add_webhook(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
@@ -361,6 +365,8 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "*workers_worker*.pk": box.pk,
         "*workers?worker*.object_id": box.pk,
         "*workers?pool*.object_id": pool.pk,
+        "*tasks_task*.pk": task.pk,
+        "*tasks?task*.object_id": task.pk,
         "*accounts?auditentry*.object_id": entry.pk,
         "*profiles?profileupload*.object_id": upload.pk,
         "*profiles?share*.object_id": Share.objects.earliest("pk").pk,

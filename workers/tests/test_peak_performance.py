@@ -51,7 +51,7 @@ def test_the_list_of_devices_shows_peak_performance():
     client = Client()
     client.force_login(make_user())
 
-    assert "cpu: 109.6 GFLOP/s · 23.70 GB/s" in client.get("/workers/").content.decode()
+    assert "cpu: 110 GFLOP/s · 23.7 GB/s" in client.get("/workers/").content.decode()
 
 
 def test_the_admin_site_shows_all_dtypes():

@@ -17,7 +17,7 @@ test("times, speeds and shares are formatted as on the server", () => {
   assert.equal(seconds(0.0123456), "12.3 ms");
   assert.equal(seconds(5e-6), "5 µs");
   // ties are rounded up, 999.7 µs are not 1000 µs, and the clock resolves 1 µs
-  assert.deepEqual([2.5e-6, 9.997e-4, 0.0099996, 3e-7].map((time) => seconds(time)), ["3 µs", "1.00 ms", "10.0 ms", "< 1 µs"]);
+  assert.deepEqual([2.5e-6, 9.997e-4, 0.0099996, 3e-7, 0.001105, 1105 / 1e6].map((time) => seconds(time)), ["3 µs", "1.00 ms", "10.0 ms", "< 1 µs", "1.11 ms", "1.11 ms"]);
   assert.equal(seconds(0), "0 s");
   assert.equal(seconds(null), "–");
   assert.equal(scaled(72_983_272_727, "FLOP/s"), "73 GFLOP/s");
