@@ -242,7 +242,7 @@ def test_running_task_shows_its_steps_and_first_operators_as_they_come(pages, al
     rows = [row.text for row in pages.all("#first-operators tbody tr")]
     assert rows == [
         "1 conv(data,conv1.weight)[493] ConvolutionForward 1.95 ms 14.2 %",
-        "2 <i>relu</i>[2] <b>Elemwise</b> 1.10 ms 8.0 %",
+        "2 <i>relu</i>[2] <b>Elemwise</b> 1.11 ms 8.0 %",
     ]
     for size in (PHONE, DESK):
         resize(pages.browser, size)
