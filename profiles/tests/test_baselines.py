@@ -1,10 +1,16 @@
 """Tests of pinned baselines: pin and unpin by page and API, one per owner, model and device."""
 
+import datetime
+import io
+
 import pytest
+from django.core.management import call_command
+from django.utils import timezone
 
 from profiles.models import Profile
 from profiles.retention.deletion import delete_task
 from profiles.selectors import baseline_profile
+from profiles.tests.imports import make_import
 from profiles.tests.make import make_measured_task, make_profile, profile_json, to_json
 from profiles.tests.pages import make_result
 from tasks.baselines import baseline_of, pin_baseline
@@ -102,6 +108,25 @@ def test_deletion_of_the_task_removes_the_pin(alice):
     pin_baseline(pinned)
     delete_task(pinned, by=alice)
     assert baseline_of(task) is None
+
+
+def test_purge_of_the_task_removes_the_pin(alice):
+    worker = make_worker()
+    pinned, task = make_measured_task(alice, worker), make_measured_task(alice, worker)
+    pin_baseline(pinned)
+    long_ago = timezone.now() - datetime.timedelta(days=100)
+    Task.objects.filter(pk=pinned.pk).update(finished_at=long_ago)
+    call_command("purge", "--older-than", "30", "--yes", "--only", "tasks", stdout=io.StringIO())
+    assert not Task.objects.filter(pk=pinned.pk).exists()
+    assert baseline_of(task) is None
+
+
+@pytest.mark.object_storage
+def test_imported_profile_cannot_be_pinned(client, alice):
+    profile = make_import(alice, profile_json(0.5)).profile
+    page = client.get(f"/profiles/{profile.pk}/").text
+    assert "Compare…" in page
+    assert "Pin as baseline" not in page
 
 
 @pytest.mark.object_storage
