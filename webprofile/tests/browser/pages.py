@@ -13,8 +13,9 @@ from django.test import Client
 
 from accounts.models import User
 from agent.protocol.measurement import PassRecord
-from profiles.models import ProfileUpload
+from profiles.models import ProfileUpload, Share
 from profiles.services import build_attempt_profile
+from profiles.sharing import create_share, revoke_share
 from profiles.tests.flows import MLP
 from profiles.tests.imports import make_import, make_upload
 from profiles.tests.make import STANDARD, measurement_json, profiled_pass
@@ -97,6 +98,7 @@ def states_of(site: PermissionSite) -> list[Page]:
     plan = make_import(root, plan_of("lstm"), graph_of("lstm"), good_profile("lstm")).profile
     addresses.append(f"/profiles/{plan.pk}/?chunk=rnn")
     SavedView.objects.create(owner=root, name="failures", query="status=failed")
+    addresses += _links_to(measured)
     newcomer = session_of(make_user("newcomer"))
     # a user without a password, who logs in at an identity provider
     visitor = make_user("visitor")
@@ -117,6 +119,8 @@ def form_responses_of(site: PermissionSite) -> list[FormResponse]:
     user = f"/admin/accounts/user/{site.values['*accounts_user*.pk']}/"
     login = Page("/accounts/login/")
     wrong = {"login": "alice@example.com", "password": "no"}
+    owner = site.credentials["owner"].session
+    sharing = f"/profiles/shares/?task={site.values['task_id']}"
     forms = [
         ("/tasks/", "/tasks/act/", {"act": "delete", "task": str(site.values["task_id"])}),
         ("/tasks/", "/tasks/views/", {"name": "", "query": "status=failed"}),
@@ -133,6 +137,8 @@ def form_responses_of(site: PermissionSite) -> list[FormResponse]:
     ]  # fmt: skip
     return [
         *(FormResponse(Page(page, root), address, fields) for page, address, fields in forms),
+        FormResponse(Page(sharing, owner), sharing, {"days": "30"}),
+        FormResponse(Page(sharing, owner), sharing, {"days": "0"}),
         FormResponse(login, login.address, wrong),
         FormResponse(login, login.address, wrong | {"password": PASSWORD}),
         FormResponse(Page("/accounts/signup/"), "/accounts/signup/",
@@ -188,6 +194,17 @@ def _uploads_in_each_state(owner: User) -> Iterator[ProfileUpload]:
     yield make_upload(owner, good_profile("tiny"))
     yield make_import(owner, b"{}", name="no profile")
     yield make_import(owner, MLP.read_bytes(), name="memory over time")
+
+
+def _links_to(task: Task) -> Iterator[str]:
+    """Share a task, and yield the pages of a link and of one that has ended."""
+    for is_ended in (False, True):
+        share, token = create_share(
+            task.owner, kind=Share.Kind.TASK, ids=[task.pk], parts=Share.Part.values, days=1
+        )
+        if is_ended:
+            revoke_share(share, by=task.owner)
+        yield f"/s/{token}/"
 
 
 def _new_password_address(user: User) -> str:
