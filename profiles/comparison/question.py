@@ -1,5 +1,6 @@
 """Select and sort the rows of a comparison."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -63,11 +64,14 @@ def select_rows(comparison: Comparison, question: RowQuery) -> RowSelection:
     left_out = fits & ~visible
     chosen = np.flatnonzero(visible)
     keys = _sort_keys(comparison, question, chosen)
+    counts = Counter(
+        status for row in rows for status in {cell.status for cell in row.cells if cell}
+    )
     return RowSelection(
         rows=chosen[np.argsort(keys, kind="stable")],
         quiet=int(left_out.sum()),
         quiet_delta_s=np.nan_to_num(numbers.delta_s[:, left_out]).sum(axis=1),
-        counts={status: sum(_has(row, {status}) for row in rows) for status in STATUSES},
+        counts={status: counts[status] for status in STATUSES},
     )
 
 
@@ -99,7 +103,8 @@ def _quiet(comparison: Comparison, question: RowQuery, change_s: Floats) -> NDAr
         return np.asarray(change_s < question.least_percent / 100 * total_s)
     if question.every or question.statuses:
         return np.zeros(len(change_s), dtype=bool)
-    plain = [row.constant or not _has(row, set(STATUSES) - {"same"}) for row in comparison.rows]
+    changes = set(STATUSES) - {"same"}
+    plain = [row.constant or not _has(row, changes) for row in comparison.rows]
     return np.asarray(np.array(plain, dtype=bool) & (change_s < QUIET_SHARE * total_s))
 
 

@@ -1,5 +1,6 @@
 """Waterfall chart of two totals: contributions that add up exactly to their difference."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -59,7 +60,8 @@ def waterfall(
     if not np.isfinite([start_s, end_s]).all() or not np.isfinite(delta_s).all():
         return ()
     groups = _groups(comparison, by)
-    sums = {key: float(delta_s[rows].sum()) for key, rows in groups.items()}
+    deltas_s = delta_s.tolist()
+    sums = {key: math.fsum(deltas_s[row] for row in rows) for key, rows in groups.items()}
     ordered = sorted((key for key in groups if sums[key]), key=lambda key: -abs(sums[key]))
     steps = [WaterfallStep("start", "", start_s, 0.0, start_s)]
     at_s = start_s

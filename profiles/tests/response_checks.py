@@ -47,7 +47,12 @@ def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
     paths += [f"{root}/graph/page/", f"{document}?op=3&colour=flops"]
     paths += [f"{document}?colour=bytes&side=host", f"{root}/export/csv/?agg=sum"]
     paths += [f"/profiles/compare/?{pair}&side=host&by=type", f"{compared}/export/csv/?{pair}"]
-    return [*paths, f"{compared}/graph/?{pair}", f"{compared}/export/json/?{pair}"]
+    return [
+        *paths,
+        f"{compared}/graph/?{pair}",
+        f"{compared}/timelines/?{pair}",
+        f"{compared}/export/json/?{pair}",
+    ]
 
 
 def response_faults(response: Any) -> list[str]:
