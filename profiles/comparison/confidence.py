@@ -302,7 +302,8 @@ class _Shifts:
         shortest = (
             np.fmin.reduce(side, axis=0, initial=np.inf) for side in (self.base, self.other)
         )
-        clock = sum(np.log1p(_HALF_TICK_S / np.exp(logs)) for logs in shortest)
+        least = math.log(_HALF_TICK_S)
+        clock = sum(np.log1p(np.exp(least - np.maximum(logs, least))) for logs in shortest)
         widest = np.fmax(by, clock)
         self.low = np.where(none, np.nan, np.fmin(self.low, self.estimate - widest))
         self.high = np.where(none, np.nan, np.fmax(self.high, self.estimate + widest))
