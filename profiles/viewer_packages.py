@@ -36,6 +36,21 @@ _NODE_OF_EACH_OUTPUT = "} else if (op.type !== 'ImmutableTensor') {"
 _NODE_OF_FIRST_OUTPUT = (
     "} else if (op.type !== 'ImmutableTensor' && allOprAndTensor.get(op.outputs[0]) === op) {"
 )
+#: added to it: a node shows the time of the operator that produces its first output
+_NODE_TIMES = """
+const NodeWithoutTime = megengine.Node;
+megengine.Node = class extends NodeWithoutTime {
+    constructor(metadata, obj, ...others) {
+        super(metadata, obj, ...others);
+        const time = globalThis.timeOfNode(obj.name);
+        if (time) {
+            this.name = obj.name;
+            this.type = { ...this.type, category: time.category };
+            this.attributes.push(new megengine.Argument('time', time.text));
+        }
+    }
+};
+"""
 #: a colour of the palette: its token, its light and its dark value
 _COLOUR = re2.compile(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);")
 _COLOUR_PLACE = re2.compile(r"var\((--[\w-]+)\)")
@@ -69,7 +84,8 @@ def viewer_files() -> dict[str, Path]:
 def content(name: str) -> bytes:
     if name == _MODELS:
         text = viewer_files()[name].read_text(encoding="utf-8")
-        return text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT).encode()
+        text = text.replace(_NODE_OF_EACH_OUTPUT, _NODE_OF_FIRST_OUTPUT)
+        return f"{text}{_NODE_TIMES}".encode()
     if name != _STYLE:
         return viewer_files()[name].read_bytes()
     text = viewer_files()[name].read_text(encoding="utf-8")

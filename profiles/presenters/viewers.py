@@ -11,7 +11,7 @@ from profiles.analysis.netron.colours import Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.exports.originals import Original, originals_of
 from profiles.formats.chrome_trace.summary import TraceSummary
-from profiles.formats.columns import Side
+from profiles.formats.columns import MISSING, Side
 from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile
 from profiles.presenters.charts import chart_side
@@ -92,6 +92,43 @@ def task_model_view(task: Task, *, expires_s: int | None = None) -> dict[str, An
         "begin": graph_offset(head),
         "end": graph_end(head),
     }
+
+
+def model_times(task: Task) -> dict[str, Any]:
+    """Return {"nodes": {name: [row of the table, time, colour class]}, "scale"} of the last result
+    of a model; empty without one.
+
+    Nodes of a model are known by the names of their output tensors, which MegEngine keeps when it
+    runs the model. A name that several variables have is left out.
+    """
+    profile = Profile.objects.filter(attempt__task=task).order_by("-attempt__number").first()
+    try:
+        data = profile_data(profile) if profile else None
+    except DomainError:
+        # the page of the result says why its data cannot be read
+        data = None
+    if data is None:
+        return {}
+    side = chart_side(data)
+    colours = colouring(data, "time", side)
+    classes, texts = colours.classes(colours.values)
+    rows = data.graph.operators.row
+    found: dict[str, int] = {}
+    repeated = set[str]()
+    variables = data.graph.variables
+    for name, operator in zip(variables.names, variables.producer.tolist(), strict=True):
+        row = MISSING if operator == MISSING else int(rows[operator])
+        if row == MISSING or classes[row] == MISSING:
+            continue
+        if name in found:
+            repeated.add(name)
+        found[name] = row
+    nodes = {
+        name: [row, colours.texts([float(colours.values[row])])[0], f"heat{classes[row]}"]
+        for name, row in found.items()
+        if name not in repeated
+    }
+    return {"nodes": nodes, "scale": {"prefix": colours.prefix, "texts": texts}}
 
 
 def _why_not(form: ModelForm) -> str:

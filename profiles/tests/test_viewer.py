@@ -36,10 +36,13 @@ def test_the_served_page_has_no_version_date_or_policy_of_netron(client):
     assert style.index(".node-item-type path") < style.index(".node-item-type-heat9 path")
 
 
-def test_the_patch_of_megengine_js_changes_one_line(client):
+def test_the_patch_of_megengine_js_changes_one_line_and_adds_the_times_of_nodes(client):
     original = viewer_files()["megengine.js"].read_text()
     served = client.get(f"{viewer_address()}megengine.js").text
-    lines = zip(original.splitlines(), served.splitlines(), strict=True)
+    before, added, after = served.partition("\nconst NodeWithoutTime = megengine.Node;\n")
+    assert added
+    assert "timeOfNode" in after
+    lines = zip(original.splitlines(), before.splitlines(), strict=True)
     changed_lines = [new for old, new in lines if new != old]
     assert len(changed_lines) == 1
     assert "allOprAndTensor.get(op.outputs[0]) === op" in changed_lines[0]

@@ -25,7 +25,13 @@ from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
-from profiles.presenters.viewers import is_trace, task_model_view, trace_file_view, trace_original
+from profiles.presenters.viewers import (
+    is_trace,
+    model_times,
+    task_model_view,
+    trace_file_view,
+    trace_original,
+)
 from profiles.viewer_packages import (
     compressed,
     content,
@@ -85,7 +91,12 @@ def model_page(
     page: the page of the task; files are at `files/N/` below it
     expires_s: lifetime of the URL of the file
     """
-    context = {"task": task, "page": page, "model": task_model_view(task, expires_s=expires_s)}
+    context = {
+        "task": task,
+        "page": page,
+        "model": task_model_view(task, expires_s=expires_s),
+        "times": model_times(task),
+    }
     return render(request, "tasks/model.html", context)
 
 

@@ -72,12 +72,15 @@ export function makeFrame(stage, { address, title, onMessage }) {
 
   return {
     ready,
-    /** Draw a file, whose format Netron detects by the suffix of `name`. Throws DrawError. */
-    async open(file, name) {
+    /**
+     * Draw a file, whose format Netron detects by the suffix of `name`. times: of the nodes of a model,
+     * {name: [row, text, colour class]}. Resolves with {matched}, the number of nodes with a time. Throws DrawError.
+     */
+    async open(file, name, times = {}) {
       await ready;
       number += 1;
       const drawn = waitFor("drawn", DRAWN_MS);
-      post({ kind: "open", number, file, name });
+      post({ kind: "open", number, file, name, times });
       return drawn;
     },
     select(node) {

@@ -15,6 +15,8 @@ const sources = [...part.querySelectorAll("[name=graph-source]")];
 
 let frame = null;
 let view = null;
+/** The rows of the table by the names of the uploaded model's nodes. */
+let modelRows = new Map();
 /** The number of the last request; responses to earlier ones are dropped. */
 let requestNumber = 0;
 
@@ -133,6 +135,7 @@ function onMessage({ kind, node, file, name }) {
   if (kind === "left") (tools.hidden ? part : find("leave")).focus();
   if (kind === "saved" && file instanceof Blob && navigator.userActivation?.isActive !== false) save(file, name);
   if (node === undefined) return;
+  if (part.dataset.source === "model" && kind === "selected" && modelRows.has(String(node))) select(modelRows.get(String(node)), "graph");
   if (view === null || part.dataset.source !== "executed") return;
   const { row, place } = view.target(String(node));
   if (kind === "selected") {
@@ -164,13 +167,18 @@ function openModel() {
       showStatus(reason.textContent, "problem");
       return;
     }
-    const model = page.getElementById("model-graph").dataset;
+    const section = page.getElementById("model-graph");
+    const model = section.dataset;
+    const { nodes = {}, scale } = JSON.parse(section.querySelector("#model-times")?.textContent ?? "{}");
     showStatus(model.loading);
     const file = await fetchContent(model.address, (response) => response.blob());
     if (!isCurrent()) return;
     part.dataset.source = "model";
-    await openFrame().open(file, "model.mge");
-    if (isCurrent()) showStatus(dataset.modelDrawn);
+    const { matched } = await openFrame().open(file.slice(Number(model.begin), Number(model.end)), "model.mge", nodes);
+    if (!isCurrent()) return;
+    modelRows = new Map(Object.entries(nodes).map(([name, [row]]) => [name, row]));
+    if (scale) showLegend(find("legend"), scale);
+    showStatus(matched ? dataset.modelDrawn : dataset.modelUnmatched);
   });
 }
 

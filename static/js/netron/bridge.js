@@ -1,7 +1,7 @@
 // The iframe's side of the graph viewer. Runs in Netron's page, before Netron's own scripts.
 //
 // The page has an opaque origin: no cookies, no storage. It receives files from the parent page and
-// never fetches any. Messages in: {kind: "open", number, file, name}, {kind: "select", node} and
+// never fetches any. Messages in: {kind: "open", number, file, name, times}, {kind: "select", node} and
 // {kind: "theme", isDark}; the name of the frame is its first theme, `dark` or `light`.
 // Messages out: {kind: "ready"}; {kind: "drawn" | "failed", number, ...} for the file opened last; and
 // the user's actions, {kind: "selected" | "entered", node}, {kind: "saved", file, name}, {kind: "left"}.
@@ -55,11 +55,24 @@
   addEventListener("message", (event) => {
     if (event.source !== window.parent || !parents.includes(event.origin)) return;
     peer = event.origin;
-    const { kind, number, file, name, node, isDark } = event.data ?? {};
+    const { kind, number, file, name, times, node, isDark } = event.data ?? {};
     if (kind === "theme") applyTheme(Boolean(isDark));
+    if (kind === "open") [nodeTimes, matched] = [new Map(Object.entries(times ?? {})), 0];
     if (kind === "open" && file instanceof Blob) openFile(file, String(name), Number(number));
     if (kind === "select") select(node === null ? null : String(node));
   });
+
+  /** [row of the table, time, colour class] of nodes of a model, by the names of their first outputs. */
+  let nodeTimes = new Map();
+  /** number of nodes that have a time */
+  let matched = 0;
+  // called by the reader of MegEngine's models (`profiles/viewer_packages.py`)
+  globalThis.timeOfNode = (name) => {
+    if (!nodeTimes.has(name)) return null;
+    matched += 1;
+    const [, text, category] = nodeTimes.get(name);
+    return { text, category };
+  };
 
   const themedRules = new Set();
 
@@ -132,7 +145,7 @@
       post({ kind: "failed", number: fileNumber, reason: document.getElementById("message-text").textContent });
     } else if (classList.contains("default")) {
       // the second animation frame begins after the first has been painted
-      const drawn = { kind: "drawn", number: fileNumber };
+      const drawn = { kind: "drawn", number: fileNumber, matched };
       requestAnimationFrame(() => requestAnimationFrame(() => post(drawn)));
     } else if (classList.contains("welcome") && !isReady) {
       isReady = true;

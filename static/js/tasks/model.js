@@ -19,7 +19,7 @@ export async function drawModel(part) {
   const frame = makeFrame(part.querySelector("[data-graph=stage]"), { address: dataset.viewer, title: dataset.title, onMessage });
   try {
     const file = await fetchContent(dataset.address, (response) => response.blob());
-    await frame.open(file.slice(Number(dataset.begin), Number(dataset.end)), "model.mge");
+    await frame.open(file.slice(Number(dataset.begin), Number(dataset.end)), "model.mge", timesOf(part).nodes);
     dataset.state = "drawn";
     showStatus("");
   } catch (error) {
@@ -28,6 +28,11 @@ export async function drawModel(part) {
     dataset.state = "failed";
     showStatus(error.message || dataset.failed, "problem");
   }
+}
+
+/** The times of the nodes in `part`: {nodes, scale}. */
+export function timesOf(part) {
+  return JSON.parse(part.querySelector("#model-times")?.textContent ?? "{}");
 }
 
 // the model's own page contains this element; the task's page fetches it when its preview is opened

@@ -273,3 +273,27 @@ def test_colours_follow_the_theme_while_the_graph_is_open(make_graph_page):
     graph.until(lambda: colours() == light, "a light graph")
     set_colour_scheme(graph.browser, "dark")
     graph.until(lambda: colours() == dark, "a dark graph")
+
+
+def test_nodes_of_the_uploaded_model_have_their_times(make_graph_page):
+    graph = make_graph_page(good_profile("tiny"), model="tiny")
+    graph.open_alone()
+    graph.find("[name=graph-source][value=model]").click()
+    graph.until(lambda: "have its time and colour" in graph.status, graph.status)
+    graph.inside()
+    title = graph.find(".node-item-type-heat9")
+    title.click()
+    graph.until(lambda: "µs" in graph.panel(), "the time")
+    graph.outside()
+    graph.until(lambda: graph.selected != "", "nothing selected in the table")
+    assert graph.console_errors() == []
+
+
+def test_model_without_a_matching_name_says_so(make_graph_page):
+    graph = make_graph_page(good_profile("lstm"), model="tiny")
+    graph.open_alone()
+    graph.find("[name=graph-source][value=model]").click()
+    graph.until(lambda: "there are no times" in graph.status, "no reason")
+    graph.inside()
+    assert graph.all("[class*=node-item-type-heat]") == []
+    assert graph.all(".graph-node")
