@@ -108,12 +108,15 @@ def test_proxy_log_contains_no_secret_of_an_address(proxy):
     )
     before = {"Referer": signed, "Cookie": "sessionid=opensesame"}
     assert client.put(signed, content=b"1", headers=before).status_code == 502
-    assert client.get(mailed, headers=before).status_code == 503
+    shared = f"https://{hosts['SITE_HOST']}/s/mws_opensesame/operators/"
+    for address in (shared, mailed):
+        assert client.get(address, headers=before).status_code == 503
     deadline = time.monotonic() + PATIENCE_S
     while "/accounts/" not in (text := log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert '"uri":"/bucket/tasks/7/1?*"' in text
     assert '"uri":"/accounts/*"' in text
+    assert '"uri":"/s/*"' in text
     assert "opensesame" not in text
 
 
