@@ -102,13 +102,9 @@ function onKey(event) {
 export function startShortcuts() {
   document.addEventListener("keydown", onKey);
   bindShortcuts({
-    help: () => import("./palette/help.js").then(({ showShortcuts }) => showShortcuts()),
     next: () => moveInList(1),
     previous: () => moveInList(-1),
   });
-  if (document.querySelector("#palette")) {
-    bindShortcuts({ palette: () => import("./palette/index.js").then(({ togglePalette }) => togglePalette()) });
-  }
   document.addEventListener("click", (event) => {
     const name = event.target.closest("[data-opens]")?.dataset.opens;
     if (name) bindings.find((binding) => binding.name === name)?.run(event);

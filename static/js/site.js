@@ -4,13 +4,18 @@
 import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes, storeTimeZone } from "./format.js";
 import { keepOneStop } from "./roving.js";
-import { startShortcuts } from "./shortcuts.js";
+import { bindShortcuts, startShortcuts } from "./shortcuts.js";
 
 // pages of view-only links set no cookie
 if (!("shared" in document.documentElement.dataset)) storeTimeZone();
 localizeTimes(document);
 keepRelativeTimes();
 startShortcuts();
+// bound here and not in shortcuts.js, which help.js imports
+bindShortcuts({ help: () => import("./palette/help.js").then(({ showShortcuts }) => showShortcuts()) });
+if (document.querySelector("#palette")) {
+  bindShortcuts({ palette: () => import("./palette/index.js").then(({ togglePalette }) => togglePalette()) });
+}
 for (const group of document.querySelectorAll("[data-roving]")) keepOneStop(group);
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
