@@ -163,6 +163,6 @@ test("differences to the baseline have a sign and a column of their own, also be
   assert.deepEqual([0, 1, 2, 3].map(diff.textOf), ["+0.250", "\u22121.50", "", "0"]);
   assert.deepEqual([0, 1].map(diff.verdictOf), [0, -1]);
   const waiting = makeColumns({ ...operators, baseline: { us: [], clear: [] } }, {}).find(({ key }) => key === "diff");
-  assert.deepEqual([waiting.textOf(0), waiting.textOfSum(0)], ["", ""]);
+  assert.deepEqual([waiting.unit, waiting.textOf(0), waiting.textOfSum(0)], ["", "", ""]);
   assert.equal(makeColumns(operators, {}).some(({ key }) => key === "diff"), false);
 });

@@ -199,6 +199,8 @@ def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live
     page = ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/")
     page.open("?sort=-diff")
     page.until(lambda: page.column("diff") == ["0", "−1.00"])
+    heading = page.find(".grid__head [data-column=diff]").text
+    assert heading.startswith(f"Δ #{base.attempt.task_id} ms")
     page.open("?group=type")
     page.until(lambda: page.column("diff") == ["−1.00"])
 

@@ -59,6 +59,7 @@ export function makeColumns(operators, words) {
   const differences = ({ us: delta, clear }) => {
     const unit = timeScale(delta);
     return numbers("diff", 84, delta, unit, {
+      unit: delta.length ? unit.name : "",
       // it stands before its values arrive
       isKept: true,
       textOf: (row) => signed(delta[row] ?? NaN, unit),

@@ -57,6 +57,8 @@ export class OperatorTable {
   compareWith(baseline) {
     this.operators.baseline = baseline;
     this.columns = makeColumns(this.operators, this.words);
+    // the heading gets the unit of the differences
+    this.part.head.dataset.keys = "";
     this.refresh();
   }
 
