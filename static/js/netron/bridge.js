@@ -45,6 +45,12 @@
     open.call(this, method, plain.href, ...rest);
   };
 
+  // Netron focuses the graph it has drawn, which would take the focus from the parent page and scroll it
+  const { focus } = HTMLElement.prototype;
+  HTMLElement.prototype.focus = function (options) {
+    if (document.hasFocus()) focus.call(this, { ...options, preventScroll: true });
+  };
+
   // -- messages ----------------------------------------------------------------------------------
 
   function post(message) {

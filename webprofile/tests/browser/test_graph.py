@@ -91,6 +91,13 @@ def make_graph_page(browser, storage, live_server, settings, log_in):
     return make_page
 
 
+def test_drawn_graph_neither_takes_the_focus_nor_scrolls_the_page(make_graph_page):
+    graph = make_graph_page(good_profile("resnet18"))
+    graph.open(f"/tasks/{graph.profile.attempt.task_id}/graph/")
+    script = "return [document.activeElement.tagName, document.querySelector('.view').scrollTop]"
+    assert graph.js(script) == ["BODY", 0]
+
+
 def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_graph_page):
     graph = make_graph_page(good_profile("resnet18"))
     graph.open(f"/tasks/{graph.profile.attempt.task_id}/graph/")
