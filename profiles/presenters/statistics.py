@@ -1,5 +1,6 @@
 """Format statistics over passes for the page: figures, histogram, files left out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -15,8 +16,10 @@ from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.analysis.stability import (
+    Noise,
     Stability,
     TotalPosition,
+    noise_of,
     place_of_total,
     stability,
     totals_of_passes,
@@ -92,7 +95,16 @@ def statistics_view(
         "overhead_is_noise": has_noisy_overhead(measurement),
         "histogram": _histogram(measurement) if measurement else None,
         "row": measurement,
+        "noise": _noise(measurement, sides),
     }
+
+
+def _noise(measurement: AttemptMeasurement | None, sides: Sequence[SideStatistics]) -> Noise | None:
+    """Return the noise of a run as the list of tasks shows it, or of the passes of an import."""
+    if measurement is not None:
+        return noise_of(measurement.device_cv, is_disturbed=bool(measurement.disturbances))
+    device_cv = next((each.stability.total_cv for each in sides if each.side == "device"), None)
+    return noise_of(device_cv, is_disturbed=False)
 
 
 def is_one_sample(data: ProfileData, profile: Profile | None) -> bool:

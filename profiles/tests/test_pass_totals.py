@@ -114,7 +114,7 @@ def finding_rules(advice: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("number", RUNS)
 def test_the_summary_shows_the_total_and_its_place_among_the_passes(number):
-    total_ms, low_ms, high_ms, _, _, _, is_below = RUNS[number]
+    total_ms, low_ms, high_ms, _, _, is_disturbed, is_below = RUNS[number]
     profile = make_run(number)
     text = get_page(profile)
     head = text.split('id="device-total"')[1].split("</div>")[0]
@@ -127,6 +127,8 @@ def test_the_summary_shows_the_total_and_its_place_among_the_passes(number):
     assert [float(bound) for bound in bounds.groups()] == pytest.approx(
         [low_ms, high_ms], rel=0.005
     )
+    if is_disturbed:
+        assert ">noisy</span>" in head
     assert ("below every pass (" if is_below else "passes ") in head
     assert ("Slow passes differ per operator" in text) is is_below
 
