@@ -1,4 +1,4 @@
-"""Admin pages of imports and of view-only links."""
+"""Admin pages of imports and of share links."""
 
 from typing import Any
 

@@ -196,7 +196,7 @@ class Profile(models.Model):
 
 
 class Share(models.Model):
-    """A view-only link to a result or a comparison; only the SHA-256 of its token is stored.
+    """A share link to a result or a comparison; only the SHA-256 of its token is stored.
 
     The result is named by numbers, not by foreign keys: a link outlives its result, so that readers
     learn that it has ended.

@@ -52,7 +52,7 @@ def baseline_profile(task: Task) -> Profile | None:
     """Return the profile of the baseline pinned for the task's owner, model and device.
 
     None if none is pinned, if it is the task itself, and if it has no profiled pass. It has the
-    same owner, so every user who may see the task may see it; a view-only link covers its own task
+    same owner, so every user who may see the task may see it; a share link covers its own task
     only. `measurement_of(baseline_of(task))` is the measurement.
     """
     baseline = baseline_of(task)

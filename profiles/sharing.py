@@ -1,4 +1,4 @@
-"""View-only links to results and comparisons: create, revoke, and resolve them for readers."""
+"""Share links to results and comparisons: create, revoke, and resolve them for readers."""
 
 import hashlib
 import re
@@ -52,7 +52,7 @@ class SharedResult:
 
 @dataclass(frozen=True)
 class ShareReader:
-    """The principal of a request with a link. It is no user, and may read one result only."""
+    """The principal of a request with a link. It is not a user, and may read one result only."""
 
     share: Share
     result: SharedResult

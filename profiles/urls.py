@@ -1,4 +1,4 @@
-"""URL routes of the pages of profiles below `/profiles/`, and of view-only links below `/s/`."""
+"""URL routes of the pages of profiles below `/profiles/`, and of share links below `/s/`."""
 
 from django.urls import path
 

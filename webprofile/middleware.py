@@ -132,7 +132,7 @@ class ViewerHostMiddleware(_Middleware):
 
 
 class ShareMiddleware(_Middleware):
-    """Handle requests below `/s/`, where view-only links are, without any login.
+    """Handle requests below `/s/`, where share links are, without any login.
 
     Cookies and credentials are dropped before anything reads them, so that the pages are the same
     for everybody, also for a user who is logged in. Responses set no cookie and cannot be stored,

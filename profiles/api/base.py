@@ -41,7 +41,7 @@ _QUERY_CODES = (
 class ResultView(ApiView):
     """A view of results, limited to what the user may see."""
 
-    #: the profiles of a view-only link, whose reader is no user and may see no others
+    #: the profiles of a share link, whose reader is not a user and may see no others
     shared: Sequence[Profile] | None = None
 
     def profile(self, profile_id: int) -> Profile:
@@ -77,7 +77,7 @@ class ResultView(ApiView):
 
 
 def for_reader(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Return the arguments of `as_view` for the reader of a view-only link.
+    """Return the arguments of `as_view` for the reader of a share link.
 
     The link was checked and counted before (`profiles.views.shares`).
     """

@@ -298,7 +298,7 @@ class ComparedTimelinesQuery(ChosenQuery, TimelineQuery):
     side = _choice(("device", "host"), "device", "Whose times.")
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Profile beside the baseline")}
+        return super().get_fields() | {"with": _with("Profile that is drawn with the baseline")}
 
 
 class CompareQuery(RowsQuery):

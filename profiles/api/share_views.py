@@ -1,4 +1,4 @@
-"""API views of view-only links. Their readers use no API (`profiles.views.shares`)."""
+"""API views of share links. Their readers use no API (`profiles.views.shares`)."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class ShareBody(fields.Body):
 
 
 class ShareAnswer(serializers.ModelSerializer[Share]):
-    """A view-only link, without its token."""
+    """A share link, without its token."""
 
     creator = serializers.EmailField(
         source="creator.email", read_only=True, help_text="E-mail address of its creator."
@@ -86,7 +86,7 @@ class ShareAnswer(serializers.ModelSerializer[Share]):
 
 
 class MadeShareAnswer(ShareAnswer):
-    """A new view-only link with its address."""
+    """A new share link with its address."""
 
     url = serializers.SerializerMethodField(
         help_text="Address of the link with its token; only contained in this response."
@@ -102,7 +102,7 @@ class MadeShareAnswer(ShareAnswer):
 
 @extend_schema_view(get=extend_schema(summary="List share links", operation_id="shares_list"))
 class ShareList(ApiListView):
-    """View-only links that the user created, the newest first; administrators see all."""
+    """Share links that the user created, the newest first; administrators see all."""
 
     queryset = Share.objects.all()
     serializer_class = ShareAnswer
@@ -142,7 +142,7 @@ class ShareList(ApiListView):
 
 
 class ShareView(ApiView):
-    """One view-only link."""
+    """One share link."""
 
     @extend_schema(
         summary="Revoke a share link", operation_id="shares_revoke", responses={204: None}

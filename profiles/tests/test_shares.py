@@ -1,4 +1,4 @@
-"""View-only links: what readers see, when links end, and what nobody can do with one."""
+"""Share links: what readers see, when links end, and what they do not permit."""
 
 import re
 from collections import Counter

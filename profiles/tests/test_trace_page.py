@@ -110,7 +110,10 @@ def test_two_traces_are_compared_by_operator_names(client, alice):
     profiles = [make_import(alice, data).profile.pk for data in (before, after)]
     page = client.get("/profiles/compare/?p={}&p={}".format(*profiles)).text
     assert "fc.linear.MatrixMul" in page
-    assert re.search(r"\+10(\.0)?\b", page)
+    row = page.split('<tr data-row="0">')[1].split("</tr>")[0]
+    numbers = re.findall(r'<td class="table__number[^"]*">([^<]+)</td>', row)
+    assert numbers == ["5", "15", "+10", "+200"]
+    assert '"amount": "+10 \\u00b5s"' in page
 
 
 def test_defects_of_the_file_are_shown_above_its_figures(client, alice):

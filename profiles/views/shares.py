@@ -1,8 +1,8 @@
-"""View-only links: the pages below `/s/<token>/` for their readers, and the list of their creator.
+"""Share links: the pages below `/s/<token>/` for their readers, and the list of their creator.
 
-A reader is no user (`profiles.sharing.ShareReader`). Every route of readers is a function with the
-decorator `shared`, which passes the reader; it finds its objects in `reader.result` only, never by
-a number in the request.
+A reader is not a user (`profiles.sharing.ShareReader`). Every route of readers is a function with
+the decorator `shared`, which passes the reader; it finds its objects in `reader.result` only, never
+by a number in the request.
 """
 
 from collections.abc import Callable, Sequence

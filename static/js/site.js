@@ -6,7 +6,7 @@ import { localizeTimes, storeTimeZone } from "./format.js";
 import { keepOneStop } from "./roving.js";
 import { bindShortcuts, startShortcuts } from "./shortcuts.js";
 
-// pages of view-only links set no cookie
+// pages of share links set no cookie
 if (!("shared" in document.documentElement.dataset)) storeTimeZone();
 localizeTimes(document);
 keepRelativeTimes();

@@ -36,7 +36,7 @@ TAGS = {
     "pools": "Named groups of devices.",
     "options": "Options of load_and_run.",
     "profiles": "Results: operators, statistics, graphs, comparisons, exports.",
-    "shares": "View-only links to results.",
+    "shares": "Share links to results.",
     "problems": "Explanations of error codes.",
 }
 

@@ -75,7 +75,7 @@ class CredentialsThrottle(WindowThrottle):
 
 
 class ShareThrottle(WindowThrottle):
-    """Limit requests with view-only links, which have no user: by address, or by link.
+    """Limit requests with share links, which have no user: by address, or by link.
 
     link: the number of a link; None to count the address
     """

@@ -637,7 +637,7 @@ WORDINGS: dict[str, Any] = {
     "token_scopes": _("Choose at least one permission that you have yourself."),
     "token_days": _("A token is valid for 1 to 365 days."),
     "token_limit": _("You have 50 usable tokens, which is the limit. Revoke one first."),
-    # a view-only link
+    # a share link
     "share_off": _("Share links are turned off on this site."),
     "share_ended": _("This link has ended. Ask its sender for a new one."),
     "share_result": _("Give one result: a task, the profile of an import, or several profiles."),

@@ -18,7 +18,7 @@ _LEAST_LEVELS = {
     "django.template": logging.INFO,
 }
 _NOISY = ("botocore", "boto3", "urllib3", "asyncio", "websockets", "httpx2")
-#: the token of a view-only link (`profiles.sharing`)
+#: the token of a share link (`profiles.sharing`)
 _TOKEN = re.compile(r"mws_[A-Za-z0-9_-]+")
 _ORDER = ["timestamp", "level", "event"]
 
@@ -83,5 +83,5 @@ def _renderer(form: str) -> Callable[..., str]:
         if form == "json"
         else structlog.processors.LogfmtRenderer(key_order=_ORDER, bool_as_flag=False)
     )
-    # libraries log paths, which contain the token of a view-only link
+    # libraries log paths, which contain the token of a share link
     return lambda *event: _TOKEN.sub("mws_*", render(*event))

@@ -44,7 +44,7 @@ _CLASSES = {
 _SOCKETS = {"agent": "agent", "tasks": "browser"}
 #: route classes that machines request every few seconds: logged at DEBUG unless they fail
 QUIET = frozenset({"probes", "static", "heartbeats"})
-#: what follows `/s/`: the token of a view-only link
+#: what follows `/s/`: the token of a share link
 _TOKEN = re.compile(r"(?<=^/s/)[^/]+")
 #: login keys of e-mails in the paths of account pages
 _KEY = re.compile(r"(?<=/)[^/]{20,}")

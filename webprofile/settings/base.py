@@ -226,7 +226,7 @@ OPENED_BYTES_LIMIT = env.int("OPENED_BYTES_LIMIT", default=10 * 1024**3)
 #: web server
 OPENED_FORM_LIMIT_BYTES = env.int("OPENED_FORM_LIMIT_BYTES", default=2 * PROFILE_SIZE_LIMIT_BYTES)
 PRESIGN_EXPIRY_S = env.int("PRESIGN_EXPIRY_S", default=900)
-#: longest lifetime of view-only links to results; 0 turns all links off
+#: longest lifetime of share links to results; 0 turns all links off
 SHARE_DAYS_LIMIT = env.int("SHARE_DAYS_LIMIT", default=365)
 UPLOAD_DEADLINE_S = env.int("UPLOAD_DEADLINE_S", default=6 * 3600)
 QUEUE_DEADLINE_S = env.int("QUEUE_DEADLINE_S", default=24 * 3600)

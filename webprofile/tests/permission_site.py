@@ -92,7 +92,7 @@ def secrets_for(person: str, route: str) -> set[str]:
     """Return the texts that no response of this route to this person may contain."""
     visible = set(_VISIBLE[person])
     if route.startswith("shared:"):
-        # the same for everybody: the result and its device, but nobody's address
+        # the same for everybody: the result and its device, but no e-mail address
         return set(EVERYTHING) - {SECRET, DEVICE}
     if person == "owner" and route.startswith(OWN_WORK):
         visible.add(DEVICE)

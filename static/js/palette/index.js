@@ -183,7 +183,7 @@ class Palette {
       this.active = Number(place);
       this.#mark();
     });
-    // a click beside the dialog, on its backdrop
+    // a click outside the dialog, on its backdrop
     this.dialog.addEventListener("click", (event) => {
       if (event.target === this.dialog) this.dialog.close();
     });

@@ -85,7 +85,7 @@ def test_rows_have_24_px_and_nothing_is_wider_than_a_phone(page):
     assert sorted(found)[len(found) // 2] <= 24
     resize(page.browser, PHONE)
     assert page.js("return document.documentElement.scrollWidth <= innerWidth")
-    # the change and its verdict stand beside the name
+    # the change and its verdict are next to the name
     right = "getBoundingClientRect().right"
     change = f"document.querySelector('#rows tbody td:nth-child(5)').{right}"
     assert page.js(f"return {change} <= document.querySelector('#rows').parentNode.{right}")
