@@ -137,7 +137,8 @@ def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
 
 
 def test_operator_of_the_table_is_selected_in_the_graph(page):
-    page.open("&view=graph")
+    # the address of the link: browsers draw a frame only while it is in view
+    page.open("&view=graph#graph")
     page.wait("document.querySelector('#graph').dataset.state === 'drawn'")
     legend = page.js("return document.querySelector('#graph [data-graph=legend]').children.length")
     assert legend == 9
