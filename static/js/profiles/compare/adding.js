@@ -1,6 +1,7 @@
 // Search for results that the comparison can be extended by, without leaving the page. Without
 // JavaScript the search leads to the page on which results are chosen.
 
+import { whenOpened } from "../../fold.js";
 import { getFragment } from "../../requests.js";
 import { swap } from "../../swap.js";
 
@@ -35,8 +36,7 @@ export function startAdding(box) {
     clearTimeout(waiting);
     waiting = setTimeout(find, PAUSE_MS);
   });
-  box.addEventListener("toggle", () => {
-    if (!box.open) return;
+  whenOpened(box, () => {
     form.querySelector("[type=search]").focus();
     if (!results.childElementCount) find();
   });

@@ -3,6 +3,7 @@
 // The address holds everything. A link or form marked so is fetched as the page it leads to, and
 // the parts that change are taken from it; without JavaScript it is simply followed.
 
+import { whenOpened } from "../../fold.js";
 import { localizeTimes } from "../../format.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { swap } from "../../swap.js";
@@ -87,10 +88,13 @@ function tellGraph() {
 /** Draw the timelines when their section is opened, and only then load what that needs. */
 function awaitTimelines() {
   const section = document.getElementById("timelines");
-  section.addEventListener("toggle", async () => {
+  let isStarted = false;
+  whenOpened(section, async () => {
+    if (isStarted) return;
+    isStarted = true;
     const { startTimelines } = await import("./timelines.js");
     startTimelines(section.querySelector(".charts"), ROW);
-  }, { once: true });
+  });
 }
 
 /** Take over the timelines of another result or side. */

@@ -1,13 +1,17 @@
 // The model on the page of its task: fetched and drawn when its reader opens the preview, since
 // drawing takes time of a machine that may be measuring at this moment.
 
+import { whenOpened } from "../../fold.js";
 import { getFragment } from "../../requests.js";
 import { drawModel } from "../model.js";
 
 const fold = document.getElementById("model-preview");
 const stage = document.getElementById("model-preview-stage");
+let isWanted = false;
 
 async function open() {
+  if (isWanted) return;
+  isWanted = true;
   try {
     const page = await getFragment(fold.dataset.url, { login: fold.dataset.login });
     const part = page.querySelector("#model-graph");
@@ -15,15 +19,9 @@ async function open() {
     await drawModel(part);
   } catch {
     stage.textContent = fold.dataset.failed;
-    fold.addEventListener("toggle", toggled);
+    isWanted = false;
   }
 }
 
-function toggled() {
-  if (!fold.open) return;
-  fold.removeEventListener("toggle", toggled);
-  open();
-}
-
 // a model that is not stored has no preview
-fold?.addEventListener("toggle", toggled);
+if (fold) whenOpened(fold, open);
