@@ -26,12 +26,7 @@ from agent.protocol.artifacts import profile_name
 from agent.protocol.measurement import Measurement
 from agent.protocol.notes import Note
 from agent.protocol.plan import PRESETS
-from bench.site import send, wait_for_end
-from profiles.analysis.data import ProfileData
-from profiles.analysis.passes import merge
-from profiles.analysis.stability import totals_of_passes
-from profiles.comparison.comparison import Comparison, compare
-from profiles.comparison.confidence import (
+from agent.statistics.unpaired import (
     LEAST_SHARE,
     VERDICTS,
     Basis,
@@ -39,6 +34,11 @@ from profiles.comparison.confidence import (
     logarithms,
     scatter_of,
 )
+from bench.site import send, wait_for_end
+from profiles.analysis.data import ProfileData
+from profiles.analysis.passes import merge
+from profiles.analysis.stability import totals_of_passes
+from profiles.comparison.comparison import Comparison, compare
 from profiles.formats.columns import ProfileColumns, SideTimes
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse

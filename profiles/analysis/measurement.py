@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agent.protocol.measurement import Disturbance, Measurement, PassRecord
+from agent.statistics.summaries import latency
 from profiles.presenters.described import means, unknown
 
 Times = NDArray[np.float64]
@@ -23,24 +24,6 @@ FEWEST_BINS, MOST_BINS = 5, 60
 REACH = 3.0
 #: fewest undisturbed profiled passes of which figures are computed; they must be over half of all
 LEAST_UNDISTURBED = 3
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Statistics of n iterations, ms. `cv`: standard deviation (n - 1) / mean, None for a single
-    one.
-
-    Percentiles interpolate linearly between the two nearest iterations, as numpy's default does.
-    """
-
-    iterations: int
-    median_ms: float
-    mean_ms: float
-    p90_ms: float
-    p99_ms: float
-    min_ms: float
-    max_ms: float
-    cv: float | None
 
 
 @dataclass(frozen=True)
@@ -117,40 +100,6 @@ def times_of(passes: Iterable[PassRecord], kind: str) -> Times:
     Implausible times (negative, not finite, over LONGEST_MS) are left out.
     """
     return _plausible([time for record in passes if record.kind == kind for time in record.e2e_ms])
-
-
-def latency(times_ms: ArrayLike) -> Latency | None:
-    """Return the statistics of iterations; None if there are none.
-
-    times_ms: (n,) finite, ms
-    """
-    times = np.asarray(times_ms, dtype=np.float64)
-    if not times.size:
-        return None
-    median, p90, p99 = np.percentile(times, (50, 90, 99)).tolist()
-    return Latency(
-        iterations=times.size,
-        median_ms=median,
-        mean_ms=float(times.mean()),
-        p90_ms=p90,
-        p99_ms=p99,
-        min_ms=float(times.min()),
-        max_ms=float(times.max()),
-        cv=variation(times),
-    )
-
-
-def variation(values: ArrayLike) -> float | None:
-    """Return the coefficient of variation: standard deviation with n - 1 / mean (1 is 100 %).
-
-    values: (n,) finite; the result is None for fewer than two, or for a mean that is not positive
-    """
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.size < 2 or not 0 < numbers.mean() < math.inf:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        cv = float(numbers.std(ddof=1) / numbers.mean())
-    return cv if math.isfinite(cv) else None
 
 
 def overhead(clean_ms: ArrayLike, profiled_ms: ArrayLike) -> float | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.analysis.data import Floats, LeftOut, ProfileData, Spread
+from agent.statistics.summaries import percentile, sort_samples, variation_of_columns
+from profiles.analysis.data import LeftOut, ProfileData, Spread
 from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, take_rows
 from profiles.formats.load_and_run.graph import ExecutedGraph
 
@@ -137,7 +138,7 @@ def _median_times(spread: Spread) -> SideTimes:
     return SideTimes(
         present=spread.count > 0,
         end_s=spread.median_s,
-        kern_s=_percentile(*_sort_samples(spread.kern_s), 0.5),
+        kern_s=percentile(*sort_samples(spread.kern_s), 0.5),
     )
 
 
@@ -145,50 +146,18 @@ def spread_of(passes: Sequence[SideTimes]) -> Spread:
     """Return the spread of the same operators over k passes."""
     present = np.stack([record.present for record in passes])
     end_s = np.stack([record.end_s for record in passes])
-    ordered, known = _sort_samples(end_s)
+    ordered, known = sort_samples(end_s)
     return Spread(
         present=present,
         end_s=end_s,
         kern_s=np.stack([record.kern_s for record in passes]),
         count=present.sum(axis=0, dtype=np.int64),
-        median_s=_percentile(ordered, known, 0.5),
-        p10_s=_percentile(ordered, known, 0.1),
-        p90_s=_percentile(ordered, known, 0.9),
+        median_s=percentile(ordered, known, 0.5),
+        p10_s=percentile(ordered, known, 0.1),
+        p90_s=percentile(ordered, known, 0.9),
         min_s=np.ascontiguousarray(ordered[:, 0]),
-        cv=_variation(end_s, known),
+        cv=variation_of_columns(end_s, known),
     )
-
-
-def _sort_samples(samples: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Sort the samples of each operator: (n, k) samples with nan last, and (n,) their number.
-
-    samples: (k, n)
-    """
-    ordered = np.sort(np.ascontiguousarray(samples.T), axis=1)
-    return ordered, (~np.isnan(ordered)).sum(axis=1, dtype=np.int64)
-
-
-def _percentile(ordered: Floats, known: NDArray[np.int64], share: float) -> Floats:
-    """Return (n,) a percentile of sorted samples; without samples, the first one, which is nan."""
-    place = np.maximum(known - 1, 0) * share
-    low = np.floor(place).astype(np.intp)
-    high = np.minimum(low + 1, np.maximum(known - 1, 0))
-    rows = np.arange(len(ordered))
-    below, above, part = ordered[rows, low], ordered[rows, high], place - low
-    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf
-        step = above - below
-        # like numpy, interpolate from the nearer end, so that the last digit is the same
-        between = np.where(part < 0.5, below + step * part, above - step * (1 - part))
-    return np.where(below == above, below, between)
-
-
-def _variation(samples: Floats, known: NDArray[np.int64]) -> Floats:
-    """Return (n,) standard deviation (n - 1) / mean."""
-    with np.errstate(all="ignore"):  # nan for too few samples and for a mean of 0 or inf
-        mean = np.nansum(samples, axis=0) / known
-        squares = np.nansum((samples - mean) ** 2, axis=0)
-        cv = np.sqrt(squares / (known - 1)) / mean
-        return np.where((known >= 2) & (mean > 0) & (mean < np.inf) & np.isfinite(cv), cv, np.nan)
 
 
 def _on_gpu(graph: ExecutedGraph, rows: int) -> NDArray[np.bool_]:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.statistics.summaries import variation
 from profiles.analysis.data import ProfileData
-from profiles.analysis.measurement import variation
 from profiles.formats.columns import Side
 from profiles.presenters.described import means, unknown
 

@@ -11,6 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
+from agent.statistics.unpaired import ScatterSource
 from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
 from profiles.api.chart_views import NETRON, netron_answer, window_of
 from profiles.api.queries import (
@@ -23,7 +24,6 @@ from profiles.api.queries import (
 from profiles.api.serializer_fields import answer_of
 from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
-from profiles.comparison.confidence import ScatterSource
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, verdict_advice, verdict_word

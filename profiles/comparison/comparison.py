@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agent.statistics.unpaired import VERDICTS, Basis
 from profiles.analysis.data import ProfileData
-from profiles.comparison.confidence import VERDICTS, Basis
 from profiles.comparison.nodes import Nodes, nodes_of
 from profiles.comparison.numbers import SideNumbers, side_numbers
 from profiles.comparison.rows import ComparisonRow, comparison_rows

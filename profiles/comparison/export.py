@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from django.http import QueryDict
 
-from profiles.comparison.confidence import Verdict
+from agent.statistics.unpaired import Verdict
 from profiles.comparison.facts import Fact, compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of, verdict_word

@@ -10,11 +10,11 @@ import msgspec
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from agent.statistics.unpaired import LEAST_DOF
 from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.totals import time_faults
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.confidence import LEAST_DOF
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter, origin_of
 from profiles.comparison.nodes import Nodes

@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.statistics.unpaired import VERDICTS
 from profiles.analysis.netron.colours import Colouring
 from profiles.analysis.netron.document import netron_document
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.confidence import VERDICTS
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
 from profiles.comparison.request import ComparisonRequest

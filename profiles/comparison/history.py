@@ -16,13 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from profiles.comparison.confidence import (
-    Scatter,
-    ScatterSource,
-    differences,
-    logarithms,
-    scatter_of,
-)
+from agent.statistics.ranks import differences
+from agent.statistics.unpaired import Scatter, ScatterSource, logarithms, scatter_of
 from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome

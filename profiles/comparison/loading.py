@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from cachetools import LRUCache, cached
 
+from agent.statistics.unpaired import Basis, Judgement, judge_total
 from profiles.analysis.data import ProfileData
 from profiles.comparison.comparison import Bases, Comparison, align_profiles, judged
-from profiles.comparison.confidence import Basis, Judgement, judge_total
 from profiles.comparison.history import (
     FIGURES,
     Evidence,

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from agent.statistics.unpaired import Judgement, Verdict
 from profiles.analysis.durations import ABSENT, TimeUnit, in_unit, unit_of
-from profiles.comparison.confidence import Judgement, Verdict
 from profiles.comparison.question import Sort
 from profiles.comparison.rows import Reason, Status
 from profiles.comparison.waterfall import By
@@ -169,7 +169,7 @@ def verdict_words(judgement: Judgement, row: int, *, has_ratio: bool = True) -> 
     """Return a verdict with the figures that it is about.
 
     has_ratio: whether the displayed times have a ratio; without it there are no figures
-    code: of `confidence.VERDICTS`
+    code: of `unpaired.VERDICTS`
     word: the verdict in the user's language
     change: the estimate in per cent, `−7.1`; empty if there is none
     low, high: the bounds of its interval in per cent; empty if there is none

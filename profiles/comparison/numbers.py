@@ -6,16 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.statistics.unpaired import LEAST_SHARE, Basis, Judgement, judge_rows, judge_total
 from profiles.analysis.cumulative import LONGEST_S
 from profiles.analysis.data import ProfileData
 from profiles.analysis.totals import plausible
-from profiles.comparison.confidence import (
-    LEAST_SHARE,
-    Basis,
-    Judgement,
-    judge_rows,
-    judge_total,
-)
 from profiles.comparison.nodes import Nodes
 from profiles.comparison.rows import ComparisonRow
 from profiles.formats.columns import Side

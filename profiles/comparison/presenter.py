@@ -11,10 +11,10 @@ from django.core.paginator import Page, Paginator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agent.statistics.unpaired import ScatterSource
 from profiles.analysis.durations import CLOCK_S, TimeUnit, duration, in_unit, unit_of
 from profiles.comparison import messages
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.confidence import ScatterSource
 from profiles.comparison.facts import steps_of_all
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.nodes import Nodes

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from agent.statistics.unpaired import Verdict
 from profiles.comparison.comparison import Comparison
-from profiles.comparison.confidence import Verdict
 from profiles.comparison.numbers import SideNumbers
 from profiles.formats.columns import Side
 

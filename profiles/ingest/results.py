@@ -24,17 +24,11 @@ from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
+from agent.statistics.summaries import Latency, latency, variation
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import LeftOut
 from profiles.analysis.errors import AnalysisError
-from profiles.analysis.measurement import (
-    Latency,
-    figures,
-    latency,
-    times_of,
-    used_passes,
-    variation,
-)
+from profiles.analysis.measurement import figures, times_of, used_passes
 from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError

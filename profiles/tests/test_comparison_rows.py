@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from agent.statistics.unpaired import Basis, Scatter
 from profiles.comparison.comparison import compare
-from profiles.comparison.confidence import Basis, Scatter
 from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from profiles.comparison.confidence import Basis, judge_rows, judge_total
+from agent.statistics.unpaired import Basis, judge_rows, judge_total
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.management.commands.profile_analyze import _columns
 from profiles.models import Profile

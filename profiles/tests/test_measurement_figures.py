@@ -4,7 +4,8 @@ import pytest
 
 from agent.protocol.measurement import Measurement, PassRecord
 from agent.protocol.plan import Plan
-from profiles.analysis.measurement import figures, latency, overhead, variation
+from agent.statistics.summaries import latency, variation
+from profiles.analysis.measurement import figures, overhead
 
 
 def make_pass(number: int, kind: str, *times: float, **more) -> PassRecord:

@@ -73,7 +73,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "SharePart": "profiles.models.Share.Part",
         "RuntimeKind": "workers.models.Runtime.RuntimeKind",
         "ComparedStatus": "profiles.comparison.rows.STATUSES",
-        "Verdict": "profiles.comparison.confidence.VERDICTS",
+        "Verdict": "agent.statistics.unpaired.VERDICTS",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

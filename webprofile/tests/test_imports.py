@@ -29,6 +29,8 @@ INSTALLED = {
     "webprofile.terminal": {"tabulate", "tqdm"},
 }
 SHARED_CLIENT = ["webprofile", "client", "batchfile"]
+#: packages of the agent that the server imports, too
+SHARED_AGENT = {"protocol", "statistics"}
 
 
 def sources() -> Iterator[Path]:
@@ -71,8 +73,8 @@ def broken_law(module: str, target: str) -> str | None:
     m, t = module.split("."), target.split(".")
     if m[0] == "agent" or ".".join(m[:2]) in INSTALLED:
         return _broken_by_program(m, t)
-    if t[0] == "agent" and t[1:2] != ["protocol"]:
-        return "the server imports only agent.protocol of the agent"
+    if t[0] == "agent" and not SHARED_AGENT & set(t[1:2]):
+        return "the server imports only agent.protocol and agent.statistics of the agent"
     if t[:2] == ["webprofile", "client"] and t[:3] != SHARED_CLIENT:
         return "the server imports only client.batchfile of the client"
     if t[0] not in (*APPS, "webprofile"):
@@ -149,6 +151,7 @@ def test_imports_have_no_cycles():
         ("agent.link.session", "agent.protocol.messages.Hello", True),
         ("tasks.dispatch.gateway", "agent.protocol.messages.Hello", True),
         ("tasks.dispatch.gateway", "agent.execution.runner", False),
+        ("profiles.comparison.numbers", "agent.statistics.unpaired.judge_rows", True),
         ("workers.services", "tasks.models.Task", False),
         ("tasks.scheduling.targets", "workers.models.Worker", True),
         ("tasks.lifecycle.reports", "profiles.actors.build_profile", False),
@@ -196,6 +199,21 @@ def test_no_module_imports_a_test_module():
         if any(part.startswith("test_") for part in imported.split("."))
     }
     assert importers == set()
+
+
+def test_statistics_need_only_numpy_and_the_standard_library():
+    """The formulas are the same on the device and on the server, and depend on neither."""
+    allowed = {"agent.statistics", "numpy", *sys.stdlib_module_names}
+    used = {
+        name
+        for path in sources()
+        if path.is_relative_to(ROOT / "agent" / "statistics")
+        for name in imports_of(path)
+    }
+    assert used
+    assert {
+        name for name in used if not {name.split(".")[0], ".".join(name.split(".")[:2])} & allowed
+    } == set()
 
 
 def test_only_the_default_storage_uses_boto3():

@@ -10,22 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from profiles.comparison import messages
-from profiles.comparison.confidence import (
+from agent.statistics.ranks import least_p, shift_interval
+from agent.statistics.significance import benjamini_hochberg, student_p, student_quantile
+from agent.statistics.unpaired import (
     LEAST_DOF,
     VERDICTS,
     Basis,
     Scatter,
-    benjamini_hochberg,
     judge_rows,
     judge_total,
-    least_p,
     logarithms,
     scatter_of,
-    shift_interval,
-    student_p,
-    student_quantile,
 )
+from profiles.comparison import messages
 
 STEADY = Scatter(sd=0.005, dof=19, largest=0.015)
 BASIS = Basis(STEADY, STEADY)

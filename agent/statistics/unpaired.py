@@ -28,13 +28,13 @@ Hochberg (1995) over the rows that are large enough.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
-from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from agent.statistics.ranks import differences, least_p, shift_interval
+from agent.statistics.significance import benjamini_hochberg, student_p, student_quantile
 
 Floats = NDArray[np.float64]
 #: absent: no times on one side; disturbed: other load during one of the runs; single: only one
@@ -55,8 +55,6 @@ _LENT = 4
 #: upper limit for the variance of operators against each other, as a multiple of that of runs: more
 #: is a real change of the operators, for example by another algorithm
 _MOST_APART = 9
-#: most differences that one step holds in memory
-_BLOCK = 4_000_000
 #: fewest degrees of freedom: equal runs beyond the first of each group
 LEAST_DOF = 4
 #: quantile of the differences of equal runs that is used as the largest one
@@ -204,75 +202,10 @@ def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
     return Scatter(sd=math.sqrt(squares / dof), dof=dof, largest=sorted(largest)[place])
 
 
-def differences(group: Sequence[Floats]) -> Floats:
-    """Return (g * (g - 1) / 2,) Hodges-Lehmann differences of all pairs of g equal runs."""
-    return np.array(
-        [np.median(one[:, None] - other[None]) for one, other in combinations(group, 2)]
-    )
-
-
 def logarithms(times_s: Floats) -> Floats:
     """Return natural logarithms of times, s; nan for invalid ones. 0 counts as 0.5 µs."""
     usable = np.isfinite(times_s) & (times_s >= 0)
     return np.log(np.where(usable, np.where(times_s == 0, _HALF_TICK_S, times_s), np.nan))
-
-
-def shift_interval(a: Floats, b: Floats, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
-    """Return three arrays (m,): the median of b - a, and the bounds of its interval.
-
-    level: probability that the true shift lies outside; 0.05 for an interval of 95 %
-    a, b: (n, m), (k, m) samples without nan; the bounds are nan if the samples are too few
-    """
-    n, k, m = len(a), len(b), a.shape[1]
-    cut = _cut(n, k, level)
-    middle, low, high = (np.full(m, np.nan) for _ in range(3))
-    for start in range(0, m, step := max(1, _BLOCK // (n * k))):
-        part = slice(start, start + step)
-        shifts = np.sort((b[:, None, part] - a[None, :, part]).reshape(n * k, -1), axis=0)
-        middle[part] = np.median(shifts, axis=0)
-        if cut:
-            low[part], high[part] = shifts[cut - 1], shifts[n * k - cut]
-    return middle, low, high
-
-
-def benjamini_hochberg(p: Floats) -> Floats:
-    """Return p adjusted by Benjamini and Hochberg; nan stays nan and is not counted."""
-    result = np.full(len(p), np.nan)
-    tested = np.flatnonzero(~np.isnan(p))
-    order = tested[np.argsort(p[tested], kind="stable")]
-    ratios = p[order] * len(order) / np.arange(1, len(order) + 1)
-    result[order] = np.minimum(np.minimum.accumulate(ratios[::-1])[::-1], 1.0)
-    return result
-
-
-def least_p(n: int, k: int) -> float:
-    """Return the smallest p that a rank test of n and k samples can give."""
-    return 2 / math.comb(n + k, n)
-
-
-def student_p(t: Floats, dof: int) -> Floats:
-    """Return the two-sided p of Student's t, to about 1e-15; dof: an integer from 1."""
-    angle = np.arctan(np.abs(t) / math.sqrt(dof))
-    square = np.cos(angle) ** 2
-    first = 2 if dof % 2 else 1
-    term, total = np.ones_like(square), np.zeros_like(square)
-    for k in range(first, dof, 2):
-        total += term
-        term = term * square * k / (k + 1)
-    inside = np.sin(angle) * total
-    if dof % 2:
-        inside = 2 / math.pi * (angle + np.cos(angle) * inside)
-    return np.asarray(np.clip(1 - inside, 0.0, 1.0))
-
-
-@lru_cache(maxsize=256)
-def student_quantile(p: float, dof: int) -> float:
-    """Return the t that has this two-sided p, at most 1e4."""
-    low, high = 0.0, 1e4
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_p(np.array([middle]), dof)[0] > p else (low, middle)
-    return high
 
 
 class _Shifts:
@@ -369,26 +302,3 @@ def _squares(logs: Floats) -> Floats:
     values = np.where(known, logs, 0.0)
     means = values.sum(axis=0) / known.sum(axis=0).clip(1)
     return np.asarray((np.where(known, values - means, 0.0) ** 2).sum(axis=0))
-
-
-@lru_cache(maxsize=256)
-def _cut(n: int, k: int, level: float) -> int:
-    """Return how many of the n * k differences to drop at each end; 0 if the level cannot be
-    reached.
-
-    This is the largest c with P(U <= c - 1) <= level / 2, where U is the Mann-Whitney statistic
-    without ties.
-    """
-    if n * k > 900:
-        spread = math.sqrt(n * k * (n + k + 1) / 12)
-        return max(0, math.floor(n * k / 2 - NormalDist().inv_cdf(1 - level / 2) * spread))
-    # counts[u]: number of orders with U = u; a Gaussian binomial coefficient, factor by factor
-    counts = np.zeros(n * k + 1)
-    counts[0] = 1
-    for i in range(1, k + 1):
-        for u in range(n * k, n + i - 1, -1):
-            counts[u] -= counts[u - n - i]
-        for u in range(i, n * k + 1):
-            counts[u] += counts[u - i]
-    below = np.cumsum(counts) / math.comb(n + k, n)
-    return int(np.searchsorted(below, level / 2, side="right"))
