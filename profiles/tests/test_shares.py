@@ -23,8 +23,8 @@ from profiles.tests.response_checks import response_faults
 from tasks.models import LogChunk, Task, TaskFile
 from tasks.tests.make import make_user
 from testdata import DATA, good_profile
-from webprofile.observability.logging import configure_logging
 from webprofile.observability.requests import loggable, route_class
+from webprofile.observability.tests.parts import json_lines
 from webprofile.storage import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
@@ -357,19 +357,19 @@ def test_views_are_counted_and_the_first_is_recorded(reader, alice, script_files
     assert token not in str(stored)
 
 
-def test_no_log_contains_a_token(reader, alice, capsys, monkeypatch):
+def test_no_log_contains_a_token(reader, alice, monkeypatch):
     profile = make_result(good_profile("tiny"), owner=alice)
     address = share(alice, "task", profile.attempt.task_id)
     token = address.split("/")[2]
-    configure_logging("DEBUG")
     # an error in a view, which Django logs with the path
     monkeypatch.setattr("profiles.views.shares.open_share", lambda share: 1 / 0)
     reader.raise_request_exception = False
-    assert reader.get(address).status_code == 500
-    reader.get("/s/unknown/")
-    reader.post(address)
-    structlog.get_logger().error("event", path=address, nested={"url": [address]})
-    logged = "".join(capsys.readouterr())
+    with json_lines("DEBUG") as lines:
+        assert reader.get(address).status_code == 500
+        reader.get("/s/unknown/")
+        reader.post(address)
+        structlog.get_logger().error("event", path=address, nested={"url": [address]})
+    logged = "".join(lines.texts)
     assert "Internal Server Error" in logged
     assert "mws_*" in logged
     assert token not in logged

@@ -23,11 +23,20 @@ export function makeFrame(stage, { address, title, onMessage }) {
   /** The message that is awaited: {kind, resolve, reject}. */
   let waiting = null;
   let number = 0;
+  let isShown = false;
+  const observer = new IntersectionObserver(([entry]) => (isShown = entry.isIntersecting));
+  observer.observe(frame);
 
   /** Resolve with the next message of that kind. */
   function waitFor(kind, limitMs) {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new DrawError("")), limitMs);
+      let timer = 0;
+      // Netron draws in animation frames, and a browser runs none while it does not show the frame
+      const expire = () => {
+        if (isShown && document.visibilityState === "visible") reject(new DrawError(""));
+        else timer = setTimeout(expire, limitMs);
+      };
+      timer = setTimeout(expire, limitMs);
       waiting?.reject(new DrawError(""));
       waiting = {
         kind,
@@ -90,6 +99,7 @@ export function makeFrame(stage, { address, title, onMessage }) {
       frame.focus();
     },
     remove() {
+      observer.disconnect();
       removeEventListener("message", listen);
       stopTheme();
       waiting = null;

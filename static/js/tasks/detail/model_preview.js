@@ -16,7 +16,9 @@ async function open() {
     const page = await getFragment(fold.dataset.url, { login: fold.dataset.login });
     const part = page.querySelector("#model-graph");
     stage.replaceChildren(part);
-    await drawModel(part);
+    const drawing = drawModel(part);
+    part.scrollIntoView({ block: "nearest" });
+    await drawing;
   } catch {
     stage.textContent = fold.dataset.failed;
     isWanted = false;
