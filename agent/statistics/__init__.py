@@ -4,7 +4,10 @@ Pure functions of numbers, with numpy and the standard library alone. Each modul
 formulas, their limits and their sources.
 
 - `summaries`: percentiles and the coefficient of variation.
-- `ranks`: Hodges-Lehmann estimates and their intervals for two samples.
+- `ranks`: Hodges-Lehmann estimates and their intervals, for one sample and for two.
 - `significance`: Student's t and the false discovery rate.
+- `paired`: verdicts on two programs from pairs of processes, with looks while they are measured.
 - `unpaired`: verdicts on two runs that were measured apart.
+- `steadiness`: the steady state of one process, and several modes.
+- `processes`: the interval of the median of one result, from several processes.
 """
