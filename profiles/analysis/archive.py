@@ -1,12 +1,12 @@
 """Store a profile as one `.npz` file with its columns, the times of all passes, and the graph.
 
 Statistics over passes are computed on loading, which takes less time than reading them. The members
-of the graph are read only when the graph is first used.
+of the graph, and the intervals of later passes, are read only when they are first used.
 """
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,10 +17,11 @@ from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.passes import spread_of, with_medians
 from profiles.formats.columns import SideTimes
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph import ExecutedGraph, PassIntervals
 from profiles.formats.npz import (
     DAMAGE,
     Arrays,
+    Record,
     pack,
     pack_texts,
     save,
@@ -31,9 +32,9 @@ from profiles.formats.npz import (
 
 #: version of the content: increase it when the stored data or its computation changes, then run
 #: `manage.py reprofile`
-VERSION = 5
+VERSION = 6
 
-_COLUMNS, _GRAPH, _SUMMARY = "columns.", "graph.", "summary."
+_COLUMNS, _GRAPH, _INTERVALS, _SUMMARY = "columns.", "graph.", "intervals.", "summary."
 _SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 
@@ -50,6 +51,8 @@ def to_archive(data: ProfileData) -> bytes:
     for side in _SIDES:
         spread = data.device if side == "device" else data.host
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
+    for number in range(1, len(data.passes)):
+        arrays |= pack(data.load_intervals(number), f"{_INTERVALS}{number}.")
     for kind, summary in data.summaries.items():
         arrays[_SUMMARY + kind] = np.frombuffer(summary, np.uint8)
     return save(arrays | pack(data.columns_of_pass(0), _COLUMNS) | pack(data.graph, _GRAPH))
@@ -63,7 +66,7 @@ def from_archive(data: bytes) -> ProfileData:
     (`bad_columns`) if the archive is damaged or of another version.
     """
     try:
-        arrays = _members(data, graph=False)
+        arrays = _members(data, lambda name: not name.startswith((_GRAPH, _INTERVALS)))
         if arrays["version"] != VERSION:
             raise ValueError(f"its version is {arrays['version']}, not {VERSION}")
         return _profile(data, arrays)
@@ -88,7 +91,8 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
         spreads[side] = spread_of([first, *(SideTimes(*times) for times in later)])
     return ProfileData(
         columns=with_medians(columns, spreads["device"], spreads["host"]),
-        load_graph=lambda: unpack(ExecutedGraph, _members(data, graph=True), _GRAPH),
+        load_graph=lambda: _record(data, ExecutedGraph, _GRAPH),
+        load_intervals=lambda number: _record(data, PassIntervals, f"{_INTERVALS}{number}."),
         device=spreads["device"],
         host=spreads["host"],
         on_gpu=arrays["on_gpu"],
@@ -103,9 +107,13 @@ def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
     )
 
 
-def _members(data: bytes, *, graph: bool) -> Arrays:
+def _record(data: bytes, form: type[Record], prefix: str) -> Record:
+    return unpack(form, _members(data, lambda name: name.startswith(prefix)), prefix)
+
+
+def _members(data: bytes, accepts: Callable[[str], bool]) -> Arrays:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {n: file[n] for n in file.files if n.startswith(_GRAPH) == graph}
+        arrays = {name: file[name] for name in file.files if accepts(name)}
     for array in arrays.values():
         array.flags.writeable = False
     return arrays

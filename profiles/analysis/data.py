@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.durations import TimeUnit, unit_of
 from profiles.formats.columns import ProfileColumns, Side, SideTimes, take_rows
-from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph import ExecutedGraph, PassIntervals
 
 Floats = NDArray[np.float64]
 Summary = TypeVar("Summary")
@@ -62,6 +62,7 @@ class ProfileData:
         passes, an operator counts as timed if any pass timed it, and all other columns are those of
         the first pass.
     load_graph: loads the executed graph of the first pass; `graph` calls it once
+    load_intervals: loads the intervals of a later pass, counted from 0
     on_gpu: (n,) bool, the operator ran on a computing node of a GPU
     order: (k, n) int32, the rows in the order of each pass's own file
     passes: names of the k merged files, `profile.json`, `profile-2.json` ...; the first one leads
@@ -76,6 +77,7 @@ class ProfileData:
 
     columns: ProfileColumns
     load_graph: Callable[[], ExecutedGraph]
+    load_intervals: Callable[[int], PassIntervals]
     device: Spread
     host: Spread
     on_gpu: NDArray[np.bool_]
@@ -98,6 +100,13 @@ class ProfileData:
     def graph(self) -> ExecutedGraph:
         """The executed graph of the first pass, with its intervals."""
         return self.load_graph()
+
+    def graph_of_pass(self, number: int) -> ExecutedGraph:
+        """Return the executed graph with the intervals of one pass (counted from 0)."""
+        if number == 0:
+            return self.graph
+        intervals = self.load_intervals(number)
+        return replace(self.graph, device=intervals.device, host=intervals.host)
 
     def spread(self, side: Side) -> Spread:
         return self.device if side == "device" else self.host

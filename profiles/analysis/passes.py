@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from agent.statistics.summaries import percentile, sort_samples, variation_of_columns
 from profiles.analysis.data import LeftOut, ProfileData, Spread
 from profiles.formats.columns import ProfileColumns, SideTimes, empty_columns, take_rows
-from profiles.formats.load_and_run.graph import ExecutedGraph
+from profiles.formats.load_and_run.graph import ExecutedGraph, PassIntervals
+from profiles.formats.load_and_run.graph_json import no_intervals
 
 #: matches the name of a computing node, `CompNode("gpu0:0" from "xpux:0")`
 _GPU = re.compile(r'(?:CompNode\(")?(?:gpu|cuda|rocm)')
@@ -25,12 +26,14 @@ class PassTimes:
     """The times of one pass, in the row order of the leading pass.
 
     order: (n,) int32, the leading pass's row for each row of this pass's own file
+    intervals: None for the leading pass, whose graph has them
     """
 
     name: str
     order: NDArray[np.int32]
     device: SideTimes
     host: SideTimes
+    intervals: PassIntervals | None = None
 
 
 class OtherGraphError(ValueError):
@@ -68,6 +71,7 @@ def merged_data(
     return ProfileData(
         columns=with_medians(lead, device, host),
         load_graph=lambda: graph,
+        load_intervals=lambda number: passes[number].intervals or no_intervals(),
         device=device,
         host=host,
         on_gpu=_on_gpu(graph, len(lead)),
@@ -90,8 +94,13 @@ def leading_pass(name: str, columns: ProfileColumns) -> PassTimes:
     return PassTimes(name, order, columns.device, columns.host)
 
 
-def align_pass(lead: ProfileColumns, name: str, columns: ProfileColumns) -> PassTimes:
-    """Reorder a pass to the rows of the leading one. Raises OtherGraphError."""
+def align_pass(
+    lead: ProfileColumns, name: str, columns: ProfileColumns, intervals: PassIntervals | None = None
+) -> PassTimes:
+    """Reorder a pass to the rows of the leading one. Raises OtherGraphError.
+
+    intervals: of the pass, for its timeline
+    """
     if len(columns) != len(lead):
         raise OtherGraphError(
             f"It has {len(columns)} operators, the pass it is compared with has {len(lead)}."
@@ -104,7 +113,17 @@ def align_pass(lead: ProfileColumns, name: str, columns: ProfileColumns) -> Pass
     rows[target] = own
     order = np.empty(len(lead), dtype=np.int32)
     order[own] = target
-    return PassTimes(name, order, take_rows(columns.device, rows), take_rows(columns.host, rows))
+    return PassTimes(
+        name,
+        order,
+        take_rows(columns.device, rows),
+        take_rows(columns.host, rows),
+        intervals
+        and PassIntervals(
+            replace(intervals.device, row=order[intervals.device.row]),
+            replace(intervals.host, row=order[intervals.host.row]),
+        ),
+    )
 
 
 def _check_same(

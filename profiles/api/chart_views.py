@@ -121,15 +121,21 @@ class ChartsView(ViewSetMixin, ResultView):
         summary="Data of the timeline",
         parameters=[TimelineQuery],
         responses={200: answer_of(charts.TimelineChart), 304: None}
-        | problems(NOT_READY | {422: ["window_bad"]}),
+        | problems(NOT_READY | {422: ["window_bad", "pass_unknown"]}),
         operation_id="profiles_chart_timeline",
     )
     def timeline(self, request: Request, profile_id: int) -> HttpResponseBase:
         """At most 8,000 bars in lanes; bars that are too narrow for that are merged."""
-        window = window_of(self.validated_query(TimelineQuery))
-        return self.operators_response(
-            profile_id, lambda data: charts.timeline_data(data, window), window
-        )
+        query = self.validated_query(TimelineQuery)
+        window, place = window_of(query), query["pass"] - 1
+
+        def build(data: ProfileData) -> charts.TimelineChart:
+            # a trace without operators has no pass, and an empty timeline
+            if place >= max(len(data.passes), 1):
+                raise DomainError("pass_unknown", field="pass", status=422)
+            return charts.timeline_data(data, window, place)
+
+        return self.operators_response(profile_id, build, (window, place))
 
     @extend_schema(
         summary="Data of types",

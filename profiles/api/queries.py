@@ -160,7 +160,7 @@ class TextQuery(PassesQuery):
         return declared
 
 
-class TimelineQuery(fields.QueryParameters):
+class WindowQuery(fields.QueryParameters):
     """A range of the timeline; either both ends or none."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
@@ -172,6 +172,17 @@ class TimelineQuery(fields.QueryParameters):
                 max_value=1e15,
                 help_text=f"{text}, µs from the timeline's own beginning.",
             )
+        return declared
+
+
+class TimelineQuery(WindowQuery):
+    """A range of the timeline of one pass."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        declared = super().get_fields()
+        declared["pass"] = fields.Whole(
+            default=1, min_value=1, max_value=999, help_text="The profiled pass, from 1."
+        )
         return declared
 
 
@@ -292,7 +303,7 @@ class ChangeQuery(ChosenQuery, GraphViewQuery):
         return super().get_fields() | {"with": _with("Profile that is compared with the baseline")}
 
 
-class ComparedTimelinesQuery(ChosenQuery, TimelineQuery):
+class ComparedTimelinesQuery(ChosenQuery, WindowQuery):
     """A range of the timelines of two profiles."""
 
     side = _choice(("device", "host"), "device", "Whose times.")

@@ -34,8 +34,8 @@ from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.detection import FileKind, kind_of, read_head
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.graph import ExecutedGraph
-from profiles.formats.load_and_run.graph_json import empty_graph
+from profiles.formats.load_and_run.graph import ExecutedGraph, PassIntervals
+from profiles.formats.load_and_run.graph_json import empty_graph, parse_intervals
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.formats.memory_flow.summary import read_memory_flow
 from profiles.formats.static_memory.plan_file import unpack
@@ -194,11 +194,14 @@ class _RunBuilder:
         data = path.read_bytes()
         if self._lead is None:
             columns, graph = parse_whole(data, max_bytes=self._max_bytes)
+            check_device_total(columns)
+            self._add_first_pass("profile", path.name, columns, _sound(graph))
         else:
-            # the graph of a later pass is not used
-            columns, graph = parse(data, max_bytes=self._max_bytes), empty_graph
-        check_device_total(columns)
-        self._add_pass("profile", path.name, columns, lambda: _sound(graph))
+            # of the graph of a later pass, only the intervals are used
+            columns = parse(data, max_bytes=self._max_bytes)
+            check_device_total(columns)
+            intervals = parse_intervals(data, columns)
+            self._passes.append(align_pass(self._lead, path.name, columns, intervals))
 
     def _add_trace(self, path: Path) -> None:
         index = None if "trace" in self._summaries else path.with_name(SPANS)
@@ -208,7 +211,11 @@ class _RunBuilder:
         # a profile of the same run has more data per operator than a trace
         if self._leads != "profile" and len(dynamic.columns):
             check_device_total(dynamic.columns)
-            self._add_pass("trace", path.name, dynamic.columns, lambda: dynamic.graph)
+            if self._lead is None:
+                self._add_first_pass("trace", path.name, dynamic.columns, dynamic.graph)
+            else:
+                intervals = PassIntervals(dynamic.graph.device, dynamic.graph.host)
+                self._passes.append(align_pass(self._lead, path.name, dynamic.columns, intervals))
             if "trace" in self._summaries:
                 return
         self._add_summary("trace", msgspec.json.encode(dynamic.summary))
@@ -236,20 +243,12 @@ class _RunBuilder:
                 "graph_of_another", f"The plan has no names of tensors. {text}"
             )
 
-    def _add_pass(
-        self,
-        kind: FileKind,
-        name: str,
-        columns: ProfileColumns,
-        graph: Callable[[], ExecutedGraph],
+    def _add_first_pass(
+        self, kind: FileKind, name: str, columns: ProfileColumns, graph: ExecutedGraph
     ) -> None:
-        """Add a profiled pass; `graph` is called for the first one."""
-        if self._lead is None:
-            self._graph = graph()
-            self._passes.append(leading_pass(name, columns))
-            self._lead, self._leads = columns, kind
-        else:
-            self._passes.append(align_pass(self._lead, name, columns))
+        self._graph = graph
+        self._passes.append(leading_pass(name, columns))
+        self._lead, self._leads = columns, kind
 
     def _add_summary(self, kind: FileKind, summary: bytes) -> None:
         """Add the summary of a file that is shown in addition to operators."""

@@ -121,6 +121,16 @@ class TimelineChart(ChartText, BarColumns):
     ]
 
 
+class PassChoice(TypedDict):
+    """A pass that a timeline can draw; `place` counts the merged passes, from 1."""
+
+    place: int
+    number: int
+    total: str
+    is_fastest: bool
+    is_median: bool
+
+
 class TypesChart(ChartText):
     """Time by type, column by column."""
 
@@ -250,18 +260,20 @@ def chart_side(data: ProfileData) -> Side:
     return "device" if data.columns.device.present.any() else "host"
 
 
-def timeline_data(data: ProfileData, window_us: tuple[float, float] | None) -> TimelineChart:
-    """Return lanes and bars; `rows` holds `count` rows for each bar."""
-    drawn = timeline(data.graph, data.columns.types, window_us)
+def timeline_data(
+    data: ProfileData, window_us: tuple[float, float] | None, place: int = 0
+) -> TimelineChart:
+    """Return lanes and bars of the pass at `place`; `rows` holds `count` rows for each bar."""
+    drawn = timeline(data.graph_of_pass(place), data.columns.types, window_us)
     bars = drawn.bars
     return {
         "lanes": [lane_answer(lane) for lane in drawn.lanes],
         "span": drawn.span_us,
         **bar_columns(bars),
         "merged": bool((bars.counts > 1).any()),
-        "pass_number": drawn_pass(data),
+        "pass_number": pass_number(data, place),
         "passes": len(data.passes),
-        "sentence": sentences((pass_sentence(data), _timeline_sentence(drawn))),
+        "sentence": sentences((pass_sentence(data, place), _timeline_sentence(drawn))),
         "notes": [*_copy_notes(data), *timeline_notes(drawn)],
     }
 
@@ -280,12 +292,35 @@ def bar_columns(bars: Bars) -> BarColumns:
     }
 
 
-def drawn_pass(data: ProfileData) -> int:
-    """Return the number of the pass that a timeline draws: the leading one of the merged passes."""
-    return (profile_number(data.passes[0]) if data.passes else None) or 1
+def pass_number(data: ProfileData, place: int) -> int:
+    """Return the number of the merged pass at `place`, which its file has, too."""
+    return (profile_number(data.passes[place]) if data.passes else None) or place + 1
 
 
-def pass_sentence(data: ProfileData) -> str:
+def pass_choices(data: ProfileData) -> list[PassChoice]:
+    """Return the passes that a timeline can draw; none for a single pass.
+
+    One of them is the fastest, another one has the median of the totals.
+    """
+    if len(data.passes) < 2:
+        return []
+    places = range(len(data.passes))
+    totals = [data.times_of_pass(place, chart_side(data)).total_s() or 0.0 for place in places]
+    unit = unit_of(totals)
+    ordered = sorted(places, key=totals.__getitem__)
+    return [
+        {
+            "place": place + 1,
+            "number": pass_number(data, place),
+            "total": duration(totals[place], unit),
+            "is_fastest": place == ordered[0],
+            "is_median": place == ordered[(len(ordered) - 1) // 2] != ordered[0],
+        }
+        for place in places
+    ]
+
+
+def pass_sentence(data: ProfileData, place: int = 0) -> str:
     """Return which of several passes a timeline draws, with its total; empty for a single pass."""
     if len(data.passes) < 2:
         return ""
@@ -293,8 +328,8 @@ def pass_sentence(data: ProfileData) -> str:
         "Profiled pass %(number)s, one iteration: %(total)s of operators on the device. Tables "
         "show medians over %(passes)s passes."
     ) % {
-        "number": drawn_pass(data),
-        "total": duration(data.times_of_pass(0, "device").total_s()),
+        "number": pass_number(data, place),
+        "total": duration(data.times_of_pass(place, "device").total_s()),
         "passes": len(data.passes),
     }
 

@@ -103,13 +103,18 @@ CHARTS = {
 }
 
 
-@register.inclusion_tag("profiles/_chart.html")
-def chart(name: str, data: str) -> dict[str, Any]:
+@register.inclusion_tag("profiles/_chart.html", takes_context=True)
+def chart(context: dict[str, Any], name: str, data: str) -> dict[str, Any]:
     """Return the context of the frame of one chart; a script fetches its data.
 
     data: as in `profiles.views.common.ResultLinks`
     """
-    return {"name": name, "chart": CHARTS[name], "url": f"{data}charts/{name}/"}
+    return {
+        "name": name,
+        "chart": CHARTS[name],
+        "url": f"{data}charts/{name}/",
+        "pass_choices": context.get("pass_choices"),
+    }
 
 
 @register.inclusion_tag("profiles/_chart.html")

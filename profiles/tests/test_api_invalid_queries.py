@@ -68,6 +68,7 @@ def test_an_unknown_profile_returns_404(alice, path):
         ("export/csv/?name=(", 422, "export_question"),
         ("export/csv/?limit=1", 400, "query_unknown"),
         ("graph/?limit=2001", 400, "query_invalid"),
+        ("charts/timeline/?pass=3", 422, "pass_unknown"),
         ("charts/timeline/?from=1", 422, "window_bad"),
         ("charts/timeline/?from=5&to=1", 422, "window_bad"),
         ("charts/timeline/?from=nan&to=inf", 400, "query_invalid"),

@@ -8,10 +8,10 @@ import pytest
 from profiles.analysis.roofline import Roofs
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
-from profiles.presenters.charts import roofline_data
+from profiles.presenters.charts import pass_choices, roofline_data
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
-from profiles.tests.passes import another_pass
+from profiles.tests.passes import another_pass, scale_times
 from tasks.tests.make import make_user
 from testdata import bad_profile, good_profile
 from webprofile.tests.documented_api import caller
@@ -65,6 +65,40 @@ def test_the_timeline_of_several_passes_names_its_pass(make_getter):
     assert (chart["pass_number"], chart["passes"]) == (1, 2)
     assert chart["sentence"].startswith("Profiled pass 1, one iteration: ")
     assert "medians over 2 passes" in chart["sentence"]
+
+
+def test_the_timeline_draws_the_chosen_pass(make_getter):
+    first = good_profile("tiny")
+    passes = [first, another_pass(first, 2), another_pass(first, 3)]
+    get = make_getter(*passes)
+    data = profile_data(Profile.objects.get())
+    drawn = [get("timeline", f"?pass={number}").json() for number in (1, 2, 3)]
+    assert [chart["pass_number"] for chart in drawn] == [1, 2, 3]
+    assert get("timeline").json() == drawn[0]
+    for place, chart in enumerate(drawn):
+        is_device = [lane["side"] == "device" for lane in chart["lanes"]]
+        times_us = {
+            row: end - start
+            for row, lane, start, end in zip(
+                chart["rows"], chart["lane"], chart["start"], chart["end"], strict=True
+            )
+            if is_device[lane]
+        }
+        # rows are those of the table, whatever the order of the file
+        expected = {row: data.device.end_s[place, row] * 1e6 for row in times_us}
+        assert times_us == pytest.approx(expected, abs=2e-3)
+    assert len({json.dumps(chart["end"]) for chart in drawn}) == 3
+    unknown = get("timeline", "?pass=4")
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "pass_unknown")
+
+
+def test_the_choice_of_a_pass_names_the_fastest_and_the_median_one(make_getter):
+    first = good_profile("tiny")
+    make_getter(scale_times(first, 3), first, scale_times(first, 2))
+    choices = pass_choices(profile_data(Profile.objects.get()))
+    assert [choice["number"] for choice in choices] == [1, 2, 3]
+    assert [choice["is_fastest"] for choice in choices] == [False, True, False]
+    assert [choice["is_median"] for choice in choices] == [False, False, True]
 
 
 def test_the_timeline_of_a_single_pass_does_not_name_it(make_getter):

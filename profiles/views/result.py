@@ -30,7 +30,7 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import Profile, Share
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
-from profiles.presenters.charts import pareto_sentence
+from profiles.presenters.charts import pareto_sentence, pass_choices
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.run_sources import mismatches, sources_of
 from profiles.presenters.statistics import is_one_sample, statistics_view
@@ -176,6 +176,7 @@ def result_page(
     if profile is not None and data is not None and has_operators:
         context |= {
             "passes": data.passes,
+            "pass_choices": SimpleLazyObject(lambda: pass_choices(data)),
             "of_trace": are_of_trace(profile, data.passes),
             **_figures(data),
             "advice": SimpleLazyObject(lambda: advice_of(data, run_facts(profile))),

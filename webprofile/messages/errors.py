@@ -140,6 +140,7 @@ WORDINGS: dict[str, Any] = {
         "with a plan that has profiled passes."
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
+    "pass_unknown": _("The result has fewer profiled passes; they are numbered from 1."),
     "window_bad": _("The window needs both ends, and the first must be less than the second."),
     "comparison_choice": _("These cannot be compared: %(detail)s"),
     # script tasks

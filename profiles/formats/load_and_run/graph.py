@@ -68,6 +68,14 @@ class Intervals:
 
 
 @dataclass(frozen=True, eq=False)
+class PassIntervals:
+    """The intervals of both sides in one profiled pass."""
+
+    device: Intervals
+    host: Intervals
+
+
+@dataclass(frozen=True, eq=False)
 class Operators:
     """The g operators of `graph_exec.operator`, in the order of the file.
 

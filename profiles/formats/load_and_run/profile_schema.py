@@ -9,7 +9,7 @@ and values. The other classes belong to the lenient reader, which reads the file
 it has `Any` for values that our own code checks, since these errors name the operator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from msgspec import UNSET, Raw, Struct
@@ -185,9 +185,34 @@ class ProfileFile(Struct, Generic[AnyGraph], gc=False):
 
     def table_keys(self) -> list[str]:
         """Return the keys of the operators in `ProfileColumns`, in its order."""
-        profiler = self.profiler
-        data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
-        return [key for key in self.graph_exec.operator if key in data]
+        return table_keys(self.profiler, self.graph_exec.operator)
+
+
+class TimesProfiler(Struct, gc=False):
+    """`Profiler` with footprints that are not decoded."""
+
+    device: dict[str, dict[str, Times]]
+    host: dict[str, dict[str, Times]]
+    opr_footprint: dict[str, Raw] = {}
+
+
+class KeysGraph(Struct, gc=False):
+    """The operators, which are not decoded."""
+
+    operator: dict[str, Raw]
+
+
+class TimesFile(Struct, gc=False):
+    """The times of the file."""
+
+    profiler: TimesProfiler
+    graph_exec: KeysGraph
+
+
+def table_keys(profiler: Profiler | TimesProfiler, operators: Iterable[str]) -> list[str]:
+    """Return the keys of the operators that have times or a footprint, in the order of the file."""
+    data = profiler.device.keys() | profiler.host.keys() | profiler.opr_footprint.keys()
+    return [key for key in operators if key in data]
 
 
 class StrictTimes(Struct, gc=False):

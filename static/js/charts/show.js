@@ -1,5 +1,6 @@
 // Start the charts of a section of the page: each is fetched and drawn when it comes into view.
 
+import { followPass } from "../profiles/result/chosen_pass.js";
 import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
 import { loadECharts, makeChart } from "./echarts.js";
@@ -31,28 +32,37 @@ class ChartLoader {
     this.parts = partsOf(figure);
     this.frame = null;
     this.chart = null;
+    this.parameters = {};
+    this.starts = 0;
     this.parts.retry.addEventListener("click", () => this.start());
     this.parts.device?.addEventListener("change", (event) => this.start({ device: event.target.value }));
+    if (this.parts.pass) this.parameters.pass = followPass(this.parts.pass, (pass) => this.start({ pass }));
   }
 
+  /** Fetch and draw; `parameters` are those of the address of the data that change. */
   async start(parameters = {}) {
-    this.setState("loading");
+    // controls of a drawn chart keep their place and the focus
+    if (this.figure.dataset.state === "ready") this.parts.stage.setAttribute("aria-busy", "true");
+    else this.setState("loading");
+    Object.assign(this.parameters, parameters);
+    this.starts += 1;
+    const start = this.starts;
     try {
       const [echarts, operators, data] = await Promise.all([
         loadECharts(this.shared.section.dataset.echarts),
         this.shared.fetchOperators(),
-        this.fetch(parameters),
+        this.fetch(),
       ]);
-      this.draw(echarts, operators, data);
+      if (start === this.starts) this.draw(echarts, operators, data);
     } catch (error) {
       this.setState("error");
       console.warn("A chart could not be drawn:", error.message);
     }
   }
 
-  fetch(parameters) {
+  fetch(more = {}) {
     const url = new URL(this.figure.dataset.url, location.href);
-    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+    for (const [name, value] of Object.entries({ ...this.parameters, ...more })) url.searchParams.set(name, value);
     return getJson(url.pathname + url.search, { login: this.shared.section.dataset.login, cache: "no-cache" });
   }
 

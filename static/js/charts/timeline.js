@@ -135,6 +135,7 @@ export class Timeline {
     const lane = this.lanes[data.lane[bar]];
     const unit = unitOfMicro([data.start[bar], data.wait[bar], data.work[bar]]);
     const times = fill(words.bar, {
+      pass: this.whole.pass_number,
       lane: `${words[lane.side]} ${clean(lane.name, 60)}`,
       start: micro(data.start[bar], unit),
       wait: micro(data.wait[bar], unit),

@@ -7,6 +7,7 @@ from selenium.webdriver.support.ui import Select
 
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
+from profiles.tests.passes import another_pass
 from tasks.baselines import pin_baseline
 from tasks.models import Task
 from tasks.tests.make import make_user
@@ -310,6 +311,35 @@ def test_a_range_of_the_timeline_filters_the_table(open_page):
     page.find("[data-table=clear]").click()
     page.until(lambda: page.find("#operator-count").text == before)
     assert "Drag" in page.find("#strip [data-strip=about]").text
+
+
+def test_the_timelines_follow_the_chosen_pass(open_page):
+    first = good_profile("resnet18")
+    page = open_page(first, another_pass(first, 2))
+    page.open("?timeline=2")
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    strip = Select(page.find("#strip [data-part=pass]"))
+    assert strip.first_selected_option.text.startswith("2 ·")
+    drawn = "return document.querySelector('.strip__canvas').toDataURL()"
+    picture = page.browser.execute_script(drawn)
+    page.find("#strip canvas").send_keys(Keys.ENTER)
+    assert "busy" in page.find("#strip [data-strip=about]").text
+    strip.select_by_value("1")
+    page.until(lambda: page.browser.execute_script(drawn) != picture)
+    # a range is one of the pass that it was dragged in
+    page.until(lambda: "Drag" in page.find("#strip [data-strip=about]").text)
+    assert "timeline=" not in page.browser.current_url
+    strip.select_by_value("2")
+    page.until(lambda: "timeline=2" in page.browser.current_url)
+    page.find(".tabs [data-view=timeline]").click()
+    chart = "#chart-timeline"
+    page.until(lambda: page.count(f"{chart}[data-state=ready]"))
+    assert "Profiled pass 2" in page.find(f"{chart} .chart__sentence").text
+    assert "timeline=2" in page.browser.current_url
+    Select(page.find(f"{chart} [data-part=pass]")).select_by_value("1")
+    page.until(lambda: "Profiled pass 1" in page.find(f"{chart} .chart__sentence").text)
+    page.find(".tabs [data-view=operators]").click()
+    assert strip.first_selected_option.get_attribute("value") == "1"
 
 
 def test_a_view_that_was_opened_first_still_filters_the_table(open_page):

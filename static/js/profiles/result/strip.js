@@ -1,4 +1,4 @@
-// The timeline below the table: bars of the first pass; a dragged range filters the table.
+// The timeline below the table: bars of the chosen pass; a dragged range filters the table.
 
 import { inkOn, onColours, readColours, styleOf } from "../../charts/palette.js";
 import { barsByRow, firstsOf, moved, niceStep, zoomed } from "../../charts/timeline_layout.js";
@@ -7,6 +7,7 @@ import { fill, percent } from "../../format.js";
 import { getJson } from "../../requests.js";
 import { bindTimeline } from "../../shortcuts.js";
 import { loadOperators } from "../operators.js";
+import { followPass } from "./chosen_pass.js";
 import { onSelect, select, selected } from "./selection.js";
 
 const LANE_PX = 18;
@@ -23,22 +24,28 @@ export class TimelineStrip {
   /** root: `#strip`; restrict(within): lists only operators for which `within(row)` is true, or all for null */
   constructor(root, data, operators, restrict) {
     this.root = root;
-    this.data = data;
     this.operators = operators;
     this.restrict = restrict;
-    this.firsts = firstsOf(data.count);
-    this.bars = barsByRow(data.count, data.rows);
     this.canvas = root.querySelector("canvas");
     this.about = root.querySelector("[data-strip=about]");
     this.tip = root.querySelector("[data-strip=tip]");
     this.words = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-word]")].map((each) => [each.dataset.word, each.textContent]));
-    this.view = [0, data.span];
     this.range = null;
+    this.show(data);
+    this.#listen();
+  }
+
+  /** Draw the bars of a pass; a range is one of its times, so none is chosen. */
+  show(data) {
+    this.data = data;
+    this.firsts = firstsOf(data.count);
+    this.bars = barsByRow(data.count, data.rows);
+    this.view = [0, data.span];
     // lanes of the device first: they hold the times of the table
     this.lanes = data.lanes.map((lane, number) => ({ ...lane, number })).sort((a, b) => (a.side === b.side ? a.number - b.number : a.side === "device" ? -1 : 1)).slice(0, MOST_LANES);
     this.canvas.style.height = `${AXIS_PX + this.lanes.length * LANE_PX}px`;
-    this.#listen();
-    this.#paint();
+    if (this.range) this.choose(null);
+    else this.#paint();
   }
 
   get scale() {
@@ -221,6 +228,12 @@ export class TimelineStrip {
       event.preventDefault();
       this.#move(zoomed(this.view, event.deltaY > 0 ? 1.25 : 0.8, this.data.span, this.#timeAt(event.offsetX)));
     }, { passive: false });
+    canvas.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.choose([...this.view]);
+      else if (event.key === "Escape" && this.range) this.choose(null);
+      else return;
+      event.stopPropagation();
+    });
     bindTimeline((command) => this.#move(moved(command, this.view, this.data.span)), canvas);
     new ResizeObserver(() => this.#paint()).observe(canvas);
     onColours(() => this.#paint());
@@ -248,26 +261,35 @@ export class TimelineStrip {
     const { data, operators, words } = this;
     const row = data.rows[this.firsts[bar]];
     const lines = data.count[bar] === 1 ? describeOperator(operators, row, words) : [fill(words.merged, { number: data.count[bar] })];
-    this.tip.textContent = lines.concat(fill(words.bar, { start: micro(data.start[bar]), time: micro(data.end[bar] - data.start[bar], operators.unit) })).join(" · ");
+    this.tip.textContent = lines.concat(fill(words.bar, { pass: data.pass_number, start: micro(data.start[bar]), time: micro(data.end[bar] - data.start[bar], operators.unit) })).join(" · ");
     this.tip.style.left = `${Math.max(0, Math.min(x + 12, this.root.clientWidth - this.tip.offsetWidth - 4))}px`;
   }
 }
 
 /** Draw the strip once its data are there; without them the strip stays away. */
 export async function startStrip(root, restrict) {
-  try {
-    const [operators, data] = await Promise.all([
-      loadOperators(root),
-      getJson(root.dataset.timeline, { login: root.dataset.login, cache: "no-cache" }),
-    ]);
-    if (!data.lane.length) {
+  const fetchPass = (pass) => getJson(`${root.dataset.timeline}?pass=${pass}`, { login: root.dataset.login, cache: "no-cache" });
+  let strip = null;
+  let latest = "";
+
+  async function draw(pass) {
+    latest = pass;
+    root.setAttribute("aria-busy", "true");
+    try {
+      const [operators, data] = await Promise.all([loadOperators(root), fetchPass(pass)]);
+      if (pass !== latest) return;
+      if (!data.lane.length && !strip) {
+        root.hidden = true;
+        return;
+      }
+      if (strip) strip.show(data);
+      else strip = new TimelineStrip(root, data, operators, restrict);
+      root.removeAttribute("aria-busy");
+    } catch (error) {
       root.hidden = true;
-      return;
+      console.warn("The timeline could not be drawn:", error.message);
     }
-    new TimelineStrip(root, data, operators, restrict);
-    root.removeAttribute("aria-busy");
-  } catch (error) {
-    root.hidden = true;
-    console.warn("The timeline could not be drawn:", error.message);
   }
+
+  await draw(followPass(root.querySelector("[data-part=pass]"), draw));
 }

@@ -4,7 +4,7 @@ import { localizeTimes } from "../../format.js";
 import { onWhole } from "./printing.js";
 
 /** Parameters of the address that belong to no view: they stay when another is opened. */
-const SHARED = ["op", "q", "sort", "group", "constants"];
+const SHARED = ["op", "q", "sort", "group", "constants", "timeline"];
 
 /** root: `#workspace`; onOpen(panel, key): called each time a view is shown. */
 export function startViews(root, { fetchFragment, announce, onOpen }) {
