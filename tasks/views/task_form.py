@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import QueryDict
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
@@ -131,11 +132,16 @@ def form_data(task: Task, switches: Sequence[str] = ()) -> dict[str, Any]:
 
     switches: names of options that are turned on in addition; others than switches are ignored
 
-    The new request refers to the task's files by id: `{"kind", "from_file"}`.
+    The new request refers to the task's files by id: `{"kind", "from_file"}`. `address` of a file
+    leads to its content, from which the form reads the inputs of a model.
     """
     data = TaskAnswer(task, context={"attempts": ()}).data
     script = data["script"]
     return data | {
+        "files": [
+            file | {"address": reverse("tasks:file", args=[task.pk, file["id"]])}
+            for file in data["files"]
+        ],
         # in the syntax of a command line
         "script": script and script | {"arguments": shlex.join(script["arguments"])},
         "options": {name: _exact(value) for name, value in task.options.items()}

@@ -1,14 +1,18 @@
 """Browser tests of the inputs of a model: read from its file, and compared with what is given."""
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from selenium.webdriver.support.ui import Select
 
+from accounts.models import User
 from tasks.models import Task
-from tasks.tests.make import make_user, make_worker
+from tasks.submission.request import InputRequest
+from tasks.tests.make import make_task, make_user, make_worker, model_file
 from testdata import DATA
+from webprofile.storage import storage as object_store
 from webprofile.tests.browser.conftest import PHONE, block_urls, resize
 from webprofile.tests.browser.form import Form, save
 from webprofile.tests.browser.pages import allow
@@ -232,3 +236,36 @@ def test_form_without_javascript_submits_a_task(form, storage):
     form.until(lambda: form.all("#task-status"), "the task's page")
     task = Task.objects.get()
     assert (task.title, task.model_name) == ("plain", "two_inputs.mge")
+
+
+def test_inputs_of_a_stored_model_are_read_from_storage(form, storage, settings):
+    allow(settings, "connect-src", "'self'", settings.S3_PUBLIC_ENDPOINT_URL)
+    content = (MODELS / "two_inputs.mge").read_bytes()
+    file = model_file(
+        name="two_inputs.mge", size_bytes=len(content), md5=hashlib.md5(content).hexdigest()
+    )
+    task = make_task(
+        User.objects.get(), files=[file], inputs=(InputRequest("image", shape=(2, 3, 32, 32)),)
+    )
+    row = task.files.get()
+    object_store.write(row.object_key, content)
+    task.files.update(stored_at=task.created_at)
+    form.open_without_command(f"?from={task.pk}")
+    form.until(lambda: "has no input “image”" in form.row_status, "the wrong name")
+    assert listed(form)[0].startswith("mask float32 {2,1,32,32}")
+    form.all(".data-row__uses button")[0].click()
+    form.until(lambda: form.find(".data-row [name=data-input]").get_property("value") == "data")
+    # the form that is restored after a reload knows them, too
+    form.browser.refresh()
+    form.until(lambda: len(listed(form)) == 2, "the inputs")
+    # a chosen file replaces the stored one
+    form.find("#model").send_keys(str(MODELS / "tiny.mge"))
+    form.until(lambda: listed(form)[0].startswith("data float32 {2,8}"), "its inputs")
+
+
+def test_form_submits_if_a_stored_model_cannot_be_read(form, storage):
+    task = make_task(User.objects.get(), files=[model_file()])
+    task.files.update(stored_at=task.created_at)
+    form.open_without_command(f"?from={task.pk}")
+    form.until(lambda: "are read on the device" in form.text("#model-status"), "the reason")
+    assert listed(form) == []

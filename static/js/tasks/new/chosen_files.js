@@ -21,6 +21,8 @@ const list = document.getElementById("model-inputs");
 const INSPECTORS = { model: inspectWithInputs, data: inspectData, program: inspectProgram };
 /** Inspections by File: a Map from purpose and kind of runtime to the promised result. */
 const inspections = new WeakMap();
+/** Promised results of stored models, by address. */
+const stored = new Map();
 /** The last call of `checkChosen`; an earlier one that ends later shows nothing. */
 let latest = Promise.resolve();
 let checkNumber = 0;
@@ -85,6 +87,7 @@ function show(message, { problem = "", note = "", isWarning = false }, control) 
 /** Describe the file of a file input: {problem, note, inputs, arrays}; `inputs`: of a model, if they are known. */
 async function describe(chooser, purpose) {
   const file = chooser.files[0];
+  if (!file && chooser.dataset.storedAddress && purpose === "model") return describeStored(chooser.dataset);
   // a file that was chosen before the user left the page must be chosen again
   if (!file) return { note: chooser.dataset.missingFile ? fill(limits.again, { name: chooser.dataset.missingFile }) : "" };
   delete chooser.dataset.missingFile;
@@ -93,6 +96,14 @@ async function describe(chooser, purpose) {
   const result = await inspectOnce(file, purpose);
   if (!result.code) return { note: noteOf(file, purpose, result), inputs: result.inputs, arrays: result.arrays };
   return { problem: fill(texts[result.code], { ...result, name: file.name, count: result.count ?? "" }) };
+}
+
+/** Describe the stored model of an earlier task: only the parts with its inputs are fetched. */
+async function describeStored({ storedAddress: address, storedSize }) {
+  const size = Number(storedSize);
+  if (!stored.has(address)) stored.set(address, readInWorker({ address, size }));
+  const result = await stored.get(address);
+  return { note: noteOf({ size }, "model", result), inputs: result.inputs };
 }
 
 /** The message about a file's size or name, or "". */
@@ -124,8 +135,8 @@ async function inspectWithInputs(file) {
   return result.code ? result : readInWorker(file);
 }
 
-/** Read the inputs of a model in a Web Worker, so that a hostile file cannot block the page. */
-function readInWorker(file) {
+/** Read the inputs of a model, as `model_worker.js`, so that a hostile file cannot block the page. */
+function readInWorker(model) {
   return new Promise((resolve) => {
     const worker = new Worker(limits.reader, { type: "module" });
     const end = (result) => {
@@ -136,7 +147,7 @@ function readInWorker(file) {
     const timer = window.setTimeout(() => end({ isUnreadable: true }), READ_MS);
     worker.addEventListener("message", ({ data }) => end(data));
     worker.addEventListener("error", () => end({ isUnreadable: true }));
-    worker.postMessage(file);
+    worker.postMessage(model);
   });
 }
 

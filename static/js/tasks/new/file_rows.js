@@ -80,15 +80,13 @@ export function addFiles(files) {
   }
 }
 
-/** Use a stored file, {id, name}, in a file input, until the user chooses another one. */
-export function setStoredFile(chooser, { id, name }) {
+/** Use a stored file, {id, name, address, size}, in a file input, until the user chooses another one. */
+export function setStoredFile(chooser, { id, name, address, size }) {
   const note = document.getElementById(`${chooser.id}-stored`);
-  chooser.dataset.storedId = id;
-  chooser.dataset.storedName = name;
+  Object.assign(chooser.dataset, { storedId: id, storedName: name, storedAddress: address, storedSize: size });
   note.textContent = fill(note.dataset.text, { name, task: chooser.form.dataset.copiedFrom });
   chooser.addEventListener("change", () => {
-    delete chooser.dataset.storedId;
-    delete chooser.dataset.storedName;
+    for (const key of ["storedId", "storedName", "storedAddress", "storedSize"]) delete chooser.dataset[key];
     note.textContent = "";
   });
 }

@@ -80,7 +80,9 @@ function readForm() {
 }
 
 const optionChoosers = () => [...form.querySelectorAll("[data-option] [type=file]")];
-const storedFileOf = ({ dataset }) => (dataset.storedId ? { id: Number(dataset.storedId), name: dataset.storedName } : null);
+const storedFileOf = ({ dataset: { storedId, storedName, storedAddress, storedSize } }) => (
+  storedId ? { id: Number(storedId), name: storedName, address: storedAddress, size: Number(storedSize) } : null
+);
 const isBox = ({ type }) => type === "checkbox" || type === "radio";
 const nameOf = (control) => (isBox(control) ? `${control.name}=${control.value}` : control.name || control.id);
 

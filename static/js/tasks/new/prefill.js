@@ -53,7 +53,7 @@ function choosePlan(plan) {
 /** Use a file of the earlier task again. Returns false if it is no longer in storage. */
 function reuseFile(file) {
   if (!file.is_stored) return false;
-  const stored = { id: file.id, name: file.name, arrays: file.arrays };
+  const stored = { id: file.id, name: file.name, arrays: file.arrays, address: file.address, size: file.size_bytes };
   if (file.kind === "model") setStoredFile(isScript() ? form.elements.program : form.elements.model, stored);
   else if (isScript()) addStoredExtraFile(stored);
   else if (file.kind === "data") setStored(addRow(), stored, file.input);
