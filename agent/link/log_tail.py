@@ -9,6 +9,7 @@ concatenation of all chunks is `log.txt`.
 import codecs
 import re
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from pathlib import Path
 
 from agent.protocol.run_log import ESCAPE
@@ -23,6 +24,8 @@ QUIET_BEGIN = "going to warmup"
 STEP_HEAD = "==== "
 #: load_and_run prints no longer lines
 _LINE_CHARACTERS = 1000
+#: JSON escapes them with two characters, other controls with six
+_SHORT = b'"\\\b\f\n\r\t'
 #: an incomplete escape sequence (`ESCAPE`) at the end of a block
 _INCOMPLETE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|\][^\x07\x1b]{0,200}\x1b?)?\Z")
 
@@ -73,10 +76,13 @@ class LogTail:
         if not self.quiet:
             self._cut()
 
-    def release(self) -> None:
-        """Add all output to the chunks. Call it between two processes."""
+    def release(self, limit_bytes: int) -> None:
+        """Add output to the chunks, of which JSON needs at most `limit_bytes`.
+
+        Call it between two processes.
+        """
         self.read()
-        self._cut()
+        self._cut(limit_bytes)
 
     def finish(self) -> None:
         """Add the rest of the output, or its end if the log is too long. Call it after the run."""
@@ -120,19 +126,34 @@ class LogTail:
             if piece.endswith(("\n", "\r")):
                 self._line = ""
 
-    def _cut(self) -> None:
-        """Split the held text into chunks, at character boundaries."""
+    def _cut(self, limit_bytes: int | None = None) -> None:
+        """Split the held text into chunks, or only its begin if there is a limit (`release`)."""
         # PostgreSQL's text cannot hold NUL; replaced here, so that offsets count what is stored
         raw = "".join(self._held).replace("\0", "\ufffd").encode()
         self._held.clear()
+        if limit_bytes is not None:
+            end = _boundary(raw, _fitting(raw, limit_bytes))
+            self._held.append(raw[end:].decode())
+            raw = raw[:end]
         begin = 0
         while begin < len(raw):
-            end = min(begin + CHUNK_BYTES, len(raw))
-            while end < len(raw) and raw[end] & 0xC0 == 0x80:
-                end -= 1
+            end = _boundary(raw, min(begin + CHUNK_BYTES, len(raw)))
             self._add(raw[begin:end])
             begin = end
 
     def _add(self, raw: bytes) -> None:
         self.chunks.append(Chunk(len(self.chunks) + 1, self._offset, len(raw), raw.decode("utf-8")))
         self._offset += len(raw)
+
+
+def _boundary(raw: bytes, end: int) -> int:
+    """Return the position of the character that contains the byte at `end`."""
+    while end < len(raw) and raw[end] & 0xC0 == 0x80:
+        end -= 1
+    return end
+
+
+def _fitting(raw: bytes, limit_bytes: int) -> int:
+    """Return how many bytes need at most `limit_bytes` in JSON, which escapes some of them."""
+    sizes = accumulate(2 if byte in _SHORT else 6 if byte < 0x20 else 1 for byte in raw)
+    return sum(1 for _ in takewhile(lambda size: size <= limit_bytes, sizes))

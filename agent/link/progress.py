@@ -12,12 +12,16 @@ from agent.execution.artifacts import keep_log
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
 from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
-from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start
+from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start, encode
 
 LOG_TICK_S = 0.2
-#: most chunks of the log that are sent between two passes; over a slow link, more would be sent
+#: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
 #: while the next pass is timed
-_PAUSE_CHUNKS = 4
+PAUSE_BYTES = 4_000
+#: of a frame of the log around its text
+_FRAME_BYTES = 200
+#: less of the log is not worth a frame
+_LEAST_LOG_BYTES = 200
 
 
 class Progress:
@@ -60,12 +64,14 @@ class Progress:
         """Report that a process has ended and another one follows; `done` passes have ended.
 
         The slowest operators and the log are sent here, while the next process starts, and not
-        while iterations are timed. What exceeds _PAUSE_CHUNKS of the log follows later.
+        while iterations are timed. What exceeds PAUSE_BYTES of the log follows in the next pause or
+        after the last pass.
         """
         if self._started is not None:
-            self._note(done, slowest)
-            self._tail.release()
-            self._send(between_passes=True)
+            left = PAUSE_BYTES - self._note(done, slowest)
+            if left >= _FRAME_BYTES + _LEAST_LOG_BYTES:
+                self._tail.release(left - _FRAME_BYTES)
+                self._send(left)
 
     def pause(self) -> None:
         """Stop following the log because no process runs any more."""
@@ -87,30 +93,41 @@ class Progress:
             await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
 
-    def _note(self, done: int, slowest: SlowestOperators | None) -> None:
+    def _note(self, done: int, slowest: SlowestOperators | None) -> int:
         """Report the number of finished passes, and the slowest operators once they are known.
 
+        Return the size of the frame, 0 if there is nothing new.
         Operators are sent once over each connection, since it is unknown what arrived over an
         earlier one. The command line was sent before, and would make the frame larger.
         """
         started = self._started
         if started is None or done == started.passes_done:
-            return
+            return 0
         self._started = started.model_copy(update={"passes_done": done})
         is_new = self._slowest_sent != self._outbox.generation
         changes = {"command": "", "slowest": slowest if is_new else None}
         if slowest is not None:
             self._slowest_sent = self._outbox.generation
-        self._outbox.post(self._started.model_copy(update=changes))
+        report = self._started.model_copy(update=changes)
+        self._outbox.post(report)
+        return _size(report)
 
-    def _send(self, *, between_passes: bool = False) -> None:
+    def _send(self, limit_bytes: int | None = None) -> None:
+        """Send new chunks, also while the log is held back if there is a limit of their frames."""
         if self._outbox.generation != self._generation and self._started is not None:
             self._generation, self._sent = self._outbox.generation, 0
             self._outbox.post(self._started)
-        if self._tail.quiet and not between_passes:
+        if self._tail.quiet and limit_bytes is None:
             return
-        end = self._sent + _PAUSE_CHUNKS if between_passes else len(self._tail.chunks)
-        chunks = self._tail.chunks[self._sent : end]
-        for chunk in chunks:
-            self._outbox.post(AttemptLog(attempt=self._order.attempt, **asdict(chunk)))
-        self._sent += len(chunks)
+        for chunk in self._tail.chunks[self._sent :]:
+            message = AttemptLog(attempt=self._order.attempt, **asdict(chunk))
+            if limit_bytes is not None:
+                limit_bytes -= _size(message)
+                if limit_bytes < 0:
+                    return
+            self._outbox.post(message)
+            self._sent += 1
+
+
+def _size(message: AttemptStarted | AttemptLog) -> int:
+    return len(encode(message).encode())

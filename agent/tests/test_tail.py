@@ -1,5 +1,6 @@
 """Chunks of the log, without a process."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,28 @@ def test_release_sends_the_output_of_a_pass_and_holds_the_next_back(path):
     add(path, b"going to warmup\niter 0\n")
     tail.read()
     assert tail.text() == ""
-    tail.release()
+    tail.release(1000)
     assert tail.text() == "going to warmup\niter 0\n"
     add(path, b"load model\n")
     tail.read()
     assert tail.quiet
     assert tail.text() == "going to warmup\niter 0\n"
-    tail.release()
+    tail.release(1000)
     assert tail.text() == "going to warmup\niter 0\nload model\n"
+
+
+@pytest.mark.parametrize("piece", ["x", "\n", '"\\', "\x01", "模", "🙂"])
+def test_release_adds_as_much_as_fits_and_keeps_the_rest(path, piece):
+    tail = LogTail(path, 100_000)
+    text = f"going to warmup\n{piece * 3000}"
+    add(path, text.encode())
+    tail.release(1000)
+    (chunk,) = tail.chunks
+    written = json.dumps(chunk.text, ensure_ascii=False)[1:-1]
+    assert 990 <= len(written.encode()) <= 1000
+    assert text.startswith(chunk.text)
+    tail.finish()
+    assert tail.text() == text
 
 
 @pytest.mark.parametrize(
@@ -137,9 +152,9 @@ def test_chunks_join_without_gaps(tmp_path_factory, pieces, looks):
 def test_nul_characters_are_replaced_and_offsets_count_what_is_sent(path):
     tail = LogTail(path, 1000)
     add(path, b"a\0\0b\n")
-    tail.release()
+    tail.release(1000)
     add(path, b"next\n")
-    tail.release()
+    tail.release(1000)
     first, second = tail.chunks
     assert first.text == "a\ufffd\ufffdb\n"
     assert (first.size, second.offset) == (len(first.text.encode()),) * 2

@@ -24,6 +24,8 @@ const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
     title = newTitle;
     announceStep();
     hideResume(state);
+    const shortened = document.getElementById("log-shortened");
+    if (shortened) shortened.hidden = state !== "running";
     if (state === "finished") log.empty.textContent = log.empty.dataset.ended;
     follow(status);
   },

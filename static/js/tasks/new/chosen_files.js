@@ -103,7 +103,7 @@ async function describeStored({ storedAddress: address, storedSize }) {
   const size = Number(storedSize);
   if (!stored.has(address)) stored.set(address, readInWorker({ address, size }));
   const result = await stored.get(address);
-  return { note: noteOf({ size }, "model", result), inputs: result.inputs };
+  return { note: noteOf({ size }, "model", result), inputs: result.inputs, arrays: undefined };
 }
 
 /** The message about a file's size or name, or "". */
