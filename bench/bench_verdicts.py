@@ -3,7 +3,7 @@
 `python -m bench.bench_verdicts [--runs 20] [--keep FOLDER]` runs one model with the plan "standard"
 on a new site until enough runs are undisturbed or --minutes have passed. The code of the page
 compares every pair of them, with these runs as the history of the device. Pairs of equal runs
-should get the verdict "no clear difference". Then one planted pair for each run, in which the
+should get the verdict "not enough evidence". Then one planted pair for each run, in which the
 recorded times of the second run are multiplied by 1.2 (--factor), should get "slower".
 
 --keep stores all runs, also disturbed ones: their profiles and measurement.json. `--from FOLDER`
@@ -52,7 +52,7 @@ SETTLE_S = 2.0
 #: limits as shares of equal pairs, of their operators, and of planted pairs
 MOST_DIFFERING, MOST_OPERATORS, LEAST_FOUND = 2 / 190, 1 / 200, 18 / 20
 #: column of the table -> verdict that it counts
-SHOWN = {"no clear difference": "none", "faster": "faster", "slower": "slower"}
+SHOWN = {"not enough evidence": "none", "faster": "faster", "slower": "slower"}
 #: a run waits until other processes, also those of the site, are quiet
 GATE = "[gate]\nmax_load = 0.1\n"
 

@@ -287,6 +287,12 @@ class AttemptMeasurement(models.Model):
     max_ms = models.FloatField(null=True)
     #: iteration times of the clean pass, as `analysis.measurement.Histogram`; empty without one
     histogram = models.JSONField(default=dict)
+    #: of the clean passes, as `analysis.measurement.SteadyState`; empty for too few iterations
+    steady_state = models.JSONField(default=dict)
+    #: of the steady iterations, as `agent.statistics.steadiness.Mode`, fastest first
+    modes = models.JSONField(default=list)
+    #: of the median, as `agent.statistics.processes.MedianInterval`; empty for one clean pass
+    interval = models.JSONField(default=dict)
     #: standard deviation / mean of the iterations
     cv = models.FloatField(null=True)
     profiled_iterations = models.PositiveIntegerField(default=0)

@@ -19,7 +19,7 @@ from profiles.presenters.attempt_messages import (
     pass_words,
 )
 from profiles.presenters.explanations import EXPLANATIONS
-from profiles.presenters.statistics import has_noisy_overhead, overhead_percent
+from profiles.presenters.statistics import has_noisy_overhead, latency_words, overhead_percent
 from profiles.retention.deletion import refuse_removed
 from tasks.baselines import baseline_of
 from tasks.models import Artifact, Task
@@ -103,6 +103,7 @@ def measurement_view(
         ],
         "notes": [] if is_shared else [note_text(note) for note in measurement.notes],
         "device": device_rows(measurement.device),
+        "latency": latency_words(measurement),
         "cv_percent": share(measurement.cv, absent=""),
         "device_cv_percent": share(measurement.device_cv, absent=""),
         "overhead_percent": overhead_percent(measurement),

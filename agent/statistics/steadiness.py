@@ -123,7 +123,8 @@ def modes(times_ms: ArrayLike) -> tuple[Mode, ...]:
 
     times_ms: (n,) finite, from 0; iterations of one or several processes
     """
-    logs = np.sort(_logarithms(times_ms))
+    times = np.sort(np.asarray(times_ms, dtype=np.float64))
+    logs = _logarithms(times)
     if len(logs) < LEAST_FOR_MODES:
         return ()
     first, third = np.percentile(logs, (25, 75)).tolist()
@@ -140,11 +141,11 @@ def modes(times_ms: ArrayLike) -> tuple[Mode, ...]:
     reach = min(math.ceil(4 * width / step), _GRID // 2 - 1)
     kernel = np.exp(-((np.arange(-reach, reach + 1) * step / width) ** 2) / 2)
     density = np.convolve(counts, kernel, mode="same")
-    cuts = [-math.inf, *_valleys(logs, density, (edges[1:] + edges[:-1]) / 2), math.inf]
-    parts = [logs[(logs > lower) & (logs <= upper)] for lower, upper in pairwise(cuts)]
+    valleys = _valleys(logs, density, (edges[1:] + edges[:-1]) / 2)
+    cuts = [0, *np.searchsorted(logs, valleys, side="right").tolist(), len(logs)]
     return tuple(
-        Mode(median_ms=math.exp(float(np.median(part))), share=len(part) / len(logs))
-        for part in parts
+        Mode(median_ms=float(np.median(times[first:last])), share=(last - first) / len(times))
+        for first, last in pairwise(cuts)
     )
 
 

@@ -19,6 +19,8 @@ from being a point.
 - Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2) with sd from equal runs, but at least the 99 %
 quantile of the differences observed between equal runs. This applies to a single number of a run,
 such as its total.
+- Latency: a run has one clean process, whose median is one sample. The scatter of equal runs
+includes that between processes, so it alone makes the interval.
 - Operators: many are tested at once. Their standard error combines the scatter of their own passes
 (moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
 against each other between these two runs. The p of Student's t is adjusted by Benjamini and
@@ -151,14 +153,18 @@ class Judgement:
         return VERDICTS[int(self.verdict[row])]
 
 
-def judge_total(base: Floats, other: Floats, *, displayed: float, basis: Basis) -> Judgement:
+def judge_total(
+    base: Floats, other: Floats, *, displayed: float, basis: Basis, is_latency: bool = False
+) -> Judgement:
     """Test one number of two runs.
 
     base, other: (n,), (k,) samples, s; nan if a pass has none
     displayed: the ratio of the two displayed times, inf if that of the baseline is 0; a verdict
         never contradicts it
+    is_latency: one sample of each run is enough, because it is the median of many iterations, and
+        the scatter of equal runs is that of such samples: then it alone makes the interval
     """
-    one = _Shifts(base[:, None], other[:, None], basis)
+    one = _Shifts(base[:, None], other[:, None], basis, has_scatter_alone=is_latency)
     one.widen(np.array([basis.allowance]))
     return one.judgement(one.excludes_zero(), np.array([displayed]))
 
@@ -211,8 +217,11 @@ def logarithms(times_s: Floats) -> Floats:
 class _Shifts:
     """Shifts of m rows between two runs, as logarithms, and their intervals."""
 
-    def __init__(self, base: Floats, other: Floats, basis: Basis) -> None:
+    def __init__(
+        self, base: Floats, other: Floats, basis: Basis, *, has_scatter_alone: bool = False
+    ) -> None:
         self.base, self.other, self.basis = logarithms(base), logarithms(other), basis
+        self.has_scatter_alone = has_scatter_alone
         m = base.shape[1]
         self.counts = np.stack([(~np.isnan(side)).sum(axis=0) for side in (self.base, self.other)])
         self.estimate, self.low, self.high = (np.full(m, np.nan) for _ in range(3))
@@ -228,6 +237,8 @@ class _Shifts:
                 self.estimate[rows] = shift[0]
                 if least_p(n, k) <= LEVEL:
                     self.low[rows], self.high[rows] = shift[1:]
+                elif has_scatter_alone and basis.is_known:
+                    self.low[rows] = self.high[rows] = shift[0]
 
     def widen(self, by: Floats) -> None:
         """Widen intervals around the estimate to `by` if known, and to the resolution of clocks."""
@@ -281,9 +292,10 @@ class _Shifts:
         verdict[is_clear & (self.estimate < 0) & is_faster] = VERDICTS.index("faster")
         if not self.basis.is_known:
             verdict[:] = VERDICTS.index("unknown")
-        verdict[np.isnan(self.low)] = VERDICTS.index("few")
         fewest = self.counts.min(axis=0)
-        verdict[fewest == 1] = VERDICTS.index("single")
+        if not self.has_scatter_alone:
+            verdict[np.isnan(self.low)] = VERDICTS.index("few")
+            verdict[fewest == 1] = VERDICTS.index("single")
         if self.basis.disturbed:
             verdict[:] = VERDICTS.index("disturbed")
         verdict[fewest == 0] = VERDICTS.index("absent")

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agent.protocol.measurement import Disturbance, Measurement, PassRecord
+from agent.statistics.processes import median_interval
+from agent.statistics.steadiness import modes, steadiness
 from agent.statistics.summaries import latency
 from profiles.presenters.described import means, unknown
 
@@ -35,6 +37,21 @@ class Histogram:
     ]
     counts: Annotated[tuple[int, ...], means("Iterations in each bin.")]
     above: Annotated[int, means("Iterations beyond the last limit.")]
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """Whether the clean passes reach a steady state (`agent.statistics.steadiness`)."""
+
+    is_steady: Annotated[bool, means("Whether each clean pass reaches a steady state.")]
+    start: Annotated[
+        int,
+        means("Iterations of a pass before it, the most of all passes; without a steady state, 0."),
+    ]
+    median_ms: Annotated[
+        float | None,
+        unknown("Median of the iterations from there on, ms; without a steady state."),
+    ]
 
 
 @dataclass(frozen=True)
@@ -85,12 +102,39 @@ def figures(measurement: Measurement) -> dict[str, Any]:
     return {
         **(asdict(statistics) if statistics else {}),
         "histogram": asdict(bins) if bins else {},
+        **_steady_figures([record for record in kept if record.kind == "clean"]),
         "profiled_iterations": len(profiled),
         "profiled_median_ms": _median(profiled),
         "overhead": overhead(clean, profiled),
         "start_s": _first(_possible(record.start_s, LONGEST_MS / 1000) for record in timed),
         "load_ms": _first(_possible(record.load_ms, LONGEST_MS) for record in timed),
         "passes": [_row(record, is_used=record.number in used) for record in measurement.passes],
+    }
+
+
+def _steady_figures(passes: Sequence[PassRecord]) -> dict[str, Any]:
+    """Return the steady state, modes and interval of the clean passes; empty ones if unknown.
+
+    Modes are those of the iterations in the steady state, or of all if there is none.
+    """
+    times = [_plausible(record.e2e_ms) for record in passes]
+    states = [steadiness(own) for own in times]
+    known = [state for state in states if state is not None]
+    state, steady = None, times
+    if known and len(known) == len(states):
+        is_steady = all(state.is_steady for state in known)
+        if is_steady:
+            steady = [own[state.start :] for own, state in zip(times, known, strict=True)]
+        state = SteadyState(
+            is_steady=is_steady,
+            start=max(state.start for state in known) if is_steady else 0,
+            median_ms=_median(np.concatenate(steady)) if is_steady else None,
+        )
+    interval = median_interval([float(np.median(own)) for own in times if own.size])
+    return {
+        "steady_state": asdict(state) if state else {},
+        "modes": [asdict(mode) for mode in modes(np.concatenate(steady))] if steady else [],
+        "interval": asdict(interval) if interval else {},
     }
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
 from profiles.analysis.coverage import Coverage
-from profiles.analysis.measurement import Histogram
+from profiles.analysis.measurement import Histogram, SteadyState
 from profiles.analysis.stability import Stability
 from profiles.api.base import NOT_READY, DataView, no_result_error
 from profiles.api.serializer_fields import answer_of
@@ -21,7 +22,7 @@ from profiles.formats.static_memory.summary import StaticMemory
 from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.run_sources import mismatches
-from profiles.presenters.statistics import fault_notes, statistics_view
+from profiles.presenters.statistics import fault_notes, latency_words, statistics_view
 from profiles.selectors import measurement_of, measurement_view
 from webprofile import answers as fields
 from webprofile.api.schema import problems
@@ -73,12 +74,45 @@ class DeviceStateAnswer(serializers.Serializer):
     after = serializers.CharField(help_text="After it.")
 
 
+class ModeAnswer(serializers.Serializer):
+    """A speed at which the model often runs."""
+
+    median_ms = serializers.FloatField(help_text="Median of its iterations, ms.")
+    share = serializers.FloatField(help_text="Their share of the iterations, from 0 to 1.")
+
+
+class MedianIntervalAnswer(serializers.Serializer):
+    """The 95 % interval of the median iteration of a process."""
+
+    low_ms = serializers.FloatField(help_text="Lower bound, ms.")
+    high_ms = serializers.FloatField(help_text="Upper bound, ms.")
+    processes = serializers.IntegerField(help_text="Clean passes that it is computed from.")
+
+
 class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     """Iteration times with the profiler off, and the conditions of the run."""
 
     histogram = answer_of(Histogram)(
         allow_null=True,
         help_text="Histogram of the iterations with the profiler off; null without a clean pass.",
+    )
+    steady_state = answer_of(SteadyState)(
+        allow_null=True,
+        help_text="From which iteration on the model runs at a steady speed; null with fewer than "
+        "10 iterations. `median_ms` is of all iterations in any case.",
+    )
+    modes = ModeAnswer(
+        many=True,
+        help_text="Speeds of the steady iterations, fastest first; several if they are clearly "
+        "apart, none with fewer than 30 iterations.",
+    )
+    interval = MedianIntervalAnswer(
+        allow_null=True,
+        help_text="95 % interval of the median; null with fewer than two clean passes, because "
+        "each process is biased as a whole.",
+    )
+    latency_notes = fields.texts(
+        "Steady state, modes and interval in the user's language; empty without a clean pass."
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
     disturbances = DisturbanceAnswer(many=True, help_text="Disturbances of the run.")
@@ -95,7 +129,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
         model = AttemptMeasurement
         fields = (
             "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
-            "histogram", "profiled_iterations", "profiled_median_ms", "overhead",
+            "histogram", "steady_state", "modes", "interval", "latency_notes",
+            "profiled_iterations", "profiled_median_ms", "overhead",
             "device_totals_s", "device_cv", "start_s", "load_ms", "waited_s", "passes",
             "disturbances", "disturbed_text", "disturbance_notes", "device",
         )  # fmt: skip
@@ -351,6 +386,9 @@ def _latency(measurement: AttemptMeasurement) -> Any:
     pairs = zip(measurement.disturbances, view["disturbances"], strict=True)
     return own | {
         "histogram": measurement.histogram or None,
+        "steady_state": measurement.steady_state or None,
+        "interval": measurement.interval or None,
+        "latency_notes": _latency_notes(measurement),
         "waited_s": view["waited_s"],
         "disturbed_text": view["disturbed_title"],
         "disturbance_notes": view["disturbance_notes"],
@@ -360,3 +398,11 @@ def _latency(measurement: AttemptMeasurement) -> Any:
             for item, words in pairs
         ],
     }
+
+
+def _latency_notes(measurement: AttemptMeasurement) -> list[str]:
+    words = latency_words(measurement)
+    interval = words["interval"] and _(
+        "Confidence interval of the median (95 %%): %(interval)s"
+    ) % {"interval": words["interval"]}
+    return [text for text in (words["steady"], words["modes"], interval) if text]

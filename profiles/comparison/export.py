@@ -50,8 +50,9 @@ class TestAnswer(TypedDict):
         Verdict,
         means(
             "absent: no times; disturbed: one of the runs was; single: one sample; few: too "
-            "few passes; unknown: how far equal runs differ on the device; none: no clear "
-            "difference; faster; slower. All but the last three say that there is no verdict."
+            "few passes; unknown: how far equal runs differ on the device; none: equal runs "
+            "differ as much; faster; slower. All but the last two mean that there is not enough "
+            "evidence."
         ),
     ]
     verdict_text: Annotated[str, means("The verdict in the reader's words; empty without times.")]

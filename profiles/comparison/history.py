@@ -27,8 +27,9 @@ Figure = Literal["device", "host", "latency"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 #: how many of the newest runs of a device are used, and how many of one group
 _MOST_RUNS, _MOST_EQUAL = 300, 20
-#: fewest passes of a run that is used
-_LEAST_PASSES = 4
+#: fewest samples of a run that is used. A latency is the median of many iterations, and a plan has
+#: one clean pass; a profiled pass is the sum of one iteration
+_LEAST_SAMPLES: Mapping[Figure, int] = {"device": 4, "host": 4, "latency": 1}
 #: columns that are loaded to find and compare equal runs; a full measurement is much larger
 _NEEDED = (
     "passes",
@@ -134,7 +135,7 @@ class _History:
             # those of the newest environment: kernel, agent and runtime
             newest = self.sample_runs[0][0] if self.sample_runs else ""
             runs = [samples for environment, samples in self.sample_runs if environment == newest]
-            sample = [_enough(run.get(figure, [])) for run in runs]
+            sample = [_enough(run.get(figure, []), figure) for run in runs]
             known = (
                 _from("device", scatter_of(groups)),
                 _from("sample", scatter_of([[logs for logs in sample if logs is not None]])),
@@ -149,16 +150,16 @@ def _from(source: ScatterSource, scatter: Scatter | None) -> Scatter | None:
 
 
 def _logs(runs: Iterable[AttemptMeasurement], figure: Figure) -> list[Floats]:
-    """Return the logarithms of the passes of each run that has enough of them."""
-    samples = (_enough(samples_of(run, figure)) for run in runs)
+    """Return the logarithms of the samples of each run that has enough of them."""
+    samples = (_enough(samples_of(run, figure), figure) for run in runs)
     return [logs for logs in samples if logs is not None]
 
 
-def _enough(samples_s: Sequence[float | None]) -> Floats | None:
+def _enough(samples_s: Sequence[float | None], figure: Figure) -> Floats | None:
     """Return the logarithms of the known samples of a run; None if they are too few."""
     logs = logarithms(np.array(samples_s, dtype=np.float64))
     logs = logs[~np.isnan(logs)]
-    return logs if len(logs) >= _LEAST_PASSES else None
+    return logs if len(logs) >= _LEAST_SAMPLES[figure] else None
 
 
 def samples_of(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None]:

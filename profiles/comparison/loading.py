@@ -142,6 +142,12 @@ def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judge
     samples = [np.array(clean_medians_s(profile.measurement)) for profile in profiles]
     shown_s = [_latency_s(profile) for profile in profiles]
     return tuple(
-        judge_total(samples[0], other, displayed=other_s / (shown_s[0] or math.nan), basis=basis)
+        judge_total(
+            samples[0],
+            other,
+            displayed=other_s / (shown_s[0] or math.nan),
+            basis=basis,
+            is_latency=True,
+        )
         for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
     )

@@ -197,10 +197,10 @@ def verdict_word(code: Verdict) -> str:
     """Return the message of a verdict; empty if one side has no times."""
     words = {
         "disturbed": str(DISTURBED_RUN["verdict"]),
-        "single": gettext("no verdict: one pass"),
-        "few": gettext("no verdict: too few passes"),
-        "unknown": gettext("no verdict: variance unknown"),
-        "none": gettext("no clear difference"),
+        "single": gettext("not enough evidence: one pass"),
+        "few": gettext("not enough evidence: too few passes"),
+        "unknown": gettext("not enough evidence: variance unknown"),
+        "none": gettext("not enough evidence"),
         "faster": gettext("faster"),
         "slower": gettext("slower"),
     }
@@ -218,9 +218,9 @@ def verdict_advice(code: Verdict) -> str:
             "after its set-up, or run the same task there five times with the plan “standard”"
         ),
         "none": gettext(
-            "no clear difference, since equal runs or passes differ by the same amount; a less "
-            "busy device or more passes (the plan “thorough”) may show one, but hardly between "
-            "two runs with the same files and settings"
+            "equal runs or passes differ by the same amount; a less busy device or more passes "
+            "(the plan “thorough”) may show a difference, but hardly between two runs with the "
+            "same files and settings"
         ),
     }
     return advice.get(code, "")

@@ -185,11 +185,21 @@ def total_notes(compared: ComparisonResult) -> list[str]:
             percent = messages.plain_percent(math.expm1(basis.allowance))
             values = {"percent": percent, "letter": messages.letter(other)}
             notes.append(_EQUAL_RUNS[basis.source or "device"] % values)
-    if any(judgement.code(0) == "single" for judgement in compared.latency):
+    for other, judgement in enumerate(compared.latency, start=1):
+        if judgement.code(0) in ("none", "faster", "slower"):
+            percent = messages.plain_percent(math.expm1(compared.basis(other, "latency").allowance))
+            notes.append(
+                _(
+                    "Latencies of equal runs may differ by %(percent)s. A smaller difference of "
+                    "%(letter)s gets no verdict."
+                )
+                % {"percent": percent, "letter": messages.letter(other)}
+            )
+    if any(judgement.code(0) == "unknown" for judgement in compared.latency):
         notes.append(
             _(
-                "The median latency gets no verdict: iterations of one process are not "
-                "independent, and a run has only one clean process."
+                "The median latency gets no verdict: a run has one clean process, and it is "
+                "unknown how far the latencies of equal runs on the device differ."
             )
         )
     return notes

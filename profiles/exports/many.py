@@ -64,6 +64,11 @@ RESULT_FIELDS: tuple[Field, ...] = (
     Field("p90_ms", "number", "A tenth was slower, milliseconds."),
     Field("p99_ms", "number", "A hundredth was slower, milliseconds."),
     Field("cv", "number", "Standard deviation / mean of the iterations."),
+    Field("steady", "text", "Whether the clean pass reaches a steady speed: yes or never."),
+    Field("steady_after", "count", "Iterations before it."),
+    Field("modes", "json", "Speeds of the steady iterations: median_ms and share of each."),
+    Field("median_low_ms", "number", "95 % interval of the median over processes, milliseconds."),
+    Field("median_high_ms", "number", "Its upper bound, milliseconds."),
     Field("load_ms", "number", "Time to load the model, milliseconds."),
     Field("overhead", "number", "Median while profiling / median without - 1."),
     Field("disturbed_by", "text", "Codes of what disturbed the measurement, with spaces between."),
@@ -157,11 +162,27 @@ def _of_result(task: Task) -> list[Any]:
         len(attempts),
         attempts[-1].run_s if attempts else None,
         *(_of(times, name) for name in ("iterations", "median_ms", "mean_ms", "min_ms", "max_ms")),
-        *(_of(measurement, name) for name in ("p90_ms", "p99_ms", "cv", "load_ms", "overhead")),
+        *(_of(measurement, name) for name in ("p90_ms", "p99_ms", "cv")),
+        *_steady(measurement),
+        *(_of(measurement, name) for name in ("load_ms", "overhead")),
         " ".join(sorted({str(item["code"]) for item in measurement.disturbances}))
         if measurement
         else None,
         *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),
+    ]
+
+
+def _steady(measurement: AttemptMeasurement | None) -> list[Any]:
+    if measurement is None:
+        return [None] * 5
+    state, interval = measurement.steady_state, measurement.interval
+    is_steady = state.get("is_steady")
+    return [
+        None if is_steady is None else "yes" if is_steady else "never",
+        state["start"] if is_steady else None,
+        as_json(measurement.modes) if measurement.modes else None,
+        interval.get("low_ms"),
+        interval.get("high_ms"),
     ]
 
 

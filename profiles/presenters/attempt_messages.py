@@ -64,7 +64,7 @@ DISTURBED_RUN: dict[str, Any] = {
         "%(letter)s was disturbed: %(causes)s. Its times may be too high, so its differences "
         "get no verdict. Repeat it while the device is idle."
     ),
-    "verdict": _("no verdict: noisy run"),
+    "verdict": _("not enough evidence: noisy run"),
     "verdict_advice": _("a run was disturbed; repeat it while the device is idle"),
     "verdict_help": _(
         "Something else used the device during one of the runs. The figures are shown, but no "

@@ -75,6 +75,49 @@ _ALL = (
         _("standard deviation (n − 1) of the iterations / their mean"),
     ),
     Explanation(
+        "steady_state",
+        _("Steady state"),
+        _(
+            "From which iteration on the model runs at a steady speed. The first iterations may "
+            "be slow because of caches, memory and clocks. Latency is of all iterations in any "
+            "case. A pass that changes its speed in its second half is never steady."
+        ),
+        _("iterations"),
+        _(
+            "change points of the times (binary segmentation); steady where at most a tenth of "
+            "the later iterations is more than 1 percent, or one standard deviation, from the "
+            "median of the second half"
+        ),
+    ),
+    Explanation(
+        "modes",
+        _("Modes"),
+        _(
+            "Speeds at which the model often runs, with their shares of the steady iterations. "
+            "Several modes mean that the device or the process changes between states."
+        ),
+        _TIME,
+        _(
+            "peaks of the distribution (kernel density) that are at least 3 percent apart, hold a "
+            "tenth of the iterations each, and have a valley of at most half their height between "
+            "them"
+        ),
+    ),
+    Explanation(
+        "median_interval",
+        _("Confidence interval of the median"),
+        _(
+            "The median of the model on this device lies in this range with a probability of 95 "
+            "percent. Each process is biased as a whole, so the interval counts processes, not "
+            "iterations."
+        ),
+        _TIME,
+        _(
+            "on logarithms of the medians of clean passes: Student’s t for up to five, signed "
+            "ranks from six"
+        ),
+    ),
+    Explanation(
         "profiled_median",
         _("Latency (profiler on)"),
         _("Half of the iterations with the profiler on were faster."),

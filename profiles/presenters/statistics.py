@@ -13,7 +13,7 @@ from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.advice.finding import RunFacts
 from profiles.analysis.coverage import Coverage, coverage
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.durations import duration, unit_of
+from profiles.analysis.durations import TimeUnit, duration, unit_of
 from profiles.analysis.numbers import share
 from profiles.analysis.stability import (
     Noise,
@@ -32,7 +32,7 @@ from profiles.formats.columns import SIDES, Side
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.presenters.explanations import EXPLANATIONS
-from profiles.presenters.formatting import isolated
+from profiles.presenters.formatting import isolated, listed
 
 #: size of the drawing of the histogram, which is stretched to the width of the page
 WIDTH, HEIGHT = 1000, 100
@@ -260,6 +260,62 @@ def withheld(
     return "busy" if RuleContext(data, RunFacts()).device.is_busy else None
 
 
+def latency_words(measurement: AttemptMeasurement) -> dict[str, str]:
+    """Return sentences on the clean passes; empty where there is nothing to say.
+
+    steady: from which iteration on they run at a steady speed
+    brief: the same in a few words, empty if it is from the first one
+    modes: several speeds
+    interval: the 95 % interval of the median, or why it is unknown
+    """
+    state, modes, interval = measurement.steady_state, measurement.modes, measurement.interval
+    if measurement.median_ms is None:
+        return {"steady": "", "brief": "", "modes": "", "interval": ""}
+    unit = unit_of([time_ms / 1000 for time_ms in (measurement.median_ms, measurement.max_ms or 0)])
+    words = _steady_words(state, unit) if state else ("", "")
+    speeds = [
+        f"{duration(mode['median_ms'] / 1000, unit)} ({round(100 * mode['share'])} %)"
+        for mode in modes
+    ]
+    return {
+        "steady": words[0],
+        "brief": words[1],
+        "modes": ngettext("%(number)s mode: %(modes)s", "%(number)s modes: %(modes)s", len(modes))
+        % {"number": len(modes), "modes": listed(speeds)}
+        if len(modes) > 1
+        else "",
+        "interval": ngettext(
+            "%(low)s to %(high)s, from %(number)s process",
+            "%(low)s to %(high)s, from %(number)s processes",
+            interval["processes"],
+        )
+        % {
+            "low": duration(interval["low_ms"] / 1000, unit),
+            "high": duration(interval["high_ms"] / 1000, unit),
+            "number": interval["processes"],
+        }
+        if interval
+        else _("unknown: one clean pass does not show how much processes differ")
+        if measurement.derived_version
+        else "",
+    }
+
+
+def _steady_words(state: dict[str, Any], unit: TimeUnit) -> tuple[str, str]:
+    if not state["is_steady"]:
+        return _("never steady: the speed changes during the pass"), _("never steady")
+    if not (start := state["start"]):
+        return _("steady from the first iteration"), ""
+    brief = ngettext(
+        "steady after %(number)s iteration", "steady after %(number)s iterations", start
+    ) % {"number": start}
+    text = _("%(steady)s, with a median of %(median)s from there on") % {
+        "steady": brief,
+        "median": duration(state["median_ms"] / 1000, unit),
+    }
+    return text, brief
+
+
 def overhead_percent(measurement: AttemptMeasurement | None) -> str:
     """Return the overhead of profiling as text; empty if it is unknown or negative.
 
@@ -367,6 +423,7 @@ def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
         }
         for (low, high), count in zip(pairwise(edges), counts, strict=True)
     ]
+    words = latency_words(row)
     marks = [("median", row.median_ms), ("p90", row.p90_ms), ("p99", row.p99_ms)]
     return {
         "bars": bars,
@@ -381,6 +438,7 @@ def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:
             if value is not None
         ],
         "most": most,
+        "words": [words[name] for name in ("steady", "modes") if words[name]],
         "above": bins["above"],
         "low_ms": first,
         "high_ms": edges[-1],

@@ -232,6 +232,27 @@ def test_the_raw_file_is_the_uploaded_file(alice, upload):
     assert hashlib.md5(content).digest() == hashlib.md5(SECOND).digest()
 
 
+def test_the_measurement_has_the_steady_state_modes_and_interval(alice):
+    profile = make_result(FIRST, owner=alice)
+    unknown = {"iterations": 5, "median_ms": 10.1, "derived_version": 6}
+    row = AttemptMeasurement.objects.create(attempt=profile.attempt, passes=[], **unknown)
+    address = f"{ROOT}of-task/{profile.attempt.task_id}/measurement/"
+    answer = caller(alice).get(address).json()
+    assert (answer["steady_state"], answer["modes"], answer["interval"]) == (None, [], None)
+    row.steady_state = {"is_steady": True, "start": 14, "median_ms": 10.0}
+    row.modes = [{"median_ms": 10.0, "share": 0.7}, {"median_ms": 12.9, "share": 0.3}]
+    row.interval = {"low_ms": 9.9, "high_ms": 10.3, "processes": 5}
+    row.save()
+    answer = caller(alice).get(address).json()
+    assert answer["steady_state"] == row.steady_state
+    assert (answer["modes"], answer["interval"]) == (row.modes, row.interval)
+    assert answer["latency_notes"] == [
+        "steady after 14 iterations, with a median of 10.0 ms from there on",
+        "2 modes: 10.0 ms (70 %), 12.9 ms (30 %)",
+        "Confidence interval of the median (95 %): 9.90 ms to 10.3 ms, from 5 processes",
+    ]
+
+
 def test_the_measurement_of_a_task_does_not_need_a_profile(alice):
     profile = make_result(FIRST, owner=alice)
     task = profile.attempt.task

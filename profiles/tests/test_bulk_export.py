@@ -18,7 +18,7 @@ from agent.protocol.plan import Plan
 from profiles.exports import csv_file, many
 from profiles.exports.fields import FIELDS
 from profiles.exports.many import ROWS, WRITERS
-from profiles.models import Profile
+from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     finished_attempt,
@@ -100,6 +100,24 @@ def test_without_a_clean_pass_iteration_times_are_from_profiled_passes(tasks, tm
     first = rows_of(export(tmp_path / "all.csv"))[0]
     names = ("iterations", "mean_ms", "min_ms", "max_ms", "median_ms")
     assert [first[name] for name in names] == ["7", "8.0", "7.5", "9.0", ""]
+
+
+def test_rows_of_tasks_have_the_steady_state_modes_and_interval(tasks, tmp_path):
+    attempt = tasks[0].attempts.get()
+    AttemptMeasurement.objects.update_or_create(
+        attempt=attempt,
+        defaults={
+            "steady_state": {"is_steady": True, "start": 14, "median_ms": 10.0},
+            "modes": [{"median_ms": 10.0, "share": 1.0}],
+            "interval": {"low_ms": 9.9, "high_ms": 10.3, "processes": 5},
+        },
+    )
+    first, *others = rows_of(export(tmp_path / "all.json"))
+    names = ("steady", "steady_after", "modes", "median_low_ms", "median_high_ms")
+    assert [first[name] for name in names] == [
+        "yes", 14, [{"median_ms": 10.0, "share": 1.0}], 9.9, 10.3
+    ]  # fmt: skip
+    assert all(row["steady"] is None for row in others)
 
 
 @pytest.mark.parametrize("rows", ["task", "operator"])

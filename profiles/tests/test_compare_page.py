@@ -49,7 +49,7 @@ def test_a_fusion_shows_its_operators_on_both_sides_and_its_time(client, results
     assert "ConvolutionForward + BatchNormForward + Elemwise RELU → ConvBiasForward" in text
     first = page.context["page"].object_list[0]
     assert (first["cells"][0]["status"], first["cells"][0]["delta"]) == ("fused", "+3.86")
-    assert first["cells"][0]["verdict"]["word"] == "no verdict: one pass"
+    assert first["cells"][0]["verdict"]["word"] == "not enough evidence: one pass"
     assert page.context["unit"] == page.context["totals"]["unit"] == "ms"
     assert page.context["totals"]["rows"][0]["cells"][0]["delta"] == "+9.70"
     steps = page.context["waterfall"]["steps"]
@@ -96,7 +96,7 @@ def test_without_equal_runs_the_page_gives_advice_instead_of_verdicts(client, sl
     page = client.get(address(*slower_pair))
     assert tones(page) == {""}
     total = page.context["totals"]["rows"][0]["cells"][0]["verdict"]
-    assert total["word"] == "no verdict: variance unknown"
+    assert total["word"] == "not enough evidence: variance unknown"
     (advice,) = [warning for warning in page.context["warnings"] if "not known yet" in warning]
     assert "run the same task there 5 times without disturbance" in advice
 
@@ -187,7 +187,7 @@ def test_a_disturbed_run_gets_differences_and_a_warning_but_no_verdict(client, s
     assert {c["verdict"]["code"] for c in cells if c.get("verdict")} <= {"disturbed", "absent"}
     assert all("time" not in cell.get("reasons", "") for cell in cells)
     total = page.context["totals"]["rows"][0]["cells"][0]
-    assert total["verdict"]["word"] == "no verdict: noisy run"
+    assert total["verdict"]["word"] == "not enough evidence: noisy run"
     assert total["delta"].startswith("+")
 
 
@@ -199,16 +199,18 @@ def answer_of(page) -> str:
 
 def test_the_page_begins_with_the_difference_and_its_verdict_in_a_sentence(client, slower_pair):
     page = client.get(address(*slower_pair))
-    assert re.match(r"Device time \+6\d\.\d %, no verdict: variance unknown", answer_of(page))
+    assert re.match(
+        r"Device time \+6\d\.\d %, not enough evidence: variance unknown", answer_of(page)
+    )
     assert page.text.index('id="answers"') < page.text.index('id="runs"')
     make_equal_runs(slower_pair[0], *EQUAL_RUNS)
     faster = client.get(address(*slower_pair[::-1]))
     assert re.match(r"Device time −3\d\.\d %, faster 95 % interval −4\d\.\d … ", answer_of(faster))
     add_measurement(slower_pair[0], disturbances=[{"code": "hot", "details": []}])
     noisy = answer_of(client.get(address(*slower_pair)))
-    assert re.match(r"Device time \+6\d\.\d %, no verdict: noisy run", noisy)
+    assert re.match(r"Device time \+6\d\.\d %, not enough evidence: noisy run", noisy)
     chinese = client.get(address(*slower_pair), headers={"Accept-Language": "zh-hans"})
-    assert "无结论：测量受干扰" in answer_of(chinese)
+    assert "证据不足：测量受干扰" in answer_of(chinese)
 
 
 def test_only_differences_of_the_environment_are_listed_and_before_the_figures(client, results):
@@ -245,15 +247,43 @@ def test_waterfall_and_table_name_a_row_after_its_operator_in_the_baseline(clien
             assert not baseline or label in [graph.nodes[0].labels[x] for x in baseline]
 
 
-def test_latency_of_one_process_gets_no_verdict(client, slower_pair):
+def clean_pass(median_ms: float) -> dict:
+    return {"kind": "clean", "kept": True, "median_ms": median_ms}
+
+
+def latency_of(page) -> dict:
+    rows = page.context["totals"]["rows"]
+    return next(row for row in rows if row["key"] == "latency")["cells"][0]
+
+
+def test_latency_without_equal_runs_gets_no_verdict(client, slower_pair):
     for profile, median_ms in zip(slower_pair, (10.0, 20.0), strict=True):
-        clean = {"kind": "clean", "kept": True, "median_ms": median_ms}
-        add_measurement(profile, median_ms=median_ms, passes=[clean])
+        add_measurement(profile, median_ms=median_ms, passes=[clean_pass(median_ms)])
     page = client.get(address(*slower_pair))
-    latency = next(row for row in page.context["totals"]["rows"] if row["key"] == "latency")
-    assert latency["cells"][0]["verdict"]["code"] == "single"
-    assert latency["cells"][0]["delta"] == "+10.0"
-    assert "iterations of one process are not independent" in " ".join(page.context["totals_notes"])
+    latency = latency_of(page)
+    assert latency["verdict"]["word"] == "not enough evidence: variance unknown"
+    assert (latency["delta"], latency["verdict"]["interval"]) == ("+10.0", "")
+    assert "a run has one clean process" in " ".join(page.context["totals_notes"])
+
+
+@pytest.mark.parametrize(("other_ms", "word"), [(10.2, "not enough evidence"), (12.0, "slower")])
+def test_latency_is_judged_by_how_much_equal_runs_of_the_device_differ(
+    client, slower_pair, other_ms, word
+):
+    # else the two would be equal runs themselves
+    Task.objects.filter(pk=slower_pair[1].attempt.task_id).update(seed=2)
+    for profile, median_ms in zip(slower_pair, (10.0, other_ms), strict=True):
+        add_measurement(profile, median_ms=median_ms, passes=[clean_pass(median_ms)])
+    for median_ms in (9.9, 9.95, 10.0, 10.05, 10.1):
+        make_equal_runs(slower_pair[0], EQUAL_RUNS[0], passes=[clean_pass(median_ms)])
+    page = client.get(address(*slower_pair))
+    verdict = latency_of(page)["verdict"]
+    assert verdict["word"] == word
+    low, high = (float(verdict[name].replace("−", "-")) for name in ("low", "high"))
+    assert low < 100 * (other_ms / 10 - 1) < high
+    assert (low > 0) == (word == "slower")
+    (note,) = [text for text in page.context["totals_notes"] if "Latencies" in text]
+    assert "A smaller difference of B gets no verdict." in note
 
 
 def test_equal_runs_of_another_device_do_not_count(client, slower_pair):
@@ -678,7 +708,7 @@ def test_the_command_prints_steps_and_rows(capsys):
     out = capsys.readouterr().out
     assert "layer3.1.conv2 · conv" in out
     assert "+3.86 " in out
-    assert "no verdict: one pass" in out
+    assert "not enough evidence: one pass" in out
     call_command("compare_profiles", *files, "--all", "-t", "0")
     assert "bn1 · batch_norm" in capsys.readouterr().out
     call_command("compare_profiles", *files, "--json", "--all", "-t", "0")

@@ -37,7 +37,7 @@ def test_totals_are_shown_for_all_steps_and_for_one(client, traces):
     # three steps instead of one: +200 %
     assert totals["cells"][0]["verdict"]["change"].startswith("+2")
     assert step["base"] == step["cells"][0]["time"] == totals["base"]
-    assert step["cells"][0]["verdict"]["word"] == "no verdict: one pass"
+    assert step["cells"][0]["verdict"]["word"] == "not enough evidence: one pass"
 
 
 @pytest.mark.parametrize(

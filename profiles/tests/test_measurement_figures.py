@@ -1,5 +1,6 @@
 """Figures of a measurement, compared with values computed by hand."""
 
+import numpy as np
 import pytest
 
 from agent.protocol.measurement import Measurement, PassRecord
@@ -53,6 +54,46 @@ def test_figures_exclude_trial_passes():
     assert result["overhead"] == pytest.approx(0.1)
     assert (result["start_s"], result["load_ms"]) == (0.5, 25.0)
     assert [row["median_ms"] for row in result["passes"]] == [100.0, 11.0, 12.1, 12.1, 500.0]
+
+
+def slow_start(seed: int, start: int = 14, n: int = 100) -> list[float]:
+    """Return iterations of 10 ms, of which the first are slower."""
+    times = 10 * np.exp(np.random.default_rng(seed).normal(0, 0.005, n))
+    times[:start] *= 1.5
+    return times.tolist()
+
+
+def test_the_steady_state_is_told_and_the_median_stays_that_of_all_iterations():
+    times = slow_start(1)
+    result = figures(Measurement(plan=Plan(clean=True), passes=(make_pass(1, "clean", *times),)))
+    assert result["steady_state"]["is_steady"]
+    assert result["steady_state"]["start"] == pytest.approx(14, abs=1)
+    assert result["median_ms"] == pytest.approx(np.median(times))
+    assert result["steady_state"]["median_ms"] == pytest.approx(np.median(times[14:]), rel=1e-3)
+    assert [mode["share"] for mode in result["modes"]] == [1.0]
+    assert result["interval"] == {}
+
+
+def test_a_pass_that_drifts_is_never_steady():
+    times = np.linspace(10, 15, 200) * np.exp(np.random.default_rng(2).normal(0, 0.002, 200))
+    result = figures(Measurement(plan=Plan(clean=True), passes=(make_pass(1, "clean", *times),)))
+    assert result["steady_state"] == {"is_steady": False, "start": 0, "median_ms": None}
+
+
+def test_several_clean_passes_have_an_interval_and_the_latest_steady_start():
+    passes = tuple(make_pass(n, "clean", *slow_start(n, start=4 * n)) for n in range(1, 5))
+    result = figures(Measurement(plan=Plan(clean=True), passes=passes))
+    assert result["steady_state"]["start"] == pytest.approx(16, abs=1)
+    interval = result["interval"]
+    assert interval["processes"] == 4
+    assert interval["low_ms"] < 10 < interval["high_ms"] < 11
+
+
+def test_few_iterations_have_no_steady_state():
+    result = figures(Measurement(plan=Plan(), passes=(make_pass(1, "clean", 1.0, 2.0),)))
+    assert (result["steady_state"], result["modes"]) == ({}, [])
+    without = figures(Measurement(plan=Plan(), passes=()))
+    assert (without["steady_state"], without["modes"], without["interval"]) == ({}, [], {})
 
 
 def test_nan_and_infinite_times_are_left_out():

@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from django.template.loader import render_to_string
 from django.utils import translation
@@ -13,7 +14,7 @@ from profiles.ingest.build import profile_row
 from profiles.ingest.results import measurement_row
 from profiles.models import AttemptMeasurement
 from profiles.presenters.explanations import EXPLANATIONS
-from profiles.presenters.statistics import statistics_view
+from profiles.presenters.statistics import latency_words, statistics_view
 from profiles.tables.columns import columns_available
 from profiles.tests.make import STANDARD, make_profile, measurement_json, profiled_pass, to_json
 from profiles.tests.passes import data_of
@@ -104,6 +105,42 @@ def test_a_single_pass_has_no_spread_and_a_badge():
     assert 'id="coverage"' not in html
     assert html.count(">one sample</span>") == 1  # beside the device's total; the host has no times
     assert ">one sample</span>" not in render_page(make_data(*FIVE))
+
+
+def noisy(level_ms: float, n: int, seed: int) -> np.ndarray:
+    return level_ms * np.exp(np.random.default_rng(seed).normal(0, 0.005, n))
+
+
+def test_the_latency_says_when_it_is_steady_and_its_modes():
+    row = make_row(clean_pass(*noisy(15, 14, 1), *noisy(10, 86, 2)))
+    assert latency_words(row) == {
+        "steady": "steady after 14 iterations, with a median of 10.0 ms from there on",
+        "brief": "steady after 14 iterations",
+        "modes": "",
+        "interval": "unknown: one clean pass does not show how much processes differ",
+    }
+    assert "steady after 14 iterations, with a median" in render_page(None, row)
+    with translation.override("zh-hans"):
+        assert latency_words(row)["steady"] == "14 次迭代后稳定，此后的中位数为 10.0 ms"
+    two = np.where(np.arange(100) % 10 < 7, noisy(10.2, 100, 3), noisy(12.9, 100, 4))
+    words = latency_words(make_row(clean_pass(*two)))
+    assert words["steady"] == "steady from the first iteration"
+    assert words["brief"] == ""
+    assert words["modes"] == "2 modes: 10.2 ms (70 %), 12.9 ms (30 %)"
+    drifting = latency_words(make_row(clean_pass(*np.linspace(10, 14, 200))))
+    assert (drifting["brief"], drifting["steady"][:12]) == ("never steady", "never steady")
+
+
+def test_the_median_of_several_clean_passes_has_an_interval():
+    passes = [clean_pass(*noisy(10 + n / 100, 40, n)) for n in range(5)]
+    words = latency_words(make_row(*passes))
+    assert re.fullmatch(r"\d+\.\d ms to 10\.\d ms, from 5 processes", words["interval"])
+
+
+def test_a_result_without_a_clean_pass_or_of_an_earlier_version_says_nothing():
+    silent = dict.fromkeys(("steady", "brief", "modes", "interval"), "")
+    assert latency_words(make_row(profiled_pass(1, 11.0))) == silent
+    assert latency_words(AttemptMeasurement(median_ms=1.0)) == silent
 
 
 def test_the_histogram_has_bars_marks_and_a_table():

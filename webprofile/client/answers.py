@@ -89,6 +89,7 @@ class Latency(TypedDict):
     p99_ms: float | None
     min_ms: float | None
     max_ms: float | None
+    latency_notes: list[str]
     passes: list[dict[str, Any]]
     disturbances: list[dict[str, Any]]
     disturbed_text: str
@@ -156,7 +157,8 @@ class Compared(TypedDict):
 
     change_low, change_high: 95 % confidence interval of `change`
     equal_runs_differ_by: up to which ratio equal runs of the device differ
-    verdict: `faster`, `slower` or `none` (no clear difference), or why there is no verdict
+    verdict: `faster` or `slower`, or why there is not enough evidence: `none`, because equal runs
+        differ as much
     """
 
     letter: str

@@ -13,10 +13,10 @@ from webprofile.client.answers import (
 )
 from webprofile.client.errors import ClientError
 
-#: totals that --fail-above can judge, in order of preference: latency is what users experience
+#: totals that --fail-above can judge, in order of preference: the device total has several samples
 JUDGED: dict[TotalName, str] = {
-    "latency": "median latency (profiler off)",
     "device": "sum of the operators' times on the device",
+    "latency": "median latency (profiler off)",
 }
 #: results of the gate, the most severe first
 RESULTS: tuple[GateResult, ...] = ("failed", "not enough evidence", "passed")
@@ -63,14 +63,11 @@ def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float) -
 
 
 def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:
-    """Return the first total with several processes per result, else the last known total."""
+    """Return the first total that is known for all results."""
     known = [key for key in JUDGED if _is_known(totals.get(key))]
     if not known:
         raise ClientError("There are no times to compare.")
-    for key in known:
-        if all(other["verdict"] != "single" for other in totals[key]["others"]):
-            return key
-    return known[-1]
+    return known[0]
 
 
 def _result(other: Compared, limit_percent: float) -> GateResult:

@@ -250,6 +250,11 @@ def basis_of(runs, others=None):
     return Basis(scatters[0], scatters[-1])
 
 
+def basis_of_logs(logs):
+    scatter = scatter_of([list(logs)])
+    return Basis(scatter, scatter)
+
+
 CALM, RESTLESS = {"run_sd": 0.01, "pass_sd": 0.02}, {"run_sd": 0.03, "pass_sd": 0.05}
 
 
@@ -284,6 +289,25 @@ def test_equal_runs_outside_the_history_rarely_get_a_verdict(scatter):
         a, b = device.run(), device.run()
         differing += verdicts(total(a.sum(axis=1), b.sum(axis=1), basis=basis)) != ["none"]
     assert differing / 300 <= 0.01
+
+
+def test_latencies_of_equal_runs_rarely_get_a_verdict_and_slower_ones_do():
+    """One process is one sample, so the scatter of equal runs alone decides."""
+    rng = np.random.default_rng(12)
+    words, planted = [], []
+    for _ in range(400):
+        runs = rng.lognormal(0, 0.01, size=(12, 1))
+        basis = basis_of_logs(np.log(runs[2:]))
+        for factor, found in ((1.0, words), (1.1, planted)):
+            other = runs[1] * factor
+            ratio = float(other[0] / runs[0, 0])
+            result = judge_total(runs[0], other, displayed=ratio, basis=basis, is_latency=True)
+            assert result.low[0] < result.change[0] < result.high[0]
+            found += verdicts(result)
+    assert words.count("none") >= 0.985 * len(words)
+    assert planted.count("slower") >= 0.99 * len(planted)
+    unknown = judge_total(runs[0], runs[1], displayed=1.0, basis=Basis(), is_latency=True)
+    assert verdicts(unknown) == ["unknown"]
 
 
 def test_a_run_that_is_slower_by_20_percent_gets_a_verdict():

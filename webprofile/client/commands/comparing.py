@@ -13,10 +13,9 @@ from webprofile.terminal.output import duration, percent, plain, print_json, pri
 
 USUAL_ROWS = 15
 _EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
-the sum of the operators' times on the device. The median time of an iteration without profiling
-gets no verdict, because a run has at most one process without profiling, and the iterations of
-one process are not independent. A verdict needs undisturbed results with four passes or more, as
-the plan "standard" makes them, and equal runs of the device that show how far these differ.
+the sum of the operators' times on the device, of two runs that were not measured as pairs. A
+verdict needs undisturbed results with four passes or more, as the plan "standard" makes them, and
+equal runs of the device that show how far these differ.
 
 exit codes:
   0  compared; with --fail-above: no task is slower than the baseline by more
@@ -152,9 +151,11 @@ def _print_gate(gate: Gate) -> None:
     )
     for other in gate["others"]:
         is_undecided = other["result"] == "not enough evidence"
+        # a change below the limit passes without a verdict
+        verdict = other["verdict_text"] if other["verdict"] in ("faster", "slower") else ""
         parts = (
             f"  #{other['task']} {duration(other['time_s'])}: {other['result']}",
-            other["verdict_advice"] if is_undecided else other["verdict_text"],
+            other["verdict_advice"] if is_undecided else verdict,
             _estimate(other),
         )
         print(plain("; ".join(filter(None, parts))))

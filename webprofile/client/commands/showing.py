@@ -84,6 +84,8 @@ def _print_latency(latency: Latency | None, profile: dict[str, Any] | None) -> N
         _print_iteration("latency (profiler on)", profile, ("mean", "min", "max"))
     if latency is None:
         return
+    for note in latency["latency_notes"]:
+        print(plain(note))
     if latency["disturbed_text"]:
         print(latency["disturbed_text"])
     for cause in latency["disturbances"]:
