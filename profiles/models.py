@@ -269,6 +269,31 @@ class ReadingTurn(models.Model):
         return f"{self.user} until {self.until}"
 
 
+class PairedResult(models.Model):
+    """The result of a paired comparison: an attempt's `paired.json`, reduced to what pages show.
+
+    `arms` and `verdicts` are as in `agent.protocol.pairs`. `pairs` has an entry for each measured
+    pair: {ratios: ln(time of the arm / time of the baseline) of each other arm, disturbances: list
+    of `agent.protocol.measurement.Disturbance`}.
+    """
+
+    attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="paired")
+    #: of the order of turns
+    seed = models.PositiveBigIntegerField()
+    #: from the start of the first pair to the verdict
+    measuring_s = models.FloatField()
+    arms = models.JSONField(default=list)
+    pairs = models.JSONField(default=list)
+    verdicts = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name = _("paired comparison")
+        verbose_name_plural = _("paired comparisons")
+
+    def __str__(self) -> str:
+        return f"{self.attempt} pairs"
+
+
 class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measurement`.
 

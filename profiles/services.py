@@ -72,6 +72,8 @@ def _save_results(attempt: Attempt, results: Results) -> None:
         results.profile.save()
     if results.measurement is not None:
         results.measurement.save()
+    if results.paired is not None:
+        results.paired.save()
     operators = results.profile.operators if results.profile else 0
     log.info("profile_built", attempt=str(attempt.pk), operators=operators)
 

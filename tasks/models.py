@@ -60,6 +60,10 @@ class Task(models.Model):
     #: `agent.protocol.messages.Script`, None for a model; scripts do not use options, plan, seed
     #: and inputs
     script = models.JSONField(_("script"), null=True, blank=True)
+    #: a paired comparison, of which the task's own fields are the baseline: the fields of
+    #: `agent.protocol.pairs.Pairing`, and `arms`, a list of {runtime_version, options, inputs} with
+    #: None for options and inputs that are those of the baseline; None for other tasks
+    pairing = models.JSONField(_("paired comparison"), null=True, blank=True)
     options = models.JSONField(_("options"), default=dict)
     #: `agent.protocol.plan.Plan`
     plan = models.JSONField(_("measuring plan"), default=quick_plan)
@@ -141,7 +145,9 @@ class Task(models.Model):
             ),
             models.CheckConstraint(
                 name="task_script_iff_kind",
-                condition=(Q(kind=TaskKind.SCRIPT) & Q(script__isnull=False))
+                condition=(
+                    Q(kind=TaskKind.SCRIPT) & Q(script__isnull=False) & Q(pairing__isnull=True)
+                )
                 | (Q(kind=TaskKind.MODEL) & Q(script__isnull=True)),
             ),
         ]
@@ -152,6 +158,10 @@ class Task(models.Model):
     @property
     def is_script(self) -> bool:
         return self.kind == TaskKind.SCRIPT
+
+    @property
+    def is_paired(self) -> bool:
+        return self.pairing is not None
 
     @property
     def changed_options(self) -> list[str]:
@@ -181,7 +191,7 @@ class Task(models.Model):
 
     @property
     def data_files(self) -> "list[TaskFile]":
-        return [f for f in self.files.all() if f.kind == TaskFile.Kind.DATA]
+        return [f for f in self.files.all() if f.kind == TaskFile.Kind.DATA and not f.arm]
 
     @property
     def status(self) -> Status:
@@ -250,7 +260,9 @@ class TaskFile(UploadedFile):
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="files")
     kind = models.CharField(max_length=6, choices=Kind)
-    #: its position among the files of its kind, which is part of its name on the device
+    #: the arm of a paired comparison that it belongs to; 0 for the baseline
+    arm = models.PositiveSmallIntegerField(default=0, db_default=0)
+    #: its position among the files of its kind and arm, which is part of its name on the device
     position = models.PositiveSmallIntegerField(default=0)
     #: the variable that it feeds; empty for JSON, which names its variables itself
     input = models.CharField(_("input variable"), max_length=300, blank=True)
@@ -280,22 +292,23 @@ class TaskFile(UploadedFile):
             ),
         ]
         ordering = [
+            "arm",
             Case(When(kind="model", then=Value(0)), When(kind="data", then=Value(1)), default=2),
             "position",
             "pk",
         ]
         constraints = [
             models.UniqueConstraint(
-                name="one_model_per_task", fields=["task"], condition=Q(kind="model")
+                name="one_model_per_task", fields=["task", "arm"], condition=Q(kind="model")
             ),
             models.UniqueConstraint(
                 name="one_file_per_input",
-                fields=["task", "input"],
+                fields=["task", "arm", "input"],
                 condition=Q(kind="data") & ~Q(input=""),
             ),
             models.UniqueConstraint(
                 name="one_file_per_option",
-                fields=["task", "option"],
+                fields=["task", "arm", "option"],
                 condition=Q(kind="option"),
             ),
         ]

@@ -7,9 +7,10 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from agent.device.waits import WaitSampler
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
 from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs
+from agent.execution.paired import Arm, PairedRuns, arm_folder, arm_orders
 from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
 from agent.execution.report import Report
@@ -42,6 +44,7 @@ from agent.protocol.inputs import InputError
 from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.notes import Note
 from agent.protocol.options import OptionError
+from agent.protocol.pairs import check_paired_options
 
 log = logging.getLogger(__name__)
 
@@ -178,8 +181,10 @@ class Attempt:
         return self._finished(EndReason.AGENT_ERROR, detail=f"{type(error).__name__}: {text}")
 
     async def _run(self) -> AttemptFinished:
-        # pre-started processes are in the sandbox of models; scripts need their own sandbox
-        warm = self._tools.warm.take("" if self._order.script else self._order.runtime)
+        # pre-started processes are in the sandbox of models and in one folder; scripts and arms
+        # need their own
+        is_alone = self._order.script is None and self._order.pairing is None
+        warm = self._tools.warm.take(self._order.runtime if is_alone else "")
         try:
             return await self._run_with(warm)
         finally:
@@ -191,7 +196,8 @@ class Attempt:
         folder = self._folder = self._make_folder(warm)
         opening = asyncio.create_task(self._open(folder))
         try:
-            runtime, builder = self._prepare()
+            prepared = self._prepare()
+            runtime, builder = prepared[0]
             box = tools.scripts.sandbox if order.script else tools.sandbox
             since = read_counters()
             limits = tools.limits.for_task(order.timeout_s)
@@ -205,22 +211,15 @@ class Attempt:
             await opening
         launcher = Launcher(folder, self.id, limits, box, tools.warm, warm)
         progress = Progress(order, folder, tools.outbox, tools.log_limit_bytes, download_s)
-        pass_runner: PassRunner | ScriptRuns
+        pass_runner: PassRunner | ScriptRuns | PairedRuns
         if builder is None:
             pass_runner = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
+        elif order.pairing is not None:
+            report.options = builder.options
+            pass_runner = self._paired_runs(prepared, folder, report, limits)
         else:
             report.options = builder.options
-            notes = oversubscription(builder.options, limits.cores)
-            pass_runner = PassRunner(
-                order,
-                builder,
-                folder,
-                tools.known_inputs,
-                runtime,
-                limits.cores,
-                waits_for_itself=bool(notes),
-            )
-            pass_runner.done.notes += notes
+            pass_runner = self._pass_runner(order, builder, folder, runtime, limits)
         report.passes = pass_runner.done
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
@@ -233,9 +232,53 @@ class Attempt:
         await progress.finish(pass_runner.done.succeeded, pass_runner.done.slowest)
         return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
 
+    def _pass_runner(
+        self,
+        order: Start,
+        builder: PassBuilder,
+        folder: Folder,
+        runtime: LocalRuntime,
+        limits: Limits,
+    ) -> PassRunner:
+        notes = oversubscription(builder.options, limits.cores)
+        runner = PassRunner(
+            order,
+            builder,
+            folder,
+            self._tools.known_inputs,
+            runtime,
+            limits.cores,
+            waits_for_itself=bool(notes),
+        )
+        runner.done.notes += notes
+        return runner
+
+    def _paired_runs(
+        self,
+        prepared: Sequence[tuple[LocalRuntime, PassBuilder | None]],
+        folder: Folder,
+        report: Report,
+        limits: Limits,
+    ) -> PairedRuns:
+        arms = []
+        orders = arm_orders(self._order)
+        for number, (order, (runtime, builder)) in enumerate(zip(orders, prepared, strict=True)):
+            if builder is None:
+                raise TypeError("a script is no arm")
+            own = arm_folder(folder, number)
+            # the files of a result describe the baseline; paired.json describes the arms
+            about = report if not number else replace(report, order=order, runtime=runtime)
+            prepare = partial(prepare_order, order, own.work, runtime.info.kind, about)
+            arms.append(Arm(number, order, builder, own, runtime, prepare))
+
+        def passes(arm: Arm) -> PassRunner:
+            return self._pass_runner(arm.order, arm.builder, arm.folder, arm.runtime, limits)
+
+        return PairedRuns(self._order, arms, folder, passes, limits.cores)
+
     async def _measure(
         self,
-        pass_runner: PassRunner | ScriptRuns,
+        pass_runner: PassRunner | ScriptRuns | PairedRuns,
         launcher: Launcher,
         progress: Progress,
         prepare_inputs: PrepareInputs,
@@ -243,7 +286,7 @@ class Attempt:
         """Run all passes and return the end of the attempt; after a failure, results are kept."""
         folder, limits = launcher.folder, self._tools.limits
 
-        async def run(command: list[str]) -> RunResult:
+        async def run(command: list[str], work: Path) -> RunResult:
             if self._halted.is_set():
                 raise (
                     Stopped
@@ -251,7 +294,7 @@ class Attempt:
                     else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
                 )
             progress.pass_ended(pass_runner.done.succeeded, pass_runner.done.slowest)
-            process = await launcher.start(command)
+            process = await launcher.start(command, work)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
             # the timeout covers all passes, but neither the wait for an idle device nor the
@@ -296,7 +339,7 @@ class Attempt:
         end: AttemptFinished,
         folder: Folder,
         report: Report,
-        pass_runner: PassRunner | ScriptRuns,
+        pass_runner: PassRunner | ScriptRuns | PairedRuns,
     ) -> AttemptFinished:
         """Move the files to upload into the result folder. Blocks: call it in a thread."""
         report.write(folder.result)
@@ -334,20 +377,28 @@ class Attempt:
         if self._order.script:
             target = folder.script_files
             target.mkdir(mode=0o700)
+        elif self._order.pairing:
+            target = arm_folder(folder, 0).work
+        fetch_all = self._tools.transfer.fetch_all
         try:
             report.begun_at, begin = time.time(), time.monotonic()
-            report.received = await self._tools.transfer.fetch_all(files, target)
+            report.received = await fetch_all(files, target)
+            for number, arm in enumerate(self._order.arms, start=1):
+                await fetch_all((arm.model, *arm.data), arm_folder(folder, number).work)
         except TransferError as exc:
             raise Ending(EndReason.DOWNLOAD_FAILED, exc.note, exc.cause) from exc
         report.download_s = time.monotonic() - begin
         return report.download_s
 
-    def _prepare(self) -> tuple[LocalRuntime, PassBuilder | None]:
-        """Check the order before any download; return runtime and builder (None for a script).
+    def _prepare(self) -> list[tuple[LocalRuntime, PassBuilder | None]]:
+        """Check the order before any download; return runtime and builder of each arm.
 
-        Raises Ending.
+        An order without `pairing` is one arm. The builder is None for a script. Raises Ending.
         """
-        order, tools = self._order, self._tools
+        return [self._prepare_arm(order) for order in arm_orders(self._order)]
+
+    def _prepare_arm(self, order: Start) -> tuple[LocalRuntime, PassBuilder | None]:
+        tools = self._tools
         if order.script and not tools.scripts.allowed:
             raise Ending(EndReason.REFUSED, NOT_ALLOWED)
         runtime = tools.runtimes.get(order.runtime)
@@ -364,6 +415,8 @@ class Attempt:
             raise Ending(EndReason.NO_SANDBOX, tools.sandbox.problem)
         try:
             check_files(order)
+            if self._order.pairing:
+                check_paired_options(order.options)
             return runtime, PassBuilder(order, runtime.capabilities(tools.facts), tools.libraries)
         except OptionError as exc:
             note = Note.of(

@@ -47,8 +47,8 @@ _TITLES: Mapping[PassKind, str] = {
     "dump": "dumps",
 }
 
-#: runs a command until it ends
-Runner = Callable[[list[str]], Awaitable[RunResult]]
+#: runs a command in a folder until it ends
+Runner = Callable[[list[str], Path], Awaitable[RunResult]]
 #: prepares the files for load_and_run's `--input`, given the model's inputs
 PrepareInputs = Callable[[tuple[TensorInfo, ...] | None], Mapping[str, str]]
 
@@ -151,11 +151,7 @@ class PassRunner:
 
     async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
         """Run all passes of the plan. Raises PassFailed, and the callbacks' errors."""
-        tensors, plan = await self._model_inputs(run), self._order.plan
-        has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
-        if tensors is None and self._order.fill and not has_inputs:
-            raise InputError.of("shape", "inputs_unknown")
-        inputs = await asyncio.to_thread(prepare_inputs, tensors)
+        inputs, plan = await self.prepare(run, prepare_inputs), self._order.plan
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
@@ -166,6 +162,14 @@ class PassRunner:
                 self.done.slowest = await asyncio.to_thread(slowest_operators, profile)
         if self._builder.dumps:
             await self._pass(run, self._builder.dump(inputs))
+
+    async def prepare(self, run: Runner, prepare_inputs: PrepareInputs) -> Mapping[str, str]:
+        """Write the files of the model's inputs; return them by input. Raises as `run`."""
+        tensors = await self._model_inputs(run)
+        has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
+        if tensors is None and self._order.fill and not has_inputs:
+            raise InputError.of("shape", "inputs_unknown")
+        return await asyncio.to_thread(prepare_inputs, tensors)
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts must exist after all passes have succeeded."""
@@ -235,13 +239,13 @@ class PassRunner:
         (self._folder.work / MADE_PROFILE).unlink(missing_ok=True)
         make_folders(self._folder, step.arguments)
         before = read_counters(processes=False)
-        result = await run(command)
+        result = await run(command, self._folder.work)
         after = read_counters(processes=False)
-        run_log = parse_log(_read(output, offset))
+        run_log = parse_log(read_output(output, offset))
         waits = run_log.waits or result.waits
         self.done.run_s += result.run_s
         iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
-        is_kept = bool(profile) and _succeeded(result)
+        is_kept = bool(profile) and has_succeeded(result)
         if is_kept:
             is_kept = keep_profile(self._folder, MADE_PROFILE, profile)
         self.done.records.append(
@@ -272,7 +276,7 @@ class PassRunner:
                 ),
             )
         )
-        if not _succeeded(result):
+        if not has_succeeded(result):
             raise PassFailed(result, result.reason)
         if profile and not is_kept:
             raise PassFailed(result, EndReason.NO_PROFILE, Note.of("no_profile"))
@@ -290,11 +294,13 @@ def _too_short(run_log: RunLog, plan: Plan) -> Note:
     )
 
 
-def _succeeded(result: RunResult) -> bool:
+def has_succeeded(result: RunResult) -> bool:
+    """Return whether a process exited by itself with 0, within all limits."""
     return result.reason is EndReason.EXITED and result.exit_code == 0 and not result.limit
 
 
-def _read(output: Path, offset: int) -> str:
+def read_output(output: Path, offset: int) -> str:
+    """Return what was printed after `offset`, empty if nothing was."""
     try:
         with output.open("rb") as source:
             source.seek(offset)

@@ -82,6 +82,11 @@ class PassBuilder:
         options = {**self._shared, "iter": 1}
         return Pass("dump", self._arguments(inputs, options, first=False, dumps=True))
 
+    def outputs(self, inputs: Mapping[str, str]) -> Pass:
+        """Return a pass of one iteration that writes the model's outputs."""
+        options = {**self._shared, "iter": 1, "bin_out_dump": True}
+        return Pass("dump", self._arguments(inputs, options, first=False, dumps=True))
+
     def promised(self) -> list[str]:
         """Return the options whose artifacts the passes must write."""
         return [name for name in self.options if OPTIONS[name].kind == "artifact"]

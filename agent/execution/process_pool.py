@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import UUID, uuid4
 
 from agent.execution.processes import end_group, end_marked, mark_process, reap_orphans
@@ -175,7 +176,7 @@ async def _discard(process: WarmProcess) -> None:
 
 
 class Launcher:
-    """Starts the processes of an attempt one after the other, all in the same folder.
+    """Starts the processes of an attempt one after the other.
 
     The first one is the pre-started process `waiting`, if it is still alive.
     """
@@ -193,8 +194,8 @@ class Launcher:
         self._limits, self._sandbox, self._pool = limits, sandbox, pool
         self._waiting = waiting
 
-    async def start(self, command: list[str]) -> Run:
-        """Use the pre-started process, or start a new one. Raises OSError."""
+    async def start(self, command: list[str], work: Path) -> Run:
+        """Use the pre-started process, or start a new one in the folder `work`. Raises OSError."""
         await self._pool.cleared()
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.alive:
@@ -204,9 +205,7 @@ class Launcher:
                 # it was started before its task was known
                 limit_cpu(waiting.pid, self._limits.cpu_s)
             return waiting.hand_over(command)
-        boxed = self._sandbox.wrap(command, self.folder.work)
-        run = await start_run(
-            boxed, self.folder.work, self.folder.output, self._limits, self._attempt
-        )
+        boxed = self._sandbox.wrap(command, work)
+        run = await start_run(boxed, work, self.folder.output, self._limits, self._attempt)
         self.folder.write(durable=False, process=mark_process(run.pid), mark=None)
         return run

@@ -80,7 +80,7 @@ class ScriptRuns:
         output = self._folder.output
         offset = output.stat().st_size if output.exists() else 0
         started_at = time.time()
-        result = self._with_file_limit(await run(command))
+        result = self._with_file_limit(await run(command, self._folder.work))
         self.done.run_s += result.run_s
         # also for a failed script, as its trace shows how far it came
         problem = await asyncio.to_thread(self._keep_trace, kind)

@@ -19,6 +19,7 @@ from load_and_run.files import check_model
 from load_and_run.flags import DEFAULTS, parse
 from load_and_run.library import call, import_library
 from load_and_run.runs import RunSetup, run_all
+from load_and_run.turns import TURNS
 
 
 def main(argv):
@@ -27,8 +28,10 @@ def main(argv):
     If the run fails, the function does not return: the process ends by SIGABRT like load_and_run.
     """
     try:
-        flags, positional = parse(argv[1:])
+        takes_turns = argv[1:2] == [TURNS]
+        flags, positional = parse(argv[2:] if takes_turns else argv[1:])
         rules.check(flags)
+        flags["take_turns"] = takes_turns
         _start(flags, positional)
     except FlagError as error:
         sys.stderr.write("{}\n".format(error))

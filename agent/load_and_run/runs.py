@@ -4,7 +4,7 @@ import math
 import threading
 import time
 
-from load_and_run import dumps, inputs, rules, waits
+from load_and_run import dumps, inputs, rules, turns, waits
 from load_and_run.errors import Failure, log
 from load_and_run.files import graph_offset
 from load_and_run.library import ModelMemory, Network
@@ -153,6 +153,11 @@ def _time_runs(network, arrays, flags, output_dump):
         log("=== prepare: {:.3f}ms; going to warmup".format(0.0 if number else prepare_ms))
         whole_ms, _ = _run(network, flags["copy_to_host"], output_dump)
         log("warm up {}  {:.3f}ms".format(number, whole_ms))
+    if flags["take_turns"]:
+        turns.take_turns(
+            lambda: _run(network, flags["copy_to_host"], output_dump)[0], network.outputs
+        )
+        return
     times = []
     iterations = flags["iter"]
     meter = waits.Meter()

@@ -19,22 +19,30 @@ class Meter(object):
         self._stolen_ms = stolen_ms()
         self._started = time.perf_counter()
 
-    def line(self):
-        """Return the line of the log, "" if the kernel does not count (CONFIG_SCHED_INFO)."""
+    def counts(self):
+        """Return what was counted since the creation; times in ms.
+
+        `waited_ms` is None if the kernel does not count (CONFIG_SCHED_INFO).
+        """
         elapsed_ms = (time.perf_counter() - self._started) * 1000.0
         now_ns = waited_ns_by_thread()
-        if not now_ns:
-            return ""
         waited_ns = sum(now_ns[thread] - self._waited_ns.get(thread, 0) for thread in now_ns)
+        return {
+            "waited_ms": waited_ns / 1e6 if now_ns else None,
+            "elapsed_ms": elapsed_ms,
+            "switches": _switches() - self._switches,
+            "stolen_ms": stolen_ms() - self._stolen_ms,
+        }
+
+    def line(self):
+        """Return the line of the log, "" if the kernel does not count."""
+        counts = self.counts()
+        if counts["waited_ms"] is None:
+            return ""
         return (
-            "=== threads waited {:.3f} ms for a core in {:.3f} ms; {} involuntary switches; "
-            "{:.0f} ms given to other machines".format(
-                waited_ns / 1e6,
-                elapsed_ms,
-                _switches() - self._switches,
-                stolen_ms() - self._stolen_ms,
-            )
-        )
+            "=== threads waited {waited_ms:.3f} ms for a core in {elapsed_ms:.3f} ms; "
+            "{switches} involuntary switches; {stolen_ms:.0f} ms given to other machines"
+        ).format(**counts)
 
 
 def waited_ns_by_thread():

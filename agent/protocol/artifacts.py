@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agent.protocol.pairs import PAIRED_NAME
 from agent.protocol.plan import MOST_PROFILED
 
 PROFILE_NAME = "profile.json"
@@ -19,6 +20,7 @@ LIMITS: Mapping[str, int] = {
     LOG_NAME: 8 * MIB,
     MEASUREMENT_NAME: 16 * MIB,
     MANIFEST_NAME: 4 * MIB,
+    PAIRED_NAME: 4 * MIB,
     "chrome_timeline.json": 2048 * MIB,
     "memory_flow.svg": 256 * MIB,
     "io_dump.txt": 512 * MIB,

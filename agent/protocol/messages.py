@@ -16,6 +16,7 @@ from pydantic.types import UUID4
 
 from agent.protocol.notes import Note
 from agent.protocol.numbers import Integer, Moment, Number, Seconds, Size
+from agent.protocol.pairs import MOST_ARMS, Pairing
 from agent.protocol.plan import Plan
 
 PROTOCOL_VERSION = 1
@@ -432,6 +433,19 @@ class Welcome(Frozen):
     agent_version: str = Field(default="", max_length=32)
 
 
+class ComparedArm(Frozen):
+    """An arm of a paired comparison after the first, with the fields of `Start` that it replaces.
+
+    Its files lie in a folder of their own, so their names may be those of another arm.
+    """
+
+    runtime: str
+    model: InputFile
+    data: tuple[InputFile, ...] = Field(default=(), max_length=64)
+    inputs: tuple[GivenInput, ...] = Field(default=(), max_length=64)
+    options: dict[str, bool | Integer | Number | str] = Field(default_factory=dict)
+
+
 class Start(Frozen):
     """Order to run an attempt. Sent after every connect until accepted; starting is idempotent.
 
@@ -442,7 +456,10 @@ class Start(Frozen):
 
     If `script` is set, `model` is the program (a `.py` file or a zip): the agent runs it under
     MegEngine's Profiler, always in a sandbox, with the files of `data` in the same folder; `plan`,
-    `options`, `inputs` and `fill` are then ignored. `task` is the id of the attempt's task and
+    `options`, `inputs` and `fill` are then ignored.
+
+    If `pairing` is set, the order's own model is the first arm of a paired comparison, and `arms`
+    are the others. `task` is the id of the attempt's task and
     `traceparent` its trace context; the agent uses both in its log only.
     """
 
@@ -457,6 +474,8 @@ class Start(Frozen):
     plan: Plan = Field(default_factory=Plan)
     options: dict[str, bool | Integer | Number | str] = Field(default_factory=dict)
     script: Script | None = None
+    pairing: Pairing | None = None
+    arms: tuple[ComparedArm, ...] = Field(default=(), max_length=MOST_ARMS - 1)
     timeout_s: float = Field(gt=0, le=1e9)
     grace_s: Seconds = 5.0
     task: Size | None = None

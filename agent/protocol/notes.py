@@ -48,6 +48,12 @@ TEXTS: dict[str, str] = {
     "input_not_finite": gettext_noop(
         "Input “%(name)s” contains NaN or infinity (%(count)s of %(size)s values)."
     ),
+    # about a paired comparison
+    "arm_failed": gettext_noop("Arm %(arm)s failed."),
+    "outputs_unknown": gettext_noop("The outputs were not recorded."),
+    "outputs_count": gettext_noop("%(count)s outputs instead of %(expected)s"),
+    "outputs_shape": gettext_noop("shape %(shape)s instead of %(expected)s"),
+    "outputs_not_finite": gettext_noop("NaN or infinity in one of them"),
     # what was observed of a disturbance, and why a device was not idle
     "waited": gettext_noop("threads waited for a core for %(percent)s %% of the time"),
     "other_processes": gettext_noop("other processes used %(percent)s %% of a core"),

@@ -22,6 +22,7 @@ from agent.protocol.artifacts import (
 from agent.protocol.measurement import Measurement
 from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
+from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
 from agent.statistics.summaries import Latency, latency, variation
@@ -33,7 +34,7 @@ from profiles.analysis.stability import totals_of_passes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
-from profiles.models import AttemptMeasurement, Profile
+from profiles.models import AttemptMeasurement, PairedResult, Profile
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task, artifact_key
 from webprofile.errors import DomainError
@@ -85,6 +86,7 @@ class Results:
     profile: Profile | None
     derived: DerivedData | None
     measurement: AttemptMeasurement | None
+    paired: PairedResult | None = None
 
 
 def read_results(
@@ -118,6 +120,7 @@ def read_results(
         profile=profile if derived else None,
         derived=derived,
         measurement=row,
+        paired=_paired(attempt) if attempt.task.is_paired else None,
     )
 
 
@@ -137,6 +140,49 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
         return [(name, artifact_key(str(attempt.pk), name)) for name in names]
     numbers = sorted(filter(None, map(profile_number, stored)))
     return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
+
+
+def _paired(attempt: Attempt) -> PairedResult:
+    """The result of a paired comparison. Raises UnusableError, DomainError storage_unreachable."""
+    try:
+        data = storage.read(
+            artifact_key(str(attempt.pk), PAIRED_NAME), limit_bytes=limit_of(PAIRED_NAME) or 0
+        )
+        measured = PairedMeasurement.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        detail = f"{PAIRED_NAME}: {place}: {first['msg']}"
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
+    except DomainError as error:
+        if error.code == "storage_unreachable":
+            raise
+        detail = f"{PAIRED_NAME}: {error.code}"
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
+    return paired_row(attempt, measured)
+
+
+def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
+    """Build the row of a paired comparison, not saved yet."""
+    others = range(1, len(measured.arms))
+    return PairedResult(
+        attempt=attempt,
+        seed=measured.seed,
+        measuring_s=measured.measuring_s,
+        arms=_plain([arm.model_dump(mode="json") for arm in measured.arms], depth=7),
+        pairs=[
+            {
+                "ratios": [_plain(pair.log_ratio(arm), depth=0) for arm in others],
+                "disturbances": _plain(
+                    [row.model_dump(mode="json") for row in pair.disturbances], depth=6
+                ),
+            }
+            for pair in measured.pairs
+        ],
+        verdicts=_plain(
+            [verdict.model_dump(mode="json") for verdict in measured.verdicts], depth=3
+        ),
+    )
 
 
 def _measurement(attempt: Attempt) -> Measurement | None:

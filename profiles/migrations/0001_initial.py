@@ -43,6 +43,22 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='PairedResult',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('seed', models.PositiveBigIntegerField()),
+                ('measuring_s', models.FloatField()),
+                ('arms', models.JSONField(default=list)),
+                ('pairs', models.JSONField(default=list)),
+                ('verdicts', models.JSONField(default=list)),
+                ('attempt', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='paired', to='tasks.attempt')),
+            ],
+            options={
+                'verbose_name': 'paired comparison',
+                'verbose_name_plural': 'paired comparisons',
+            },
+        ),
+        migrations.CreateModel(
             name='AttemptMeasurement',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

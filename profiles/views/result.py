@@ -27,11 +27,12 @@ from profiles.formats.memory_flow.presenter import (
 )
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
-from profiles.models import Profile, Share
+from profiles.models import PairedResult, Profile, Share
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
 from profiles.presenters.charts import pareto_sentence, pass_choices
 from profiles.presenters.operator_facts import operator_facts
+from profiles.presenters.paired import paired_view
 from profiles.presenters.run_sources import mismatches, sources_of
 from profiles.presenters.statistics import is_one_sample, statistics_view
 from profiles.selectors import (
@@ -58,6 +59,7 @@ IMAGE_LIMIT_BYTES = 8 * 1024**2
 
 #: views of a result in the order of their tabs; the first is at the address of the page itself
 VIEWS = {
+    "pairs": gettext_lazy("Paired comparison"),
     "operators": pgettext_lazy("heading", "Operators"),
     "timeline": gettext_lazy("Timeline"),
     "graph": gettext_lazy("Graph"),
@@ -92,6 +94,8 @@ def task(
         "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
         "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
     }
+    if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
+        context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
     return result_page(request, profile, view, links, context)
 
 
@@ -213,6 +217,7 @@ def _views_of(context: dict[str, Any]) -> list[str]:
     """Return the keys of the views that have something to show."""
     has_operators = bool(context["profile"])
     has = {
+        "pairs": "paired" in context,
         "operators": has_operators,
         "timeline": has_operators or bool(context["trace"]),
         "graph": has_operators,

@@ -8,7 +8,7 @@ import datetime
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -27,6 +27,7 @@ from agent.protocol.messages import (
     AttemptStarted,
     AttemptUploads,
     Cancel,
+    ComparedArm,
     FileOffer,
     GivenInput,
     Hello,
@@ -38,6 +39,7 @@ from agent.protocol.messages import (
     Welcome,
 )
 from agent.protocol.notes import Note
+from agent.protocol.pairs import Pairing
 from agent.protocol.plan import Plan
 from tasks.lifecycle import attempts
 from tasks.lifecycle.artifacts import (
@@ -51,7 +53,7 @@ from tasks.lifecycle.outcomes import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.lifecycle.tracing import trace_attempt
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Attempt, artifact_key
+from tasks.models import Attempt, Task, TaskFile, artifact_key
 from tasks.scheduling.eligibility import is_script_forbidden
 from tasks.selectors import files_with_sums
 from tasks.states import TaskState
@@ -280,7 +282,7 @@ def _cancel_ended(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 def _start(attempt: Attempt) -> Start:
     task = attempt.task
     # the default order of `TaskFile`: the model or program, data, files of options
-    model, *data = [_input_file(file) for file in task.files.all()]
+    model, *data = [_input_file(file) for file in task.files.all() if not file.arm]
     return Start(
         attempt=attempt.pk,
         runtime=task.runtime_version,
@@ -291,11 +293,37 @@ def _start(attempt: Attempt) -> Start:
         plan=Plan.model_validate(task.plan),
         options=task.options,
         script=None if task.script is None else Script.model_validate(task.script),
+        pairing=None if task.pairing is None else Pairing.model_validate(task.pairing),
+        arms=tuple(_arms(task)),
         timeout_s=task.timeout_s,
         grace_s=settings.CANCEL_GRACE_S,
         task=task.pk,
         traceparent=task.traceparent,
     )
+
+
+def _arms(task: Task) -> Iterator[ComparedArm]:
+    """Yield the arms of a paired comparison after the first (`tasks.submission.pairing`)."""
+    rows = [*task.files.all()]
+    for number, arm in enumerate(task.pairing["arms"] if task.pairing else (), start=1):
+        kinds = {row.kind for row in rows if row.arm == number}
+        own = {TaskFile.Kind.MODEL: TaskFile.Kind.MODEL in kinds}
+        own[TaskFile.Kind.DATA] = TaskFile.Kind.DATA in kinds or arm["inputs"] is not None
+        own[TaskFile.Kind.OPTION] = TaskFile.Kind.OPTION in kinds or arm["options"] is not None
+        model, *data = (
+            _input_file(row)
+            for kind in own
+            for row in rows
+            if row.kind == kind and row.arm == (number if own[kind] else 0)
+        )
+        inputs = (arm["inputs"] or []) if own[TaskFile.Kind.DATA] else task.inputs
+        yield ComparedArm(
+            runtime=arm["runtime_version"],
+            model=model,
+            data=tuple(data),
+            inputs=tuple(GivenInput.model_validate(given) for given in inputs),
+            options=task.options if arm["options"] is None else arm["options"],
+        )
 
 
 def _input_file(file: Any) -> InputFile:

@@ -41,6 +41,7 @@ class Migration(migrations.Migration):
                 ('runtime_version', models.CharField(max_length=40, verbose_name='MegEngine version')),
                 ('kind', models.CharField(choices=[('model', 'model'), ('script', 'script')], db_default='model', default='model', max_length=6, verbose_name='kind')),
                 ('script', models.JSONField(blank=True, null=True, verbose_name='script')),
+                ('pairing', models.JSONField(blank=True, null=True, verbose_name='paired comparison')),
                 ('options', models.JSONField(default=dict, verbose_name='options')),
                 ('plan', models.JSONField(default=tasks.models.quick_plan, verbose_name='measuring plan')),
                 ('seed', models.PositiveBigIntegerField(default=0, verbose_name='seed')),
@@ -77,7 +78,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'tasks',
                 'ordering': ['-id'],
                 'indexes': [models.Index(fields=['state', 'upload_deadline_at'], name='task_upload_deadline'), models.Index(fields=['state', 'queue_deadline_at'], name='task_queue_deadline'), models.Index(fields=['owner', '-id'], name='task_of_owner'), models.Index(fields=['worker', 'state', 'submitted_at'], name='task_queue'), models.Index(fields=['owner', 'state', 'outcome', '-id'], name='task_of_owner_as'), models.Index(fields=['state', 'outcome', '-id'], name='task_as'), models.Index(fields=['worker', '-id'], name='task_of_worker'), models.Index(fields=['owner', 'worker', '-id'], name='task_of_owner_there'), models.Index(fields=['created_at'], name='task_created'), models.Index(fields=['worker', 'state', 'owner', 'priority', 'submitted_at'], name='task_turns'), models.Index(condition=models.Q(('target__isnull', False)), fields=['state', 'submitted_at'], name='task_with_target')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'finished'), models.Q(('outcome', ''), _negated=True)), models.Q(models.Q(('state', 'finished'), _negated=True), ('outcome', '')), _connector='OR'), name='task_outcome_iff_finished'), models.CheckConstraint(condition=models.Q(models.Q(('kind', 'script'), ('script__isnull', False)), models.Q(('kind', 'model'), ('script__isnull', True)), _connector='OR'), name='task_script_iff_kind')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'finished'), models.Q(('outcome', ''), _negated=True)), models.Q(models.Q(('state', 'finished'), _negated=True), ('outcome', '')), _connector='OR'), name='task_outcome_iff_finished'), models.CheckConstraint(condition=models.Q(models.Q(('kind', 'script'), ('script__isnull', False), ('pairing__isnull', True)), models.Q(('kind', 'model'), ('script__isnull', True)), _connector='OR'), name='task_script_iff_kind')],
             },
         ),
         migrations.CreateModel(
@@ -154,6 +155,7 @@ class Migration(migrations.Migration):
                 ('copy', models.CharField(blank=True, db_default='', default='', editable=False, max_length=16)),
                 ('upload_removal_at', models.DateTimeField(editable=False, null=True)),
                 ('kind', models.CharField(choices=[('model', 'model'), ('data', 'data'), ('option', "option's file")], max_length=6)),
+                ('arm', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('position', models.PositiveSmallIntegerField(default=0)),
                 ('input', models.CharField(blank=True, max_length=300, verbose_name='input variable')),
                 ('option', models.CharField(blank=True, default='', max_length=60, verbose_name='option')),
@@ -166,9 +168,9 @@ class Migration(migrations.Migration):
                 ('task', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='files', to='tasks.task')),
             ],
             options={
-                'ordering': [models.Case(models.When(kind='model', then=models.Value(0)), models.When(kind='data', then=models.Value(1)), default=2), 'position', 'pk'],
+                'ordering': ['arm', models.Case(models.When(kind='model', then=models.Value(0)), models.When(kind='data', then=models.Value(1)), default=2), 'position', 'pk'],
                 'indexes': [models.Index(condition=models.Q(('sha256', ''), _negated=True), fields=['md5', 'size_bytes'], name='file_by_content'), models.Index(condition=models.Q(('upload_removal_at__isnull', False)), fields=['upload_removal_at'], name='file_upload_removal')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'model')), fields=('task',), name='one_model_per_task'), models.UniqueConstraint(condition=models.Q(('kind', 'data'), models.Q(('input', ''), _negated=True)), fields=('task', 'input'), name='one_file_per_input'), models.UniqueConstraint(condition=models.Q(('kind', 'option')), fields=('task', 'option'), name='one_file_per_option')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'model')), fields=('task', 'arm'), name='one_model_per_task'), models.UniqueConstraint(condition=models.Q(('kind', 'data'), models.Q(('input', ''), _negated=True)), fields=('task', 'arm', 'input'), name='one_file_per_input'), models.UniqueConstraint(condition=models.Q(('kind', 'option')), fields=('task', 'arm', 'option'), name='one_file_per_option')],
             },
         ),
         migrations.CreateModel(

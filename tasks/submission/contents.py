@@ -86,7 +86,14 @@ def _kind(task: Task) -> str:
 
 
 def _check_feeds(task: Task, files: Sequence[TaskFile]) -> None:
-    feeds = [(row["name"], "") for row in task.inputs]
+    for arm in {file.arm for file in files}:
+        arms = task.pairing["arms"] if task.pairing else []
+        given = arms[arm - 1]["inputs"] if arm else task.inputs
+        _check_feeds_of(given or [], [file for file in files if file.arm == arm])
+
+
+def _check_feeds_of(inputs: Sequence[Mapping[str, Any]], files: Sequence[TaskFile]) -> None:
+    feeds = [(row["name"], "") for row in inputs]
     for file in files:
         if file.kind == TaskFile.Kind.DATA:
             names = [file.input] if file.input else [array["name"] for array in file.arrays]

@@ -36,7 +36,7 @@ _UNUSABLE = {
     "script": Reason.SCRIPT_UNREADABLE,
     "model": Reason.MODEL_REFUSED,
 }
-_OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option")
+_OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option", "arm")
 
 
 def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
@@ -44,12 +44,13 @@ def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
 
     files: the files with which the task was created
     """
-    rows = {(row.kind, row.position): row for row in task.files.all()}
-    positions: Counter[str] = Counter()
+    rows = {(row.arm, row.kind, row.position): row for row in task.files.all()}
+    positions: Counter[tuple[int, str]] = Counter()
     with _ends_on_error(task):
         for file in files:
-            row = rows[file.kind, positions[file.kind]]
-            positions[file.kind] += 1
+            place = (file.arm, file.kind)
+            row = rows[*place, positions[place]]
+            positions[place] += 1
             if file.source:
                 _, etag = copy_object(file.source, row)
                 # the ETag of a copy may differ from that of a source that was uploaded in parts
@@ -159,6 +160,7 @@ def resolve_file(file: Mapping[str, Any], user: User) -> FileRequest:
         artifact.size_bytes,
         artifact.md5,
         option=option,
+        arm=file["arm"],
         source=artifact.object_key,
     )
 
@@ -176,4 +178,4 @@ def _earlier_file(file: Mapping[str, Any], user: User) -> FileRequest:
     if row is None:
         raise DomainError("file_unknown", field=file["option"] or file["kind"])
     check_stored(row)
-    return replace(file_request_of(row), input=file["input"] or row.input)
+    return replace(file_request_of(row), input=file["input"] or row.input, arm=file["arm"])

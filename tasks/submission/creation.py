@@ -20,8 +20,15 @@ from tasks.lifecycle.reasons import Reason
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Purpose, Task, TaskFile, TaskKind
 from tasks.states import Outcome, TaskState
+from tasks.submission.pairing import PLAN
 from tasks.submission.plans import longest_run_s
-from tasks.submission.request import FileRequest, TaskRequest, check_stored, request_of
+from tasks.submission.request import (
+    FileRequest,
+    PairingRequest,
+    TaskRequest,
+    check_stored,
+    request_of,
+)
 from tasks.submission.validation import (
     Admitted,
     admit,
@@ -68,8 +75,11 @@ def create_task(*, owner: User, worker: Worker | None = None, request: TaskReque
 
 def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Task, list[TaskFile]]:
     """Return unsaved rows for a task and its files."""
-    script, plan = request.script, request.plan
-    if script is None:
+    script, plan, pairing = request.script, request.plan, request.pairing
+    if pairing is not None:
+        plan, limit_s = PLAN, request.time_limit_s
+        longest_s = longest_run_s(2 * (1 + len(pairing.arms))) + pairing.pairing.budget_s
+    elif script is None:
         longest_s, limit_s = longest_run_s(plan.passes), request.time_limit_s
     else:
         longest_s, limit_s = longest_run_s(len(script.formats)), script.time_limit_s
@@ -79,6 +89,7 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         runtime_version=admitted.runtime.version,
         kind=TaskKind.MODEL if script is None else TaskKind.SCRIPT,
         script=None if script is None else script.model_dump(mode="json"),
+        pairing=None if pairing is None else pairing_json(pairing, admitted),
         options=admitted.options,
         plan=plan.model_dump(mode="json"),
         seed=request.seed,
@@ -93,13 +104,14 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
         timeout_s=min(limit_s or longest_s, longest_s),
         upload_deadline_at=_from_now(settings.UPLOAD_DEADLINE_S),
     )
-    files, positions = [], Counter[str]()
+    files, positions = [], Counter[tuple[int, str]]()
     for file in request.files:
         is_data = file.kind == TaskFile.Kind.DATA and script is None
         row = TaskFile(
             task=task,
             kind=file.kind,
-            position=positions[file.kind],
+            arm=file.arm,
+            position=positions[file.arm, file.kind],
             # drop values that do not apply to this kind of file: they were not validated
             input=file.input if is_data and not file.names_its_inputs else "",
             option=file.option if file.kind == TaskFile.Kind.OPTION else "",
@@ -109,8 +121,21 @@ def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Ta
             part_bytes=_part_bytes(file),
         )
         files.append(row)
-        positions[file.kind] += 1
+        positions[file.arm, file.kind] += 1
     return task, files
+
+
+def pairing_json(pairing: PairingRequest, admitted: Admitted) -> dict[str, Any]:
+    """Return `Task.pairing`, with the options and inputs of each arm as they were admitted."""
+    arms = [
+        {
+            "runtime_version": own.runtime.version,
+            "options": own.options if arm.options is not None else None,
+            "inputs": None if arm.inputs is None else [asdict(row) for row in own.inputs],
+        }
+        for arm, own in zip(pairing.arms, admitted.arms, strict=True)
+    ]
+    return {**pairing.pairing.model_dump(mode="json"), "arms": arms}
 
 
 def _part_bytes(file: FileRequest) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from agent.protocol.messages import Script
 from agent.protocol.multipart import PART_BYTES
 from agent.protocol.options import Value
+from agent.protocol.pairs import Pairing
 from agent.protocol.plan import DEFAULT, Plan
 from tasks.models import Purpose, Task, TaskFile
 from tasks.scheduling.targets import Target, target_of
@@ -21,6 +22,7 @@ class FileRequest:
 
     input: the variable that the file feeds (data only)
     option: the option whose file it is
+    arm: the arm of a paired comparison whose file it is; 0 for the baseline, and without pairing
     source: key of the stored object to copy instead of an upload; `part_bytes` and `etag` are those
         of the source then
     """
@@ -31,6 +33,7 @@ class FileRequest:
     md5: str
     input: str = ""
     option: str = ""
+    arm: int = 0
     source: str = ""
     part_bytes: int = 0
     etag: str = ""
@@ -66,6 +69,27 @@ class InputRequest:
 
 
 @dataclass(frozen=True)
+class ArmRequest:
+    """What an arm of a paired comparison has in place of the baseline's; its files are in `files`.
+
+    runtime_version: empty for that of the baseline
+    options, inputs: None for those of the baseline
+    """
+
+    runtime_version: str = ""
+    options: Mapping[str, Value] | None = None
+    inputs: tuple[InputRequest, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PairingRequest:
+    """A paired comparison of the request, which is the baseline, with one to three other arms."""
+
+    pairing: Pairing
+    arms: tuple[ArmRequest, ...]
+
+
+@dataclass(frozen=True)
 class TaskRequest:
     """Everything that defines a task, except its owner and its worker.
 
@@ -86,6 +110,7 @@ class TaskRequest:
     title: str = ""
     purpose: Purpose = Purpose.USER
     script: Script | None = None
+    pairing: PairingRequest | None = None
     #: for all passes together, s; 0 for the site's limit
     time_limit_s: int = 0
 
@@ -119,8 +144,22 @@ def request_of(task: Task) -> TaskRequest:
         priority=task.priority,
         title=task.title,
         script=None if task.script is None else Script.model_validate(task.script),
+        pairing=None if task.pairing is None else pairing_request_of(task.pairing),
         time_limit_s=task.time_limit_s,
     )
+
+
+def pairing_request_of(pairing: Mapping[str, Any]) -> PairingRequest:
+    """Return the request from `Task.pairing`."""
+    arms = tuple(
+        ArmRequest(
+            runtime_version=arm["runtime_version"],
+            options=arm["options"],
+            inputs=None if arm["inputs"] is None else tuple(map(input_request_of, arm["inputs"])),
+        )
+        for arm in pairing["arms"]
+    )
+    return PairingRequest(Pairing.model_validate(pairing), arms)
 
 
 def input_request_of(row: Mapping[str, Any]) -> InputRequest:
@@ -130,7 +169,7 @@ def input_request_of(row: Mapping[str, Any]) -> InputRequest:
 
 
 def file_request_of(file: TaskFile) -> FileRequest:
-    names = ("kind", "name", "size_bytes", "md5", "input", "option", "part_bytes", "etag")
+    names = ("kind", "name", "size_bytes", "md5", "input", "option", "arm", "part_bytes", "etag")
     values = {name: getattr(file, name) for name in names}
     return FileRequest(**values, source=file.object_key)
 

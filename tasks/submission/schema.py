@@ -15,6 +15,7 @@ from accounts.models import User
 from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.messages import MAX_ARGUMENTS
 from agent.protocol.multipart import MIB, PART_BYTES
+from agent.protocol.pairs import MOST_ARMS
 from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
 from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
@@ -22,8 +23,10 @@ from tasks.scheduling.targets import Target, read_target
 from tasks.selectors import visible_tasks
 from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
+from tasks.submission.pairing import limits_of as limits_of_pairing
+from tasks.submission.pairing import read_pairing
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
-from tasks.submission.request import TaskRequest, input_request_of
+from tasks.submission.request import PairingRequest, TaskRequest, input_request_of
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
     LONGEST_ARGUMENT,
@@ -88,6 +91,12 @@ class FileBody(fields.Body):
     option = fields.OptionalText(
         max_length=100,
         help_text="The option whose content it is.",
+    )
+    arm = fields.Integer(
+        default=0,
+        max_value=MOST_ARMS - 1,
+        error_messages=_words("pairing_arm_unknown", count=MOST_ARMS),
+        help_text="The arm of a paired comparison that it belongs to; 0 is the baseline.",
     )
     from_file = fields.Key(
         allow_null=True,
@@ -195,6 +204,80 @@ class PlanBody(fields.Body):
     )
 
 
+@extend_schema_field(
+    {"oneOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "maxLength": 10_000}]}
+)
+class OptionValue(serializers.Field):
+    """The value of an option: true, a number or a string."""
+
+    default_error_messages = {"invalid": _("Expected true, false, a number or a string.")}
+
+    def to_internal_value(self, data: Any) -> bool | int | float | str:
+        if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):
+            return data
+        self.fail("invalid")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+def _pairing_words(name: str) -> dict[str, Any]:
+    low, high = limits_of_pairing(name)
+    return _words("pairing_field", name=name, low=f"{low:g}", high=f"{high:g}")
+
+
+class ArmBody(fields.Body):
+    """An arm of a paired comparison: what it has in place of the baseline's.
+
+    Its own files have its number as their `arm`, counted from 1.
+    """
+
+    runtime_version = fields.OptionalText(
+        max_length=40, help_text="One of the device's versions of MegEngine."
+    )
+    options = fields.Table(
+        child=OptionValue(help_text="true, a number or a text."),
+        allow_null=True,
+        default=None,
+        help_text="All its options of load_and_run; null: those of the baseline.",
+    )
+    inputs = InputBody(  # type: ignore[call-arg]
+        many=True,
+        allow_null=True,
+        default=None,
+        max_length=MOST_FILES,
+        help_text="Its input variables that no file feeds; null: those of the baseline.",
+    )
+
+
+class PairingBody(fields.Body):
+    """A paired comparison: the request is the baseline, and each arm is compared with it."""
+
+    margin = fields.Number(
+        required=False,
+        error_messages=_pairing_words("margin"),
+        help_text="Ratios of times within 1 ± `margin` count as equal (default 0.01).",
+    )
+    budget_s = fields.Integer(
+        required=False,
+        error_messages=_pairing_words("budget_s"),
+        help_text="The longest time of measuring, s (default 60). It ends earlier with a verdict.",
+    )
+    least_cosine = fields.Number(
+        required=False,
+        min_value=-1,
+        error_messages=_pairing_words("least_cosine"),
+        help_text="Outputs with a smaller cosine similarity count as different (default 0.999).",
+    )
+    arms = ArmBody(  # type: ignore[call-arg]
+        many=True,
+        min_length=1,
+        max_length=MOST_ARMS - 1,
+        error_messages=_words("pairing_arms", limit=MOST_ARMS),
+        help_text="The arms after the baseline.",
+    )
+
+
 _ARGUMENTS_BAD = _words("script_arguments_bad", limit=MAX_ARGUMENTS, length=LONGEST_ARGUMENT)
 
 
@@ -264,23 +347,6 @@ class TargetBody(fields.Body):
     )
 
 
-@extend_schema_field(
-    {"oneOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string", "maxLength": 10_000}]}
-)
-class OptionValue(serializers.Field):
-    """The value of an option: true, a number or a string."""
-
-    default_error_messages = {"invalid": _("Expected true, false, a number or a string.")}
-
-    def to_internal_value(self, data: Any) -> bool | int | float | str:
-        if isinstance(data, bool | int | float) or (isinstance(data, str) and len(data) <= 10_000):
-            return data
-        self.fail("invalid")
-
-    def to_representation(self, value: Any) -> Any:
-        return value
-
-
 class TaskBody(fields.Body):
     """A new task: for a `worker` with a `runtime_version`, or for any that matches a `target`."""
 
@@ -340,6 +406,12 @@ class TaskBody(fields.Body):
         help_text="To run a program instead of a model; options, plan, seed and inputs are not "
         "given then. It runs on devices that take scripts, in a sandbox.",
     )
+    pairing = PairingBody(
+        allow_null=True,
+        default=None,
+        help_text="To compare this request with others on the same device, in pairs of processes. "
+        "`plan` is not given then.",
+    )
     copied_from = fields.Key(
         allow_null=True,
         default=None,
@@ -396,9 +468,20 @@ def task_request_of(
         priority=body["priority"],
         title=body["title"],
         script=part(read_script, body["script"]),
+        pairing=part(_pairing, body["pairing"]),
         time_limit_s=body["time_limit_s"],
         copied_from=part(_origin, body["copied_from"], user),
     )
+
+
+def _pairing(body: dict[str, Any] | None) -> PairingRequest | None:
+    if body is None:
+        return None
+    arms = [
+        {**arm, "inputs": arm["inputs"] and tuple(map(input_request_of, arm["inputs"]))}
+        for arm in body["arms"]
+    ]
+    return read_pairing({**body, "arms": arms})
 
 
 def _target(body: dict[str, Any]) -> Target | None:

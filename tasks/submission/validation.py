@@ -1,7 +1,7 @@
 """Validation of a request for a task: every rule that can refuse it before the task exists."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from django.conf import settings
@@ -18,6 +18,7 @@ from tasks.scheduling.targets import candidates_or_refuse
 from tasks.states import LIVE
 from tasks.submission.files import check_files, check_input_name
 from tasks.submission.inputs import read_inputs
+from tasks.submission.pairing import arm_requests, check_pairing
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.scripts import check_script
@@ -30,11 +31,15 @@ TITLE_LIMIT = 200
 
 @dataclass(frozen=True)
 class Admitted:
-    """A validated request: the chosen runtime, and the normalized options and inputs."""
+    """A validated request: the chosen runtime, and the normalized options and inputs.
+
+    arms: the arms of a paired comparison after the first
+    """
 
     runtime: Runtime
     options: dict[str, Value]
     inputs: list[InputRequest]
+    arms: tuple["Admitted", ...] = ()
 
 
 def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitted:
@@ -42,6 +47,12 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
 
     Raises DomainError, naming the field and the cause.
     """
+    if request.pairing is not None or any(file.arm for file in request.files):
+        check_pairing(request)
+        baseline, *arms = (
+            admit(owner=owner, worker=worker, request=arm) for arm in arm_requests(request)
+        )
+        return replace(baseline, arms=tuple(arms))
     options = _candidates(owner, worker, request)
     check_files(request)
     check_script(request)

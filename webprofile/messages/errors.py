@@ -271,6 +271,21 @@ WORDINGS: dict[str, Any] = {
         "A script has no seed, because it generates its own random values. Pass the seed as an "
         "argument."
     ),
+    "pairing_missing": _("Only a paired comparison has files of several arms. Add a pairing."),
+    "pairing_arms": _("A paired comparison has 2 to %(limit)s arms, with the baseline."),
+    "pairing_arm_unknown": _("The comparison has %(count)s arms, counted from 0."),
+    "pairing_script": _(
+        "Scripts cannot be compared in pairs, because they have no iterations that could be timed "
+        "in turns. Compare the results of two tasks instead."
+    ),
+    "pairing_target": _(
+        "All arms of a paired comparison run on one device. Choose the device instead of a target."
+    ),
+    "pairing_option": _(
+        "A paired comparison does not accept %(option)s, which writes files, prints, or changes "
+        "what an iteration is. Remove the option."
+    ),
+    "pairing_field": _("%(name)s must be between %(low)s and %(high)s."),
     "script_data_name": _(
         "“%(name)s” is not a valid name of an additional file. Rename it: at most 100 letters, "
         "digits, dots, dashes and underscores, starting with a letter or a digit."

@@ -1,0 +1,435 @@
+"""Run a paired comparison: pairs of fresh processes, one for each arm, that take turns.
+
+First each arm is run once alone: its outputs are compared with those of the baseline, and its
+iteration time decides how many iterations a turn has. Then pairs are measured until every verdict
+is clear or the budget is over. The figures behind the design are in
+docs/decisions/measured-in-pairs.md.
+"""
+
+import asyncio
+import json
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from agent.device.disturbance import pass_disturbances
+from agent.device.state import read_counters
+from agent.execution.measure import (
+    PassFailed,
+    PassResults,
+    PassRunner,
+    Runner,
+    has_succeeded,
+    read_output,
+)
+from agent.execution.outputs import differences, read_outputs
+from agent.execution.plan import PassBuilder
+from agent.execution.runner import RunResult
+from agent.execution.spool import Folder
+from agent.inventory import LocalRuntime
+from agent.link.log_tail import STEP_HEAD
+from agent.protocol.inputs import InputError
+from agent.protocol.messages import EndReason, Start
+from agent.protocol.notes import Note
+from agent.protocol.numbers import LimitedInteger, LimitedMilliseconds
+from agent.protocol.pairs import (
+    MOST_ARMS,
+    MOST_PAIRS,
+    PAIRED_NAME,
+    ArmRecord,
+    ArmVerdict,
+    PairedMeasurement,
+    Pairing,
+    PairRecord,
+    Turn,
+)
+from agent.protocol.run_log import CoreWaits, parse_log
+from agent.statistics.paired import (
+    Look,
+    PairedResult,
+    compare_pairs,
+    next_look,
+)
+
+#: blocks of turns in a pair; each block has every arm twice, in an order and its reverse
+BLOCKS = 2
+#: what a turn lasts, ms: the shortest, the usual and the longest
+_SHORT_MS, _USUAL_MS, _LONG_MS = 30.0, 50.0, 100.0
+#: iterations of a turn where they fit into the longest turn, and where they do not
+_WANTED, _LEAST = 5, 2
+_MOST_ITERATIONS = 10_000
+#: the program that runs a pair, and the first argument of its processes
+_RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
+_TAKE_TURNS = "--take-turns"
+
+
+class _TurnAnswer(BaseModel):
+    """What `agent/load_and_run/turns.py` answers after a turn. It is the output of a run."""
+
+    arm: int = Field(ge=0, lt=MOST_ARMS)
+    ms: tuple[LimitedMilliseconds, ...] = Field(min_length=1)
+    waited_ms: LimitedMilliseconds | None
+    elapsed_ms: LimitedMilliseconds
+    stolen_ms: LimitedMilliseconds
+    switches: LimitedInteger
+
+
+class _RunnerAnswer(BaseModel):
+    """What `agent/pair_runner` writes: the turns, or which arm failed."""
+
+    failed: int | None = None
+    usual_ms: LimitedMilliseconds = 0.0
+    turns: tuple[_TurnAnswer, ...] = ()
+
+
+@dataclass
+class PairedResults(PassResults):
+    """The passes so far, and the pairs. `arms` and `verdicts` are those of `PairedMeasurement`."""
+
+    arms: list[ArmRecord] = field(default_factory=list)
+    pairs: list[PairRecord] = field(default_factory=list)
+    verdicts: list[ArmVerdict] = field(default_factory=list)
+    measuring_s: float = 0.0
+
+    @property
+    def succeeded(self) -> int:
+        return super().succeeded + len(self.pairs)
+
+
+@dataclass
+class Arm:
+    """One arm: its order, the files of which lie in `folder`, and how its inputs are prepared."""
+
+    number: int
+    order: Start
+    builder: PassBuilder
+    folder: Folder
+    runtime: LocalRuntime
+    prepare: Callable[..., Mapping[str, str]]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    #: of a turn; 1 until the calibration
+    iterations: int = 1
+
+    @property
+    def name(self) -> str:
+        """Name in the log: `A` is the baseline."""
+        return "ABCD"[self.number]
+
+    def command(self, *, first: bool = False) -> list[str]:
+        """Return the command of a process: it takes turns, or runs one turn (a compiled binary)."""
+        step = self.builder.clean(self.inputs, first=first, iterations=self.iterations)
+        command = self.runtime.command_line(step.arguments)
+        if self.takes_turns:
+            place = len(self.runtime.command)
+            command.insert(place, _TAKE_TURNS)
+        return command
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its process waits between turns; of a compiled binary, each turn is a process."""
+        return self.runtime.info.kind == "wheel"
+
+
+def arm_orders(order: Start) -> Iterator[Start]:
+    """Yield the order of each arm, as if it were to be run alone; the first is the baseline."""
+    yield order.model_copy(update={"arms": (), "pairing": None})
+    for arm in order.arms:
+        changes = {name: getattr(arm, name) for name in type(arm).model_fields}
+        yield order.model_copy(update={**changes, "arms": (), "pairing": None})
+
+
+def arm_folder(folder: Folder, number: int) -> Folder:
+    """Return the folder of an arm inside the attempt's; its log is the attempt's."""
+    inner = Folder(folder.path, folder.record)
+    inner.work = folder.work / f"arm-{number}"
+    inner.work.mkdir(mode=0o700, exist_ok=True)
+    return inner
+
+
+def turn_iterations(usual_ms: float) -> int:
+    """Return the iterations of a turn, given the usual time of one.
+
+    A turn lasts 30 to 100 ms. It has 5 iterations where they fit, else at least 2; of a model that
+    takes more than 50 ms, one. The first of several is dropped: it runs in the caches that another
+    arm left.
+    """
+    if usual_ms <= 0:
+        return _MOST_ITERATIONS
+    if usual_ms * _WANTED <= _LONG_MS:
+        wanted = max(_WANTED, math.ceil(_USUAL_MS / usual_ms))
+        return min(wanted, _MOST_ITERATIONS)
+    return max(int(_LONG_MS / usual_ms), 1)
+
+
+def turn_ms(times: Sequence[float]) -> float:
+    """Return the time of a turn: the median of its iterations without the first one."""
+    return statistics.median(times[1:] or times)
+
+
+class _Comparison:
+    """The pairs of one arm with the baseline, and the looks at them."""
+
+    def __init__(self, arm: int, margin: float) -> None:
+        self.arm, self._margin = arm, margin
+        self._values: list[float] = []
+        self._looks: list[Look] = []
+        self._result: PairedResult | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self._result is not None and self._result.verdict != "not_enough"
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+
+    def look(self, planned: int, *, is_last: bool) -> None:
+        """Look at the pairs if it is time to. `planned` is the number of pairs that fit in all."""
+        count = len(self._values)
+        seen = self._looks[-1].pairs if self._looks else 0
+        if self.is_decided or count == seen:
+            return
+        if is_last or count >= next_look(seen, planned):
+            self._looks.append(Look(count, count if is_last else max(planned, count)))
+            self._result = compare_pairs(self._values, self._looks, margin=self._margin)
+
+    def verdict(self, pair_s: float) -> ArmVerdict:
+        """Return what is known so far; a pair takes `pair_s`."""
+        result = self._result
+        if result is None:
+            return ArmVerdict(arm=self.arm, verdict="not_enough", pairs=len(self._values))
+        more = result.more_pairs
+        return ArmVerdict(
+            arm=self.arm,
+            verdict=result.verdict,
+            effect=result.effect,
+            low=result.low,
+            high=result.high,
+            smallest=result.smallest_effect,
+            more_s=None if more is None else more * pair_s,
+            pairs=result.pairs,
+        )
+
+
+class PairedRuns:
+    """Runs a paired comparison. `done` may be read at any time, also after a failure.
+
+    `cores` are those that runs are bound to, empty for all.
+    """
+
+    #: the processes measure their waits themselves
+    samples_waits = False
+
+    def __init__(
+        self,
+        order: Start,
+        arms: Sequence[Arm],
+        folder: Folder,
+        passes: Callable[[Arm], PassRunner],
+        cores: tuple[int, ...] = (),
+    ) -> None:
+        self.done = PairedResults()
+        self._pairing = order.pairing or Pairing()
+        self._arms, self._folder, self._cores = arms, folder, cores
+        self._passes = passes
+        # known to the reader of the result, and different for each attempt
+        self._seed = order.attempt.int & 0xFFFFFFFF
+        self._random = random.Random(self._seed)
+
+    def expected(self) -> int:
+        """Return about how many pairs fit into the budget."""
+        return min(self._pairing.budget_s, MOST_PAIRS)
+
+    def promised(self) -> list[str]:
+        return []
+
+    async def run(self, run: Runner, _: object = None) -> None:
+        """Compare the arms. Raises PassFailed, InputError, and the errors of `run`."""
+        try:
+            for arm in self._arms:
+                await self._prepare(arm, run)
+            outputs = [await self._look(arm, run) for arm in self._arms]
+            for arm, found in zip(self._arms, outputs, strict=True):
+                record = self.done.arms[arm.number]
+                if arm.number:
+                    compared = await asyncio.to_thread(differences, outputs[0], found)
+                    record = record.model_copy(update={"outputs": compared})
+                self.done.arms[arm.number] = record
+            await self._measure(run)
+        finally:
+            await asyncio.to_thread(self._write)
+
+    async def _prepare(self, arm: Arm, run: Runner) -> None:
+        passes = self._passes(arm)
+        passes.done = self.done
+        try:
+            arm.inputs = await passes.prepare(run, arm.prepare)
+        except InputError as error:
+            error.data.setdefault("arm", arm.name)
+            raise
+
+    async def _look(self, arm: Arm, run: Runner) -> dict[str, Any]:
+        """Run an arm alone: choose the iterations of its turns, and return its outputs."""
+        self._say(f"arm {arm.name}: outputs and iteration time")
+        if arm.takes_turns:
+            setup = {"arms": [self._setup_of(arm, first=True)], "look": True, "turns": []}
+            result = await self._run_together(run, [arm], setup)
+            usual_ms = result.usual_ms
+        else:
+            step = arm.builder.outputs(arm.inputs)
+            command = arm.runtime.command_line(step.arguments)
+            (arm.folder.work / "bin_out_dump").mkdir(exist_ok=True)
+            await self._run_alone(run, arm, command)
+            arm.iterations = 10
+            usual_ms = statistics.median(await self._run_alone(run, arm, arm.command(first=True)))
+        arm.iterations = turn_iterations(usual_ms)
+        self.done.arms.append(
+            ArmRecord(
+                runtime=arm.runtime.info.version, iterations=arm.iterations, usual_ms=usual_ms
+            )
+        )
+        return await asyncio.to_thread(read_outputs, arm.folder.work)
+
+    async def _measure(self, run: Runner) -> None:
+        """Measure pairs until all verdicts are clear, or until the budget is over."""
+        self._say("pairs")
+        begun = time.monotonic()
+        comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
+        budget_s, usable = self._pairing.budget_s, 0
+        while True:
+            pair = await self._pair(run)
+            self.done.pairs.append(pair)
+            used_s = self.done.measuring_s = time.monotonic() - begun
+            pair_s = used_s / len(self.done.pairs)
+            if not pair.disturbances:
+                usable += 1
+                for comparison in comparisons:
+                    comparison.add(pair.log_ratio(comparison.arm))
+            is_last = used_s + pair_s > budget_s or len(self.done.pairs) == MOST_PAIRS
+            planned = usable + int((budget_s - used_s) / pair_s)
+            for comparison in comparisons:
+                comparison.look(planned, is_last=is_last)
+            self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
+            if is_last or all(comparison.is_decided for comparison in comparisons):
+                return
+
+    def _order_of_turns(self) -> list[int]:
+        """Return the arms of all turns of a pair: blocks in random order, each with its reverse."""
+        turns: list[int] = []
+        for _ in range(BLOCKS):
+            order = [arm.number for arm in self._arms]
+            self._random.shuffle(order)
+            turns += [*order, *reversed(order)]
+        return turns
+
+    async def _pair(self, run: Runner) -> PairRecord:
+        order = self._order_of_turns()
+        started_at = time.time()
+        before = read_counters(processes=False)
+        begun = time.monotonic()
+        if all(arm.takes_turns for arm in self._arms):
+            setup = {"arms": [self._setup_of(arm) for arm in self._arms], "turns": order}
+            result = await self._run_together(run, self._arms, setup)
+            turns = [Turn(arm=turn.arm, ms=turn_ms(turn.ms)) for turn in result.turns]
+            waits = _waits(result.turns)
+        else:
+            turns, waits = [], None
+            for number in order:
+                times = await self._run_alone(run, self._arms[number])
+                turns.append(Turn(arm=number, ms=turn_ms(times)))
+        after = read_counters(processes=False)
+        return PairRecord(
+            started_at=started_at,
+            run_s=time.monotonic() - begun,
+            turns=tuple(turns),
+            waited_ms=waits.waited_ms if waits else None,
+            elapsed_ms=waits.elapsed_ms if waits else None,
+            stolen_ms=waits.stolen_ms if waits else None,
+            disturbances=tuple(pass_disturbances(waits, before, after, self._cores)),
+        )
+
+    def _setup_of(self, arm: Arm, *, first: bool = False) -> dict[str, Any]:
+        folder = str(arm.folder.work)
+        return {"command": arm.command(first=first), "folder": folder, "count": arm.iterations}
+
+    async def _run_together(
+        self, run: Runner, arms: Sequence[Arm], setup: Mapping[str, Any]
+    ) -> _RunnerAnswer:
+        """Run `agent/pair_runner` with these arms; return its answer. Raises PassFailed."""
+        work = self._folder.work
+        (work / "setup.json").write_text(json.dumps(setup))
+        (work / "pair.json").unlink(missing_ok=True)
+        # the sandbox shows the paths in a command, and those of the arms are in a file
+        paths = dict.fromkeys(path for arm in arms for path in arm.runtime.command)
+        command = [sys.executable, "-I", str(_RUNNER), "setup.json", "pair.json", *paths]
+        result = await run(command, work)
+        self.done.run_s += result.run_s
+        answer = _read_answer(work / "pair.json")
+        is_whole = [turn.arm for turn in answer.turns] == setup["turns"]
+        if has_succeeded(result) and answer.failed is None and is_whole:
+            return answer
+        is_known = answer.failed is not None and 0 <= answer.failed < len(arms)
+        raise _failure(result, arms[answer.failed or 0] if is_known else None)
+
+    async def _run_alone(
+        self, run: Runner, arm: Arm, command: list[str] | None = None
+    ) -> tuple[float, ...]:
+        """Run one process of an arm; return its iteration times in ms. Raises PassFailed."""
+        output = self._folder.output
+        offset = output.stat().st_size if output.exists() else 0
+        result = await run(command or arm.command(), arm.folder.work)
+        self.done.run_s += result.run_s
+        times = parse_log(read_output(output, offset)).e2e_ms
+        if not has_succeeded(result):
+            raise _failure(result, arm)
+        if not times:
+            raise PassFailed(result, EndReason.NOTHING_TIMED, Note.of("nothing_timed"))
+        return times
+
+    def _say(self, title: str) -> None:
+        with self._folder.output.open("ab") as sink:
+            sink.write(f"{STEP_HEAD}{title}\n".encode())
+
+    def _write(self) -> None:
+        done = self.done
+        content = PairedMeasurement(
+            pairing=self._pairing,
+            seed=self._seed,
+            arms=tuple(done.arms),
+            pairs=tuple(done.pairs),
+            verdicts=tuple(done.verdicts),
+            measuring_s=done.measuring_s,
+        )
+        (self._folder.result / PAIRED_NAME).write_text(content.model_dump_json(), encoding="utf-8")
+
+
+def _failure(result: RunResult, arm: Arm | None) -> PassFailed:
+    note = Note.of("arm_failed", arm=arm.name) if arm else ""
+    return PassFailed(result, result.reason, note)
+
+
+def _waits(turns: Sequence[_TurnAnswer]) -> CoreWaits | None:
+    """Add up what the threads of all turns waited; None if the kernel does not count it."""
+    waited = [turn.waited_ms for turn in turns if turn.waited_ms is not None]
+    elapsed_ms = math.fsum(turn.elapsed_ms for turn in turns)
+    if len(waited) < len(turns) or elapsed_ms <= 0:
+        return None
+    stolen_ms = math.fsum(turn.stolen_ms for turn in turns)
+    switches = sum(turn.switches for turn in turns)
+    return CoreWaits(math.fsum(waited), elapsed_ms, switches, stolen_ms)
+
+
+def _read_answer(path: Path) -> _RunnerAnswer:
+    """Return the answer of the pair runner; without turns if there is none."""
+    try:
+        text = "" if path.is_symlink() else path.read_text("utf-8")
+        return _RunnerAnswer.model_validate_json(text)
+    except (OSError, ValueError):
+        return _RunnerAnswer()

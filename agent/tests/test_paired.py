@@ -1,0 +1,312 @@
+"""Paired comparisons on the device: pairs of fresh processes that take turns."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from agent.execution.outputs import difference, plain
+from agent.execution.paired import turn_iterations, turn_ms
+from agent.inventory import LocalRuntime
+from agent.protocol.messages import AttemptStarted, Cancel, ComparedArm, EndReason, RuntimeInfo
+from agent.protocol.pairs import PairedMeasurement, Pairing
+from agent.runtimes.command import command_for
+from agent.tests.fakes import explanation, make_load_and_run
+from testdata import DATA
+
+#: an interpreter with a fake wheel: an iteration takes as many µs as its model file says, and
+#: whatever `body` adds; the first iteration of each turn is slow
+WHEEL = """\
+import json, random, struct
+if "--take-turns" not in sys.argv:
+    sys.exit(0)
+random.seed(os.getpid())
+model = json.load(open("model.mge"))
+with open({pids!r}, "a") as pids:
+    pids.write(str(os.getpid()) + "\\n")
+def answer(content):
+    os.write(1, json.dumps(content).encode() + b"\\n")
+def time_of():
+    return model["us"] / 1000 * random.gauss(1, model.get("scatter", 0.004))
+os.write(1, b"a message of the library\\n")
+answer({{"ready": True}})
+turns = 0
+for line in sys.stdin:
+    if line == "outputs\\n":
+        data = open("input_0.npy", "rb").read()
+        values = [model.get("factor", 1) * value for value in struct.unpack("<3f", data[-12:])]
+        open("output-0.npy", "wb").write(data[:-12] + struct.pack("<3f", *values))
+        json.dump(["out"], open("outputs.json", "w"))
+        answer({{"outputs": 1}})
+        continue
+    turns += 1
+{body}
+    count = int(line)
+    times = [2 * time_of() if not n else time_of() for n in range(count)]
+    answer({{"ms": times[:1000], "count": count, "elapsed_ms": sum(times), "switches": 0,
+            "waited_ms": model.get("waits", 0) * sum(times), "stolen_ms": 0}})
+"""
+
+
+@pytest.fixture
+def wheel(device):
+    """Install a fake wheel; call it with a part of its program that runs in each turn."""
+    pids = device.folder / "pids"
+
+    def install(body: str = "pass") -> None:
+        text = WHEEL.format(pids=str(pids), body="    " + body.replace("\n", "\n    "))
+        path = make_load_and_run(device.folder, text)
+        info = RuntimeInfo(version="1.13.0", kind="wheel")
+        device.runtimes = {"1.13.0": LocalRuntime(info, (str(path), "folder"))}
+        device.start()
+
+    return install
+
+
+def as_model(storage, name: str):
+    """Return a file of the storage as the model of an order."""
+    return storage.input_file(name).model_copy(update={"name": "model.mge"})
+
+
+async def compare(server, storage, *models: dict, pairing: Pairing | None = None, **changes):
+    """Order a comparison of fake models, the first of which is the baseline."""
+    for number, model in enumerate(models):
+        storage.files[f"{number}.mge"] = json.dumps(model).encode()
+    data = (storage.input_file("data.npy", "data"),)
+    arms = [
+        ComparedArm(runtime="1.13.0", model=as_model(storage, f"{number}.mge"), data=data)
+        for number in range(1, len(models))
+    ]
+    return await server.send_order(
+        pairing=pairing or Pairing(budget_s=20),
+        model=as_model(storage, "0.mge"),
+        data=data,
+        arms=tuple(arms),
+        **changes,
+    )
+
+
+async def measured(server, storage, *models: dict, **changes) -> PairedMeasurement:
+    end = await server.wait_for_end(await compare(server, storage, *models, **changes))
+    assert (end.reason, explanation(end)) == (EndReason.EXITED, "")
+    return PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+
+
+BASE = {"us": 10_000}
+#: condition of a fake wheel: it is the model of 7 µs, in a pair rather than alone before
+IN_A_PAIR = 'first = line if turns == 1 else first\nif model["us"] == 7 and first != "1\\n"'
+
+
+@pytest.mark.parametrize(
+    ("other_us", "verdict", "effect"),
+    [(10_500, "slower", 0.05), (9_500, "faster", -0.05), (10_000, "same", 0.0)],
+)
+async def test_verdict_of_a_clear_difference_ends_the_measurement(
+    wheel, server, storage, other_us, verdict, effect
+):
+    wheel()
+    result = await measured(server, storage, BASE, {"us": other_us})
+    (arm,) = result.verdicts
+    assert arm.verdict == verdict
+    assert arm.effect == pytest.approx(effect, abs=0.01)
+    assert arm.low < arm.effect < arm.high
+    assert len(result.pairs) == arm.pairs < 30
+    assert result.measuring_s < 20
+
+
+async def test_each_pair_has_fresh_processes_that_take_turns_in_random_order(
+    wheel, device, server, storage
+):
+    wheel()
+    result = await measured(server, storage, BASE, {"us": 10_500}, {"us": 9_500})
+    assert [verdict.arm for verdict in result.verdicts] == [1, 2]
+    orders = set()
+    for pair in result.pairs:
+        order = [turn.arm for turn in pair.turns]
+        assert Counter(order) == {0: 4, 1: 4, 2: 4}
+        for block in (order[:6], order[6:]):
+            assert block == block[::-1]
+            orders.add(tuple(block[:3]))
+    assert len(orders) > 1
+    # one process for each arm alone, then one for each arm of each pair
+    pids = (device.folder / "pids").read_text().split()
+    assert len(pids) == len(set(pids)) == 3 + 3 * len(result.pairs)
+
+
+async def test_too_small_a_difference_for_the_budget_is_not_enough(wheel, server, storage):
+    wheel()
+    models = (BASE | {"scatter": 0.5}, {"us": 10_050, "scatter": 0.5})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=5))
+    (arm,) = result.verdicts
+    assert arm.verdict == "not_enough"
+    assert arm.more_s is None or arm.more_s > 0
+
+
+async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, server, storage):
+    wheel()
+    models = (BASE, {"us": 20_000, "waits": 0.5})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=5))
+    (arm,) = result.verdicts
+    assert (arm.verdict, arm.pairs, arm.effect) == ("not_enough", 0, None)
+    assert {row.code for pair in result.pairs for row in pair.disturbances} == {"waited"}
+
+
+async def test_differences_of_outputs_are_measured_on_the_same_data(wheel, server, storage):
+    wheel()
+    other = {"us": 10_500, "factor": 1.5}
+    result = await measured(server, storage, BASE, other)
+    assert result.arms[0].outputs == ()
+    (output,) = result.arms[1].outputs
+    # data.npy is 1, 2, 3
+    assert output.name == "out"
+    assert output.max_abs == pytest.approx(1.5)
+    assert output.max_rel == pytest.approx(0.5)
+    assert output.cosine == pytest.approx(1)
+    assert output.sqnr_db == pytest.approx(6.02, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("body", "exit_code"),
+    [
+        (f"{IN_A_PAIR} and turns == 3: os.kill(os.getpid(), 6)", 134),
+        ('if model["us"] == 7: answer({}); sys.exit(3)', 3),
+    ],
+    ids=["crash within a block", "exit at the first turn"],
+)
+async def test_failed_arm_is_named(wheel, server, storage, body, exit_code):
+    wheel(body)
+    end = await server.wait_for_end(await compare(server, storage, BASE, {"us": 7}))
+    assert (end.reason, end.exit_code) == ("exited", exit_code)
+    assert "Arm B failed" in explanation(end)
+
+
+async def test_hanging_arm_ends_at_the_time_limit(wheel, server, storage):
+    wheel(f"{IN_A_PAIR} and turns == 3: time.sleep(60)")
+    order = await compare(server, storage, BASE, {"us": 7}, timeout_s=4)
+    end = await server.wait_for_end(order)
+    assert end.reason == EndReason.TIMED_OUT
+
+
+async def test_cancelled_comparison_leaves_no_process(wheel, device, server, storage):
+    wheel()
+    models = (BASE | {"scatter": 0.5}, BASE | {"scatter": 0.5})
+    order = await compare(server, storage, *models)
+    await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
+    await server.send(Cancel(attempt=order.attempt))
+    end = await server.wait_for_end(order)
+    assert end.reason == EndReason.CANCELLED
+    await device.wait_until_forgotten()
+
+
+async def test_arms_need_a_version_that_the_device_has(wheel, server, storage):
+    wheel()
+    order = server.make_order()
+    other = ComparedArm(runtime="1.0.0", model=order.model)
+    end = await server.run(pairing=Pairing(), arms=(other,))
+    assert end.reason == EndReason.NO_RUNTIME
+    assert "1.0.0" in explanation(end)
+
+
+async def test_options_that_write_files_are_refused(wheel, server, storage):
+    wheel()
+    end = await server.run(pairing=Pairing(), options={"io_dump": True})
+    assert end.reason == EndReason.REFUSED
+    assert "io_dump" in explanation(end)
+
+
+async def test_compiled_programs_run_one_process_for_each_turn(device, server, storage):
+    device.start(
+        'us = 10_500 if open("model.mge").read() == "slow" else 10_000\n'
+        "for argument in sys.argv:\n"
+        '    if argument.startswith("--iter="):\n'
+        "        for i in range(int(argument[7:])):\n"
+        '            say(f"iter {i}/3: e2e={us / 1000} ms (host=1 ms)")'
+    )
+    storage.files["slow.mge"] = b"slow"
+    slow = as_model(storage, "slow.mge")
+    arms = (ComparedArm(runtime="1.13.0", model=slow),)
+    end = await server.run(pairing=Pairing(budget_s=20), arms=arms)
+    assert explanation(end) == ""
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    assert result.arms[1].usual_ms == 10.5
+    (output,) = result.arms[1].outputs
+    assert output.problem.code == "outputs_unknown"
+    assert all(turn.ms in (10, 10.5) for pair in result.pairs for turn in pair.turns)
+
+
+async def test_megengine_takes_turns(device, server, storage, megengine_python):
+    command = tuple(command_for("wheel", megengine_python))
+    info = RuntimeInfo(version="1.13.0", kind="wheel")
+    device.runtimes = {"1.13.0": LocalRuntime(info, command, path=megengine_python)}
+    device.start()
+    tiny = (DATA / "models" / "tiny.mge").read_bytes()
+    storage.files |= {"model.mge": tiny, "b.mge": tiny}
+    arms = (ComparedArm(runtime="1.13.0", model=storage.input_file("b.mge")),)
+    # most of the time of a busy machine goes to other processes, so no verdict is expected
+    end = await server.run(pairing=Pairing(budget_s=5), arms=arms, fill=True, timeout_s=60)
+    assert explanation(end) == ""
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    assert result.pairs
+    assert all(turn.ms > 0 for pair in result.pairs for turn in pair.turns)
+    # the same random input, from the seed of the task
+    (output,) = result.arms[1].outputs
+    assert (output.max_abs, output.cosine) == (0, 1)
+
+
+# -- parts ----
+
+
+@pytest.mark.parametrize(
+    ("usual_ms", "iterations"),
+    [
+        (0, 10_000),
+        (0.001, 10_000),
+        (0.02, 2500),
+        (2, 25),
+        (10, 5),
+        (20, 5),
+        (25, 4),
+        (45, 2),
+        (60, 1),
+    ],
+)
+def test_turn_has_five_iterations_where_they_fit(usual_ms, iterations):
+    assert turn_iterations(usual_ms) == iterations
+
+
+def test_first_iteration_of_a_turn_does_not_count_unless_it_is_the_only_one():
+    assert turn_ms([9, 1, 2, 3]) == 2
+    assert turn_ms([9]) == 9
+
+
+def test_blocked_layouts_are_compared_in_one_order():
+    nchw = np.arange(2 * 6 * 3 * 5, dtype=np.float32).reshape(2, 6, 3, 5)
+    padded = np.zeros((2, 8, 3, 5), np.float32)
+    padded[:, :6] = nchw
+    nchw4 = padded.reshape(2, 2, 4, 3, 5).transpose(0, 1, 3, 4, 2)
+    assert np.array_equal(plain(nchw4, nchw.shape), nchw)
+    for one, other in ((nchw, nchw4), (nchw4, nchw)):
+        assert difference("x", one, other).max_abs == 0
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "code"),
+    [
+        ([1.0, 2.0], [1.0, 2.0, 3.0], "outputs_shape"),
+        ([1.0, np.nan], [1.0, 2.0], "outputs_not_finite"),
+    ],
+)
+def test_outputs_that_cannot_be_compared_say_why(a, b, code):
+    assert difference("x", np.array(a), np.array(b)).problem.code == code
+
+
+def test_equal_outputs_with_nan_are_equal():
+    values = np.array([1.0, np.nan, np.inf])
+    assert difference("x", values, values.copy()).max_abs == 0
+
+
+def test_outputs_of_zeros_have_no_direction():
+    zeros = np.zeros(3)
+    assert difference("x", zeros, zeros).cosine == 1
+    assert difference("x", zeros, np.ones(3)).cosine == 0

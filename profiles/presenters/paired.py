@@ -1,0 +1,238 @@
+"""Format the result of a paired comparison for its page, the API and exports."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from agent.protocol.pairs import Pairing
+from profiles.analysis.durations import ABSENT, duration
+from profiles.analysis.numbers import three_digits
+from profiles.comparison.messages import MINUS, letter
+from profiles.models import PairedResult
+from profiles.presenters.attempt_messages import disturbance_word
+from profiles.presenters.formatting import isolated, listed
+from tasks.models import Task, TaskFile
+from tasks.options import changed_options
+from webprofile.messages.notes import note_text
+
+#: verdict -> (title, style of its badge)
+VERDICTS: dict[str, tuple[Any, str]] = {
+    "faster": (gettext_lazy("faster"), "good"),
+    "slower": (gettext_lazy("slower"), "bad"),
+    "same": (gettext_lazy("equally fast"), "plain"),
+    "not_enough": (gettext_lazy("not enough pairs"), "plain"),
+}
+#: size of the drawing of the pairs, which is stretched to the width of the page
+WIDTH, HEIGHT, _MARGIN = 1000, 160, 10
+
+
+@dataclass(frozen=True)
+class ArmView:
+    """One arm as the page shows it; texts are translated.
+
+    outputs: differences of its outputs to the baseline's: [(name, text, whether they differ)]
+    """
+
+    letter: str
+    model: str
+    version: str
+    options: list[str]
+    usual: str
+    iterations: int
+    is_single: bool
+    outputs: list[tuple[str, str, bool]]
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """The verdict on one arm.
+
+    sentence: what is known; more: what would decide, empty with a verdict
+    """
+
+    letter: str
+    title: str
+    style: str
+    sentence: str
+    more: str
+    effect: str
+    interval: str
+    smallest: str
+    pairs: int
+
+
+def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
+    """Return the template context of a paired comparison."""
+    pairing = Pairing.model_validate(task.pairing or {})
+    arms = [_arm(task, number, row, pairing) for number, row in enumerate(result.arms)]
+    dropped = Counter(
+        row["code"] for pair in result.pairs for row in pair["disturbances"][:1] if row
+    )
+    return {
+        "arms": arms,
+        "has_outputs": any(arm.outputs for arm in arms),
+        "differing": [arm.letter for arm in arms if any(row[2] for row in arm.outputs)],
+        "least_cosine": pairing.least_cosine,
+        "verdicts": [_verdict(row, pairing) for row in result.verdicts],
+        "pairs": len(result.pairs),
+        "used": sum(not pair["disturbances"] for pair in result.pairs),
+        "dropped": sum(dropped.values()),
+        "causes": listed(f"{disturbance_word(code)} ({n})" for code, n in dropped.most_common()),
+        "measuring": duration(result.measuring_s),
+        "budget_s": pairing.budget_s,
+        "margin": _percent(pairing.margin),
+        "seed": result.seed,
+        "plots": [_plot(result, row, pairing) for row in result.verdicts],
+    }
+
+
+def _arm(task: Task, number: int, row: dict[str, Any], pairing: Pairing) -> ArmView:
+    own = task.pairing["arms"][number - 1] if number and task.pairing else None
+    files = {file.arm: file for file in task.files.all() if file.kind == TaskFile.Kind.MODEL}
+    file = files.get(number) or files.get(0)
+    options = task.options if own is None or own["options"] is None else own["options"]
+    return ArmView(
+        letter=letter(number),
+        model=isolated(file.name) if file else "",
+        version=row["runtime"],
+        options=changed_options(options),
+        usual=duration(row["usual_ms"] / 1000),
+        iterations=row["iterations"],
+        is_single=row["iterations"] == 1,
+        outputs=[_output(output, pairing) for output in row["outputs"]],
+    )
+
+
+def differs(output: dict[str, Any], least_cosine: float) -> bool:
+    """Return whether an output differs beyond the limit, or cannot be compared."""
+    return output["problem"] is not None or bool(output["cosine"] < least_cosine)
+
+
+def _output(output: dict[str, Any], pairing: Pairing) -> tuple[str, str, bool]:
+    name = isolated(output["name"])
+    if output["problem"] is not None:
+        return name, note_text(output["problem"]), True
+    if not output["max_abs"]:
+        return name, _("equal"), False
+    parts = [_("cosine similarity %(value)s") % {"value": f"{output['cosine']:.6f}"}]
+    if output["sqnr_db"] is not None:
+        parts.append(_("SQNR %(value)s dB") % {"value": three_digits(output["sqnr_db"])})
+    parts.append(_("largest absolute difference %(value)s") % {"value": f"{output['max_abs']:.3g}"})
+    if output["max_rel"] is not None:
+        parts.append(_("relative %(value)s") % {"value": f"{output['max_rel']:.3g}"})
+    return name, listed(parts), differs(output, pairing.least_cosine)
+
+
+def _verdict(row: dict[str, Any], pairing: Pairing) -> VerdictView:
+    title, style = VERDICTS[row["verdict"]]
+    effect, low, high = row["effect"], row["low"], row["high"]
+    interval = "" if low is None or high is None else _interval(low, high)
+    return VerdictView(
+        letter=letter(row["arm"]),
+        title=str(title),
+        style=style,
+        sentence=_sentence(row, interval, pairing),
+        more=_more(row) if row["verdict"] == "not_enough" else "",
+        effect=ABSENT if effect is None else _signed_percent(effect),
+        interval=interval,
+        smallest="" if row["smallest"] is None else _percent(row["smallest"]),
+        pairs=row["pairs"],
+    )
+
+
+def _sentence(row: dict[str, Any], interval: str, pairing: Pairing) -> str:
+    values = {"arm": letter(row["arm"]), "interval": interval, "margin": _percent(pairing.margin)}
+    if row["effect"] is None:
+        return _("%(arm)s and A: too few undisturbed pairs for an estimate.") % values
+    if row["verdict"] == "same":
+        return (
+            _("%(arm)s is as fast as A, within ±%(margin)s (95 %% interval %(interval)s).") % values
+        )
+    values["effect"] = _percent(abs(row["effect"]))
+    if row["verdict"] == "not_enough":
+        values["effect"] = _signed_percent(row["effect"])
+        if not interval:
+            return _("%(arm)s: %(effect)s against A so far.") % values
+        return _("%(arm)s: %(effect)s against A so far (95 %% interval %(interval)s).") % values
+    if row["verdict"] == "faster":
+        return _("%(arm)s is %(effect)s faster than A (95 %% interval %(interval)s).") % values
+    return _("%(arm)s is %(effect)s slower than A (95 %% interval %(interval)s).") % values
+
+
+def _more(row: dict[str, Any]) -> str:
+    if row["more_s"] is None:
+        return _("More pairs would probably not decide.")
+    seconds = max(10 * math.ceil(row["more_s"] / 10), 10)
+    if seconds < 120:
+        return _("About %(seconds)s s more would probably decide.") % {"seconds": seconds}
+    text = ngettext(
+        "About %(minutes)s min more would probably decide.",
+        "About %(minutes)s min more would probably decide.",
+        math.ceil(seconds / 60),
+    )
+    return text % {"minutes": math.ceil(seconds / 60)}
+
+
+def _plot(result: PairedResult, verdict: dict[str, Any], pairing: Pairing) -> dict[str, Any]:
+    """Return the drawing of the pairs of an arm: one dot for each pair, in the order of time."""
+    place = verdict["arm"] - 1
+    points = [(pair["ratios"][place], bool(pair["disturbances"])) for pair in result.pairs]
+    known = [ratio for ratio, _is_dropped in points if ratio is not None]
+    marks = [math.log1p(pairing.margin), *(abs(ratio) for ratio in known)]
+    # a few pairs that a neighbour disturbed must not flatten all others
+    reach = 1.2 * sorted(marks)[max(math.ceil(0.9 * len(marks)) - 1, 0)]
+    step = (WIDTH - 2 * _MARGIN) / max(len(points), 1)
+
+    def y_of(ratio: float) -> float:
+        part = max(-1.0, min(ratio / reach, 1.0))
+        return float(round(HEIGHT / 2 - part * (HEIGHT / 2 - _MARGIN), 1))
+
+    low, high = verdict["low"], verdict["high"]
+    band = None if low is None or high is None else (y_of(_log(high)), y_of(_log(low)))
+    return {
+        "letter": letter(verdict["arm"]),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "zero": HEIGHT / 2,
+        "margin_y": y_of(math.log1p(pairing.margin)),
+        "margin_height": round(2 * (HEIGHT / 2 - y_of(math.log1p(pairing.margin))), 1),
+        "band_y": band[0] if band else 0,
+        "band_height": round(max(band[1] - band[0], 1), 1) if band else 0,
+        "top": _signed_percent(math.expm1(reach)),
+        "bottom": _signed_percent(math.expm1(-reach)),
+        "dots": [
+            {
+                "x": round(_MARGIN + (number + 0.5) * step, 1),
+                "y": y_of(ratio),
+                "is_dropped": is_dropped,
+                "text": _signed_percent(math.expm1(ratio)),
+            }
+            for number, (ratio, is_dropped) in enumerate(points)
+            if ratio is not None
+        ],
+    }
+
+
+def _log(effect: float) -> float:
+    return math.log1p(max(effect, -0.999))
+
+
+def _interval(low: float, high: float) -> str:
+    """Format an interval, its bounds rounded away from the estimate."""
+    low, high = math.floor(round(low * 1e4, 6)) / 1e4, math.ceil(round(high * 1e4, 6)) / 1e4
+    return _("%(low)s to %(high)s") % {"low": _signed_percent(low), "high": _signed_percent(high)}
+
+
+def _signed_percent(ratio: float) -> str:
+    """Format a ratio as `+1.25 %`, with two decimals below 10 %."""
+    text = _percent(abs(ratio))
+    return text if not float(text.split()[0]) else ("+" if ratio > 0 else MINUS) + text
+
+
+def _percent(ratio: float) -> str:
+    percent = 100 * ratio
+    return f"{percent:.2f} %" if percent < 9.995 else f"{percent:.1f} %"

@@ -1,0 +1,109 @@
+"""Paired comparisons in requests: their arms, as requests of their own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.protocol.pairs import MOST_ARMS, Pairing, unpaired_options
+from agent.protocol.plan import Plan
+from tasks.models import TaskFile
+from tasks.submission.request import ArmRequest, FileRequest, PairingRequest, TaskRequest
+from webprofile.errors import DomainError
+
+#: what a paired comparison measures besides its pairs; see `agent.execution.paired`
+PLAN = Plan(preset="custom", clean=True, profiled=0)
+
+
+def read_pairing(body: Mapping[str, Any] | None) -> PairingRequest | None:
+    """Convert validated data of `schema.PairingBody`; None (no comparison) stays None.
+
+    Raises DomainError pairing_field, naming the field.
+    """
+    if body is None:
+        return None
+    values = {name: body[name] for name in Pairing.model_fields if name in body}
+    try:
+        pairing = Pairing.model_validate(values, strict=False)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        low, high = limits_of(name)
+        raise DomainError(
+            "pairing_field", field=f"pairing.{name}", name=name, low=f"{low:g}", high=f"{high:g}"
+        ) from error
+    arms = tuple(
+        ArmRequest(
+            runtime_version=arm.get("runtime_version", ""),
+            options=arm.get("options"),
+            inputs=arm.get("inputs"),
+        )
+        for arm in body["arms"]
+    )
+    return PairingRequest(pairing, arms)
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """Return the bounds of a field of `Pairing`."""
+    limits: dict[str, float] = {}
+    for limit in Pairing.model_fields[name].metadata:
+        limits |= {key: getattr(limit, key) for key in ("ge", "le") if hasattr(limit, key)}
+    return limits["ge"], limits["le"]
+
+
+def arm_requests(request: TaskRequest) -> Iterator[TaskRequest]:
+    """Yield the request of each arm, as if it were to be run alone; the first is the baseline.
+
+    An arm uses the model, the options with their files, the data with the inputs, and the version
+    of the baseline, unless it has its own.
+    """
+    baseline = replace(request, pairing=None, files=files_of(request.files, 0))
+    yield baseline
+    arms = request.pairing.arms if request.pairing else ()
+    for number, arm in enumerate(arms, start=1):
+        own: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
+        for file in files_of(request.files, number):
+            own[file.kind].append(file)
+        has_data = bool(own["data"]) or arm.inputs is not None
+        inherited = {
+            "model": not own["model"],
+            "data": not has_data,
+            "option": arm.options is None and not own["option"],
+        }
+        files = [file for kind in own for file in own[kind]]
+        files += [file for file in baseline.files if inherited[file.kind]]
+        yield replace(
+            baseline,
+            files=tuple(files),
+            runtime_version=arm.runtime_version or baseline.runtime_version,
+            options=baseline.options if arm.options is None else arm.options,
+            inputs=arm.inputs or () if has_data else baseline.inputs,
+        )
+
+
+def files_of(files: tuple[FileRequest, ...], arm: int) -> tuple[FileRequest, ...]:
+    """Return the files of an arm, as those of a request without pairing."""
+    return tuple(replace(file, arm=0) for file in files if file.arm == arm)
+
+
+def check_pairing(request: TaskRequest) -> None:
+    """Check the parts of a request that concern its pairing, not those of single arms.
+
+    Raises DomainError, naming the field and the cause.
+    """
+    if request.pairing is None:
+        if any(file.arm for file in request.files):
+            raise DomainError("pairing_missing", field="pairing")
+        return
+    count = 1 + len(request.pairing.arms)
+    if not 2 <= count <= MOST_ARMS:
+        raise DomainError("pairing_arms", field="pairing.arms", limit=MOST_ARMS)
+    if any(file.arm >= count for file in request.files):
+        raise DomainError("pairing_arm_unknown", field="files", count=count)
+    if request.script is not None:
+        raise DomainError("pairing_script", field="script")
+    if request.target is not None:
+        raise DomainError("pairing_target", field="target")
+    for arm in arm_requests(request):
+        if unpaired := unpaired_options(arm.options):
+            raise DomainError("pairing_option", field=unpaired[0], option=unpaired[0])
