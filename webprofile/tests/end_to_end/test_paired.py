@@ -21,7 +21,7 @@ def test_two_models_are_compared_in_pairs_on_the_device(visitor, testdata):
         },
         pairing={"budget_s": 10, "arms": [{}]},
     )
-    states, log = watch(visitor, task)
+    states, _ = watch(visitor, task)
     assert states == ["waiting", "assigned", "running", "processing", "succeeded"]
     text = page(visitor, task)
     assert "resnet18_opt.mge" in text
