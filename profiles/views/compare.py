@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from accounts.selectors import current_user
+from agent.protocol.pairs import MOST_ARMS
 from profiles.comparison import presenter
 from profiles.comparison.candidates import candidates, chosen_profiles, named, problem_of
 from profiles.comparison.comparison import MOST
@@ -115,10 +116,21 @@ def compare_page(
         "selected": selected,
         "problems": _problems(request, comparison, rows, is_row_there=selected is not None),
         "address": comparison.address(),
+        "paired": _paired(profiles) if share is None else None,
         "share_address": ComparisonRequest(ids=comparison.ids).address(),
         "export_address": of_rows.address(),
     }
     return render(request, "profiles/compare.html", context)
+
+
+def _paired(profiles: Sequence[Profile]) -> dict[str, Any] | None:
+    """Return what the button for a paired comparison needs; None if these cannot be compared so."""
+    tasks = [profile.attempt.task for profile in profiles if profile.attempt is not None]
+    if len(tasks) < len(profiles) or len(tasks) > MOST_ARMS:
+        return None
+    if any(task.is_script or not task.may_copy for task in tasks):
+        return None
+    return {"baseline": tasks[0], "others": [task.pk for task in tasks[1:]]}
 
 
 def _problems(

@@ -1,7 +1,7 @@
 """Files of a request: register them for an upload, or copy those of an earlier task."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,8 @@ from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile
 from tasks.selectors import visible_tasks
 from tasks.states import TaskState
-from tasks.submission.creation import fail_copy, mark_file_stored, rerun_task
+from tasks.submission.creation import create_task, fail_copy, mark_file_stored, rerun_task
+from tasks.submission.pairing import paired_request
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
 from tasks.submission.uploads import check_sources, confirm_task, copy_object
 from webprofile.errors import DomainError
@@ -79,6 +80,20 @@ def repeat_task(
         copy_sources(copy, request.files)
         confirm_copy(copy)
     return copy, request is not None
+
+
+def compare_tasks_in_pairs(tasks: Sequence[Task], *, owner: User) -> Task:
+    """Submit a paired comparison of what earlier tasks ran, with copies of their files.
+
+    Returns the new task. Raises DomainError as `paired_request`, `check_sources`, `create_task` and
+    `confirm_task`; if an error occurs after the creation, the new task ends.
+    """
+    request = replace(paired_request(tasks), priority=0)
+    check_sources(request.files)
+    task = create_task(owner=owner, worker=tasks[0].worker, request=request)
+    copy_sources(task, request.files)
+    confirm_copy(task)
+    return task
 
 
 def confirm_copy(task: Task) -> None:

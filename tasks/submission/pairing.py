@@ -1,15 +1,23 @@
 """Paired comparisons in requests: their arms, as requests of their own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
+from agent.protocol.options import Value
 from agent.protocol.pairs import MOST_ARMS, Pairing, unpaired_options
-from agent.protocol.plan import Plan
-from tasks.models import TaskFile
-from tasks.submission.request import ArmRequest, FileRequest, PairingRequest, TaskRequest
+from agent.protocol.plan import DEFAULT, Plan
+from tasks.models import Task, TaskFile
+from tasks.submission.request import (
+    ArmRequest,
+    FileRequest,
+    PairingRequest,
+    TaskRequest,
+    check_stored,
+    request_of,
+)
 from webprofile.errors import DomainError
 
 #: what a paired comparison measures besides its pairs; see `agent.execution.paired`
@@ -79,6 +87,57 @@ def arm_requests(request: TaskRequest) -> Iterator[TaskRequest]:
             options=baseline.options if arm.options is None else arm.options,
             inputs=arm.inputs or () if has_data else baseline.inputs,
         )
+
+
+def paired_request(tasks: Sequence[Task]) -> TaskRequest:
+    """Return the request that compares what earlier tasks ran, on the device of the first one.
+
+    Options that a paired comparison does not accept are left out. Raises DomainError pairing_arms,
+    pairing_script, file_gone or file_not_uploaded.
+    """
+    if not 2 <= len(tasks) <= MOST_ARMS:
+        raise DomainError("pairing_arms", field="pairing.arms", limit=MOST_ARMS)
+    if any(task.is_script for task in tasks):
+        raise DomainError("pairing_script", field="script")
+    for task in tasks:
+        for file in task.files.all():
+            check_stored(file)
+    baseline, *others = map(request_of, tasks)
+    arms = tuple(
+        ArmRequest(
+            runtime_version=task.runtime_version,
+            options=_accepted(other.options),
+            inputs=other.inputs,
+        )
+        for task, other in zip(tasks[1:], others, strict=True)
+    )
+    files = [
+        replace(file, arm=number)
+        for number, request in enumerate((baseline, *others))
+        for file in request.files
+        if not file.arm and file.option not in _refused(request.options)
+    ]
+    return replace(
+        baseline,
+        runtime_version=tasks[0].runtime_version,
+        target=None,
+        options=_accepted(baseline.options),
+        files=tuple(files),
+        plan=DEFAULT,
+        pairing=PairingRequest(Pairing(), arms),
+        copied_from=None,
+        title=" – ".join(f"#{task.pk}" for task in tasks),
+        time_limit_s=0,
+    )
+
+
+def _refused(options: Mapping[str, Value]) -> frozenset[str]:
+    return frozenset(unpaired_options(options))
+
+
+def _accepted(options: Mapping[str, Value]) -> dict[str, Value]:
+    refused = _refused(options)
+    return {name: value for name, value in options.items() if name not in refused}
 
 
 def files_of(files: tuple[FileRequest, ...], arm: int) -> tuple[FileRequest, ...]:

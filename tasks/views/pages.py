@@ -53,7 +53,7 @@ from tasks.selectors import (
     visible_tasks,
 )
 from tasks.states import TaskState
-from tasks.submission.copies import cache_choices, repeat_task
+from tasks.submission.copies import cache_choices, compare_tasks_in_pairs, repeat_task
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.views.bulk_actions import cancel_words
 from tasks.views.plain_form import create_from_form
@@ -186,6 +186,15 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
         text = _("Task #%(id)s was repeated a moment ago as this task. No other task was created.")
         messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)
+
+
+@login_required
+@require_POST
+def compare_paired(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Compare the task with others (`other`: their ids) in pairs of processes on its device."""
+    others = [_task(request, parse_key(text) or 0) for text in request.POST.getlist("other")]
+    tasks = [_task(request, task_id), *others]
+    return redirect("tasks:detail", compare_tasks_in_pairs(tasks, owner=current_user(request)).pk)
 
 
 @login_required
