@@ -59,8 +59,8 @@ _SPENDING = 1.5
 _POWER, _LIKELY = 0.9, 0.8
 #: level of an interval of one standard error to either side
 _ONE_SIGMA = 2 * NormalDist().cdf(-1)
-#: grid of the joint distribution of looks, in standard deviations
-_GRID = np.linspace(-8.0, 8.0, 801)
+#: grid of the joint distribution of looks, in standard deviations; boundaries are exact to 0.002
+_GRID = np.linspace(-8.0, 8.0, 401)
 
 
 @dataclass(frozen=True)
@@ -212,35 +212,46 @@ def look_levels(looks: tuple[Look, ...]) -> tuple[float, float, float]:
     )
 
 
-@lru_cache(maxsize=512)
 def _level(looks: tuple[Look, ...], error: float) -> float:
     """Return the nominal two-sided level of the last look; 0 if nothing is left to spend."""
-    return 2 * NormalDist().cdf(-_boundaries(looks, error)[-1])
+    return 2 * NormalDist().cdf(-_spending(looks, error).boundary)
+
+
+@dataclass(frozen=True, eq=False)
+class _Spending:
+    """The state after a look.
+
+    boundary: of this look, in standard deviations; infinite if it may spend nothing
+    spent: error of all looks so far
+    density: of the standardised sum, without the paths that a boundary has stopped
+    """
+
+    boundary: float
+    spent: float
+    density: Floats
 
 
 @lru_cache(maxsize=512)
-def _boundaries(looks: tuple[Look, ...], error: float) -> tuple[float, ...]:
-    """Return the boundary of each look in standard deviations; infinite if it may spend nothing."""
-    step = float(_GRID[1] - _GRID[0])
-    spent, density, pairs = 0.0, np.zeros_like(_GRID), 0
-    boundaries: list[float] = []
-    for look in looks:
-        if look.pairs <= pairs or look.planned < look.pairs:
-            raise ValueError("looks have growing numbers of pairs, at most as many as planned")
-        # density of the standardised sum, without the paths that a boundary has stopped
-        if pairs:
-            part = pairs / look.pairs
-            away = (_GRID[:, None] - math.sqrt(part) * _GRID) / math.sqrt(1 - part)
-            density = _normal(away) @ density * step / math.sqrt(1 - part)
-        else:
-            density = _normal(_GRID)
-        budget = error * (look.pairs / look.planned) ** _SPENDING
-        boundary = _boundary(density * step, max(budget - spent, 0.0))
-        boundaries.append(boundary)
-        # the cell of the boundary counts in part
-        density = density * np.clip((boundary - np.abs(_GRID)) / step + 0.5, 0.0, 1.0)
-        spent, pairs = max(spent, budget), look.pairs
-    return tuple(boundaries)
+def _spending(looks: tuple[Look, ...], error: float) -> _Spending:
+    """Return the state after the last look, from that after the one before."""
+    look, step = looks[-1], float(_GRID[1] - _GRID[0])
+    if look.pairs < 1 or look.planned < look.pairs:
+        raise ValueError("a look has at least one pair, and at most as many as planned")
+    budget = error * (look.pairs / look.planned) ** _SPENDING
+    if len(looks) == 1:
+        spent, density = 0.0, _normal(_GRID)
+    else:
+        before = _spending(looks[:-1], error)
+        part = looks[-2].pairs / look.pairs
+        if part >= 1:
+            raise ValueError("looks have growing numbers of pairs")
+        spent = before.spent
+        away = (_GRID[:, None] - math.sqrt(part) * _GRID) / math.sqrt(1 - part)
+        density = _normal(away) @ before.density * step / math.sqrt(1 - part)
+    boundary = _boundary(density * step, max(budget - spent, 0.0))
+    # the cell of the boundary counts in part
+    inside = np.clip((boundary - np.abs(_GRID)) / step + 0.5, 0.0, 1.0)
+    return _Spending(boundary, max(spent, budget), density * inside)
 
 
 def _boundary(masses: Floats, spend: float) -> float:
@@ -277,7 +288,7 @@ def _more_pairs(effect: float, sigma: float, looks: Sequence[Look], margin: floa
         (2 * ERROR, math.log1p(margin) - abs(effect)),
     ):
         # the boundary of a last look is little above that of a single one
-        boundary = _boundaries((Look(n, 2 * n), Look(2 * n, 2 * n)), error)[-1]
+        boundary = _spending((Look(n, 2 * n), Look(2 * n, 2 * n)), error).boundary
         reach = (boundary + NormalDist().inv_cdf(_LIKELY)) * sigma
         if distance > 0:
             numbers.append(n * (reach / distance) ** 2)
