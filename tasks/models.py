@@ -185,6 +185,11 @@ class Task(models.Model):
         return next((f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), None)
 
     @property
+    def has_stored_model(self) -> bool:
+        file = None if self.is_script else self.model_file
+        return file is not None and file.stored_at is not None and file.purged_at is None
+
+    @property
     def may_copy(self) -> bool:
         """Whether all its files are still stored, so that it can be repeated unchanged."""
         return all(f.stored_at and not f.purged_at for f in self.files.all())

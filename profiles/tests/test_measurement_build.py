@@ -21,6 +21,7 @@ from profiles.tests.make import (
     process_attempt,
     profile_json,
     profiled_pass,
+    put_files,
 )
 from profiles.tests.pages import ended_attempt, whole_page
 from tasks.models import Attempt, Task
@@ -45,6 +46,7 @@ DEVICE = {
 
 def get_page(client, task: Task, language: str = "en") -> str:
     client.force_login(task.owner)
+    put_files(task)
     return whole_page(client, f"/tasks/{task.pk}/", language)
 
 

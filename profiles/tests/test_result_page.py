@@ -168,7 +168,8 @@ def test_the_table_comes_after_figures_and_at_most_three_findings(client, alice)
         ("", 'id="operator-table"'), ("timeline/", 'data-chart="timeline"'),
         ("graph/", 'id="graph"'), ("roofline/", 'data-chart="roofline"'),
         ("memory/", 'data-chart="memory"'), ("scopes/", 'data-chart="scopes"'),
-        ("details/", 'id="statistics"'), ("files/", 'id="history-title"'),
+        ("compare/", 'id="compare-title"'), ("details/", 'id="statistics"'),
+        ("details/", 'id="history-title"'), ("files/", 'id="log-title"'),
     ],
 )  # fmt: skip
 def test_each_view_has_an_address_and_a_fragment(client, alice, view, content):

@@ -187,6 +187,15 @@ def _chooser(
     return render(request, "profiles/compare_choose.html", context, status=400 if is_wrong else 200)
 
 
+def others_of(request: HttpRequest, profile: Profile) -> dict[str, Any]:
+    """Return the context of `profiles/compare_add_results.html`: what to compare a result with."""
+    comparison = ComparisonRequest(ids=(profile.pk,))
+    page = candidates(current_user(request), [profile], find="", page=None)
+    for candidate in page.object_list:
+        candidate["address"] = _with(comparison, candidate["profile"].pk)
+    return {"page": page, "find": "", "address": comparison.address()}
+
+
 def _with(comparison: ComparisonRequest, number: int) -> str:
     """Return the query string with one more result: the baseline, if one came from the other."""
     ids = comparison.ids

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import content_disposition_header
-from django.utils.safestring import mark_safe
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
@@ -47,6 +47,7 @@ from profiles.tables.form import form_context
 from profiles.tables.page import SideTable, TableLinks
 from profiles.tables.request import PARAMETERS, TableRequest, read_request
 from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
+from profiles.views.compare import others_of
 from tasks.models import Attempt, Task
 from webprofile.errors import DomainError
 from webprofile.integers import parse_int
@@ -66,6 +67,7 @@ VIEWS = {
     "roofline": gettext_lazy("Roofline"),
     "memory": pgettext_lazy("heading", "Memory"),
     "scopes": gettext_lazy("Scopes"),
+    "compare": gettext_lazy("Compare"),
     "details": gettext_lazy("Run details"),
     "files": gettext_lazy("Log and files"),
 }
@@ -84,19 +86,24 @@ def task(
     profile, measurement = profile_of(task), measurement_of(task)
     source = profile or measurement
     if source is None or task.is_live:
-        if view not in ("", "files"):
-            return redirect("tasks:detail", task.pk)
-        return state_page(request, task.pk)
+        return state_page(request, task.pk, view)
     links = (
         profile_links(profile) if profile else ResultLinks(reverse("tasks:detail", args=[task.pk]))
     )
     context = task_context(task, source.attempt, measurement_view(measurement)) | {
         "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
-        "task_page": lambda: mark_safe(state_page(request, task.pk, base="_fragment.html").text),
+        **{
+            f"task_{key}": lambda key=key: _part(state_page(request, task.pk, key, in_result=True))
+            for key in ("files", "details", "graph")
+        },
     }
     if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
         context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
     return result_page(request, profile, view, links, context)
+
+
+def _part(response: HttpResponse) -> SafeString:
+    return mark_safe(response.text)
 
 
 def task_context(
@@ -185,6 +192,7 @@ def result_page(
             **_figures(data),
             "advice": SimpleLazyObject(lambda: advice_of(data, run_facts(profile))),
             "pareto": pareto_sentence(data),
+            "others": SimpleLazyObject(lambda: others_of(request, profile)),
             "selected": parse_int(request.GET.get("op", ""), maximum=len(data.columns) - 1),
         }
     views = _views_of(context)
@@ -220,14 +228,18 @@ def _views_of(context: dict[str, Any]) -> list[str]:
         "pairs": "paired" in context,
         "operators": has_operators,
         "timeline": has_operators or bool(context["trace"]),
-        "graph": has_operators,
+        "graph": has_operators or ("task_graph" in context and context["task"].has_stored_model),
         "roofline": has_operators and context["has_roofline"],
         "memory": has_operators or "memory_flow" in context or bool(context["static_memory"]),
         "scopes": has_operators,
+        # a link is about one result
+        "compare": has_operators and context.get("share") is None,
         # a link shows files only if its creator chose some
         "files": context.get("share") is None or bool(context["share"].parts),
     }
-    return [key for key in VIEWS if has.get(key, True)]
+    keys = [key for key in VIEWS if has.get(key, True)]
+    # the uploaded model is no result, so it does not come first
+    return keys if has_operators else sorted(keys, key=lambda key: key == "graph")
 
 
 def _figures(data: ProfileData) -> dict[str, Any]:

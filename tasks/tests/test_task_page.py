@@ -204,6 +204,23 @@ def test_page_of_a_running_task_shows_steps_and_elapsed_time(client, alice, monk
     assert (attempt_json["passes"], attempt_json["passes_done"]) == (6, 2)
 
 
+def test_each_view_of_a_task_without_a_result_has_an_address_and_a_fragment(client, alice):
+    task = make_waiting_task(alice)
+    client.force_login(alice)
+    for path, content in (("", 'id="log-title"'), ("details/", 'id="history-title"')):
+        page = client.get(f"/tasks/{task.pk}/{path}").text
+        fragment = client.get(f"/tasks/{task.pk}/{path}?part=1").text
+        assert content in page and content in fragment
+        view = path[:-1] or "files"
+        assert f'href="/tasks/{task.pk}/{path}" data-view="{view}" aria-current' in page
+        assert "<html" not in fragment
+    # what only a result has leads to the task
+    assert client.get(f"/tasks/{task.pk}/roofline/").headers["Location"] == f"/tasks/{task.pk}/"
+    assert 'data-view="graph"' in client.get(f"/tasks/{task.pk}/").text
+    task.files.update(purged_at=timezone.now())
+    assert 'data-view="graph"' not in client.get(f"/tasks/{task.pk}/").text
+
+
 def test_steps_are_the_same_from_queue_to_result(client, alice):
     options = {"bin_io_dump": True}
     task = make_waiting_task(alice, plan=STANDARD, options=options)

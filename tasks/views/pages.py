@@ -22,6 +22,7 @@ from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from profiles.presenters.attempt_messages import input_words, rules_shown
+from profiles.presenters.viewers import model_times, task_model_view
 from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
     artifacts_of,
@@ -159,14 +160,34 @@ def options(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
-def detail(request: HttpRequest, task_id: int, base: str = "base.html") -> HttpResponse:
-    """Render the state of a task, its log and its files; `base` is the page around them."""
+def detail(
+    request: HttpRequest, task_id: int, view: str = "", *, in_result: bool = False
+) -> HttpResponse:
+    """Render a view of a task that has no result; an empty `view` is the first one.
+
+    in_result: render the fragment for the page of the task's result
+    """
     context = _detail_context(request, task_id)
-    has_log = log_after(context["task"], 0).exists()
+    task = context["task"]
+    views = ("files", "details", "graph") if task.has_stored_model else ("files", "details")
+    chosen = view or views[0]
+    if chosen not in views:
+        return redirect("tasks:detail", task.pk)
+    context |= {
+        "has_log": log_after(task, 0).exists(),
+        "view": chosen,
+        "in_result": in_result,
+    }
+    if chosen == "graph":
+        # reads the first bytes of the model
+        context |= {
+            "page": reverse("tasks:detail", args=[task.pk]),
+            "model": task_model_view(task),
+            "times": model_times(task),
+        }
+    is_part = in_result or "part" in request.GET
     return render(
-        request,
-        "tasks/detail.html",
-        context | {"has_log": has_log, "base": base, "in_result": base != "base.html"},
+        request, f"tasks/views/{chosen}.html" if is_part else "tasks/detail.html", context
     )
 
 

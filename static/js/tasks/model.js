@@ -1,9 +1,9 @@
-// The model of a task, drawn by Netron: on the model's own page, and in the preview on the task's page.
+// The model of a task, drawn by Netron: on the model's own page, and as a view of the task.
 
 import { DrawError, fetchContent, makeFrame } from "../graph/frame.js";
 
-/** Draw the model in `part`, an element of templates/tasks/_model.html. */
-export async function drawModel(part) {
+/** Draw the model in `part`, the element of templates/tasks/_model.html. */
+async function drawModel(part) {
   const { dataset } = part;
   if (!dataset.address) return;
   const status = part.querySelector("[data-graph=status]");
@@ -31,10 +31,14 @@ export async function drawModel(part) {
 }
 
 /** The times of the nodes in `part`: {nodes, scale}. */
-export function timesOf(part) {
+function timesOf(part) {
   return JSON.parse(part.querySelector("#model-times")?.textContent ?? "{}");
 }
 
-// the model's own page contains this element; the task's page fetches it when its preview is opened
-const part = document.getElementById("model-graph");
-if (part) drawModel(part);
+/** Draw the model in `root`, once. */
+export function start(root) {
+  const part = root.querySelector("#model-graph[data-state=closed]");
+  if (part) drawModel(part);
+}
+
+start(document);

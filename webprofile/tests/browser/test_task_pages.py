@@ -68,8 +68,14 @@ def test_model_of_a_waiting_or_failed_task_opens_in_the_viewer(pages, alice, dow
         pages.open(f"/tasks/{task.pk}/model/")
         pages.until(lambda: state(pages) == "drawn", "the model")
     pages.open(f"/tasks/{waiting.pk}/")
-    pages.find("#model-preview summary").click()
+    pages.find("#tabs [data-view=graph]").click()
     pages.until(lambda: state(pages) == "drawn", "the model on the task's page")
+    assert pages.path == f"/tasks/{waiting.pk}/graph/"
+    pages.find("#tabs [data-view=details]").click()
+    assert pages.find("#about-title").is_displayed()
+    assert not pages.find("#log-title").is_displayed()
+    pages.js("history.back()")
+    pages.until(lambda: pages.find("#model-graph").is_displayed(), "the view before")
     log = pages.browser.get_log("browser")
     assert [entry["message"] for entry in log if "Content Security" in entry["message"]] == []
 

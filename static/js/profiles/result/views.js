@@ -10,8 +10,10 @@ const SHARED = ["op", "q", "sort", "group", "constants", "timeline"];
 export function startViews(root, { fetchFragment, announce, onOpen }) {
   const tabs = [...root.querySelectorAll(".tabs__tab[data-view]")];
   const box = root.querySelector("#views");
-  const panels = new Map([[box.firstElementChild.dataset.view, Promise.resolve(box.firstElementChild)]]);
-  const title = document.title;
+  const panels = new Map([...box.children].map((panel) => [panel.dataset.view, Promise.resolve(panel)]));
+  const first = [...box.children].find((panel) => !panel.hidden).dataset.view;
+  /** what the title begins with for a view */
+  let prefix = "";
 
   function panelOf(tab) {
     const { view } = tab.dataset;
@@ -60,7 +62,9 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     const coming = panelOf(tab);
     for (const panel of box.children) panel.hidden = panel.dataset.view !== view;
     root.dataset.view = view;
-    document.title = view === tabs[0].dataset.view ? title : `${tab.textContent} · ${title}`;
+    const title = document.title.slice(prefix.length);
+    prefix = view === tabs[0].dataset.view ? "" : `${tab.textContent} · `;
+    document.title = prefix + title;
     try {
       onOpen(await coming, view);
     } catch {
@@ -96,7 +100,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
       for (const panel of box.children) panel.hidden = panel.dataset.view !== root.dataset.view;
     }, { once: true });
   });
-  root.dataset.view = box.firstElementChild.dataset.view;
+  root.dataset.view = first;
   return { open: async (view) => go(tabs.find((tab) => tab.dataset.view === view)) };
 }
 

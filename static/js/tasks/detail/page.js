@@ -2,7 +2,9 @@
 
 import { updateElapsedTimes } from "../../ago.js";
 import { keepLive } from "../../live_page.js";
+import { startViews } from "../../profiles/result/views.js";
 import { makeRefresher } from "../../refresher.js";
+import { getFragment } from "../../requests.js";
 import { LogPane } from "./log_pane.js";
 import { followRun } from "./run_end.js";
 
@@ -16,11 +18,11 @@ let step = document.querySelector("#steps [aria-current=step] .steps__title")?.t
 let { title } = document.getElementById("task-status").dataset;
 
 const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
-  others: ["task-operators", "task-about"].map((id) => document.getElementById(id)),
+  others: ["task-operators", "task-files", "task-about"].map((id) => document.getElementById(id)).filter(Boolean),
   onSwap: () => {
     const { state, status, title: newTitle } = document.getElementById("task-status").dataset;
-    // the rest names the task and the site; in a result the title is another one
-    if (document.title.startsWith(title)) document.title = newTitle + document.title.slice(title.length);
+    // the rest names the view, the task and the site; in a result the title is another one
+    document.title = document.title.replace(title, () => newTitle);
     title = newTitle;
     announceStep();
     hideResume(state);
@@ -31,6 +33,13 @@ const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
   },
 });
 const follow = followRun(document.getElementById("task-status").dataset.status, task.dataset);
+
+// in a result, the script of its page opens the views
+const page = document.querySelector(".page--state #workspace");
+if (page) {
+  const announce = (text) => { document.getElementById("task-announcement").textContent = text; };
+  startViews(page, { fetchFragment: (url) => getFragment(url, page.dataset), announce, onOpen: () => {} });
+}
 
 const TICK_MS = 1_000;
 updateElapsedTimes(task);
