@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
-from profiles.models import Profile
+from profiles.models import AttemptMeasurement, Profile
 from tasks.models import Attempt
 
 _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
@@ -17,7 +17,7 @@ _LONGEST_NAME = 80
 
 def provenance(profile: Profile) -> dict[str, Any]:
     """Return title, source, and all known facts about device, versions, command, files, checksums,
-    dates.
+    dates; of a task with a clean pass also its `latency`, else None.
 
     Times are ISO 8601 in UTC. No value names a user.
     """
@@ -62,6 +62,7 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "options": task.options,
         "seed": task.seed,
         "command": attempt.command,
+        "latency": _latency(getattr(attempt, "measurement", None)),
         "files": [
             {
                 "name": file.name,
@@ -79,6 +80,21 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
             if profile_number(artifact.name) or artifact.name in TRACE_NAMES
         ],
     }
+
+
+#: fields of a measurement on the iterations without the profiler
+_LATENCY = (
+    "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
+    "steady_state", "modes", "interval",
+)  # fmt: skip
+
+
+def _latency(measurement: AttemptMeasurement | None) -> dict[str, Any] | None:
+    if measurement is None or measurement.median_ms is None:
+        return None
+    known = {name: getattr(measurement, name) for name in _LATENCY}
+    # unknown ones are null, as in the API
+    return known | {name: known[name] or None for name in ("steady_state", "interval")}
 
 
 def title_of(profile: Profile) -> str:

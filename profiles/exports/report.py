@@ -28,7 +28,7 @@ from profiles.models import Profile
 from profiles.presenters.advice import advice_of, of_trace, run_facts
 from profiles.presenters.charts import pass_sentence
 from profiles.presenters.formatting import shortened, visible
-from profiles.presenters.statistics import side_statistics, total_words
+from profiles.presenters.statistics import latency_words, side_statistics, total_words
 
 #: maximum number of operators; more make the file large and slow; CSV has all
 MOST_ROWS = 2_000
@@ -44,6 +44,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
     """
     script = render_to_string("profiles/report.js").strip()
     facts = run_facts(profile) if profile else of_trace(data)
+    measured = profile.measurement if profile else None
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of this repository
@@ -60,7 +61,8 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
         "left_out": data.left_out,
         "advice": advice_of(data, facts),
-        "measured": profile.measurement if profile else None,
+        "measured": measured,
+        "latency": latency_words(measured) if measured else None,
         "types": type_bars(data),
         "curve": curve(data),
         "timeline": timeline_drawing(data),

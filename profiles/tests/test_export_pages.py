@@ -15,7 +15,7 @@ from profiles.analysis.select import Query, select
 from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
-from profiles.models import Profile
+from profiles.models import AttemptMeasurement, Profile
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result, whole_page
@@ -192,6 +192,25 @@ def test_the_original_is_the_uploaded_file(client, imported, task_profile):
         response = client.get(f"/profiles/{profile.pk}/export/original/1/")
         assert httpx2.get(response["Location"]).content == good_profile("resnet18")
         assert client.get(f"/profiles/{profile.pk}/export/original/2/").status_code == 404
+
+
+def test_json_and_report_have_the_latency_and_its_steady_state(client, task_profile):
+    address = f"/profiles/{task_profile.pk}/export"
+    assert client.get(f"{address}/json/").json()["meta"]["latency"] is None
+    AttemptMeasurement.objects.create(
+        attempt=task_profile.attempt,
+        iterations=100,
+        median_ms=10.1,
+        steady_state={"is_steady": True, "start": 14, "median_ms": 10.0},
+        modes=[{"median_ms": 10.0, "share": 0.7}, {"median_ms": 12.9, "share": 0.3}],
+    )
+    latency = client.get(f"{address}/json/").json()["meta"]["latency"]
+    assert (latency["median_ms"], latency["steady_state"]["start"]) == (10.1, 14)
+    assert [mode["share"] for mode in latency["modes"]] == [0.7, 0.3]
+    assert latency["interval"] is None
+    report = client.get(f"{address}/report/").text
+    assert "steady after 14 iterations, with a median of 10.0 ms" in report
+    assert "2 modes: 10.0 ms (70 %), 12.9 ms (30 %)" in report
 
 
 def test_the_report_of_a_task_has_device_files_and_advice(client, task_profile):
