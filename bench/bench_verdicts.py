@@ -166,22 +166,31 @@ def report(runs: list[StoredRun], factor: float) -> str:
     if scatter is None:
         return f"{len(runs)} undisturbed runs are too few to say how far equal runs differ."
     basis = Basis(scatter, scatter)
+    of_latency = scatter_of([[logarithms(np.array(run.clean_s)) for run in runs]])
+    latency_basis = Basis(of_latency, of_latency)
     totals, latency, operators = Counter[str](), Counter[str](), Counter[str]()
     for a, b in combinations(range(len(runs)), 2):
         comparison = compare([equal[a], equal[b]], {"device": [basis]})
         totals[comparison.device.totals[0].code(0)] += 1
-        latency[latency_verdict(runs[a], runs[b])] += 1
+        latency[latency_verdict(runs[a], runs[b], 1.0, latency_basis)] += 1
         operators += operator_verdicts(comparison)
-    planted = Counter[str]()
+    planted, slower_latency = Counter[str](), Counter[str]()
     for number, one in enumerate(equal):
         other = runs[(number + 1) % len(runs)].data(factor)
         comparison = compare([one, other], {"device": [basis]})
         planted[comparison.device.totals[0].code(0)] += 1
+        following = runs[(number + 1) % len(runs)]
+        slower_latency[latency_verdict(runs[number], following, factor, latency_basis)] += 1
     rows = [
         row("totals of equal runs", totals, differing(totals) <= MOST_DIFFERING),
         row("latency of equal runs", latency, differing(latency) <= MOST_DIFFERING),
         row("operators of equal runs", operators, differing(operators) <= MOST_OPERATORS),
         row(f"totals, times x {factor:g}", planted, planted["slower"] >= LEAST_FOUND * len(runs)),
+        row(
+            f"latency, times x {factor:g}",
+            slower_latency,
+            slower_latency["slower"] >= LEAST_FOUND * len(runs),
+        ),
     ]
     headers = ("", *SHOWN, "no verdict", "goal")
     medians_ms = [1000 * float(np.exp(np.median(log_totals))) for log_totals in logs]
@@ -193,10 +202,10 @@ def report(runs: list[StoredRun], factor: float) -> str:
     )
 
 
-def latency_verdict(one: StoredRun, other: StoredRun) -> str:
-    """Return the verdict on the latency of two runs, without further history of the device."""
-    samples = [np.array(run.clean_s) for run in (one, other)]
-    return judge_total(*samples, displayed=float("nan"), basis=Basis()).code(0)
+def latency_verdict(one: StoredRun, other: StoredRun, factor: float, basis: Basis) -> str:
+    """Return the verdict on the latency of two runs, of which the second is slower by a factor."""
+    samples = [np.array(one.clean_s), factor * np.array(other.clean_s)]
+    return judge_total(*samples, displayed=float("nan"), basis=basis, is_latency=True).code(0)
 
 
 def operator_verdicts(comparison: Comparison) -> Counter[str]:
