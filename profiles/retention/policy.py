@@ -34,7 +34,7 @@ from agent.protocol.artifacts import (
 )
 from agent.protocol.options import artifact_of
 from profiles.imports.uploads import delete_import
-from profiles.models import AttemptMeasurement, Profile, ProfileUpload
+from profiles.models import AttemptMeasurement, Profile, ProfileUpload, Share
 from profiles.retention.deletion import erase_task, schedule_removal
 from tasks.models import (
     Artifact,
@@ -148,15 +148,16 @@ def purge(
 
 
 def retention_sweep() -> None:
-    """Run one round: remove one batch of each policy in `RETENTION`.
+    """Run one round: remove one batch of each policy in `RETENTION`, and of ended share links.
 
     After a round that removed nothing, the next one is `PAUSE` later.
     """
     now = timezone.now()
     mark = Mark.objects.filter(pk=MARK).first()
-    if not settings.RETENTION or (mark is not None and now < mark.at):
+    if mark is not None and now < mark.at:
         return
-    removed = [_piece_remove(POLICIES[name], days) for name, days in settings.RETENTION.items()]
+    rules = settings.RETENTION | {"shares": settings.SHARE_KEPT_DAYS}
+    removed = [_piece_remove(POLICIES[name], days) for name, days in rules.items()]
     if not any(removed):
         Mark.objects.update_or_create(pk=MARK, defaults={"at": now + PAUSE})
 
@@ -326,6 +327,10 @@ def _tokens(before: datetime.datetime) -> QuerySet[OutstandingToken]:
     return OutstandingToken.objects.filter(expires_at__lt=before)
 
 
+def _shares(before: datetime.datetime) -> QuerySet[Share]:
+    return Share.objects.filter(Q(expires_at__lt=before) | Q(revoked_at__lt=before))
+
+
 def _sessions(before: datetime.datetime) -> QuerySet[Session]:
     return Session.objects.filter(expire_date__lt=before)
 
@@ -406,6 +411,13 @@ POLICIES = {
             "owner__email",
         ),
         RetentionPolicy("checks", "results of health checks", _checks, _make_deleter(HealthCheck)),
+        RetentionPolicy(
+            "shares",
+            "share links that expired or were revoked",
+            _shares,
+            _make_deleter(Share),
+            owner="creator__email",
+        ),
         RetentionPolicy("keys", "idempotency keys", _keys, _make_deleter(IdempotencyKey)),
         RetentionPolicy("sessions", "sessions that expired", _sessions, _remove_sessions),
         RetentionPolicy(

@@ -15,6 +15,7 @@ from accounts.models import AuditEntry
 from profiles.imports.uploads import delete_import
 from profiles.models import Profile, Share
 from profiles.retention.deletion import delete_task
+from profiles.retention.policy import retention_sweep
 from profiles.sharing import create_share, revoke_share
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_script_profile
@@ -471,3 +472,17 @@ def test_administrators_list_and_revoke_all_links(client, reader, alice):
     root.post(address_of_list, {"action": "revoke", "_selected_action": [shared.pk]})
     assert reader.get(address).status_code == 410
     assert AuditEntry.objects.filter(action="share.revoke", actor__email="root@example.com")
+
+
+def test_the_sweep_deletes_links_that_ended_long_ago(alice, reader, settings):
+    settings.SHARE_KEPT_DAYS = 90
+    task = make_result(good_profile("tiny"), owner=alice).attempt.task_id
+    addresses = [share(alice, "task", task) for _ in range(5)]
+    ages = [{"expires_at": 91}, {"revoked_at": 91}, {"expires_at": 89}, {"revoked_at": 89}, {}]
+    now = timezone.now()
+    for link, changes in zip(Share.objects.order_by("pk"), ages, strict=True):
+        times = {field: now - timedelta(days=days) for field, days in changes.items()}
+        Share.objects.filter(pk=link.pk).update(**times)
+    retention_sweep()
+    assert [reader.get(address).status_code for address in addresses] == [404, 404, 410, 410, 200]
+    assert AuditEntry.objects.filter(action="share.create").count() == 5

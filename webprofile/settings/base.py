@@ -257,6 +257,8 @@ AGENT_PRESIGN_EXPIRY_S = env.int("AGENT_PRESIGN_EXPIRY_S", default=3700)
 PROCESSING_DEADLINE_S = env.int("PROCESSING_DEADLINE_S", default=900)
 #: retention of files: RETENTION="dumps=30d failed=30d logs=180d", each kind optional
 RETENTION = retention_rules(env.str("RETENTION", default=""))
+#: how long share links remain listed after they expired or were revoked
+SHARE_KEPT_DAYS = env.int("SHARE_KEPT_DAYS", default=90)
 
 # -- devices ------------------------------------------------------------------------------------
 
