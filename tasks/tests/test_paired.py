@@ -1,0 +1,210 @@
+"""Requests for paired comparisons: arms, their files and inherited parts, and refusals."""
+
+import pytest
+
+from agent.protocol.messages import Script
+from agent.protocol.pairs import MOST_ARMS, Pairing
+from tasks.dispatch.gateway import desired_state
+from tasks.lifecycle.outcomes import fail_task
+from tasks.models import Task
+from tasks.submission.copies import compare_tasks_in_pairs
+from tasks.submission.creation import rerun_task
+from tasks.submission.plans import longest_run_s
+from tasks.submission.request import ArmRequest, InputRequest, PairingRequest, request_of
+from tasks.tests.make import (
+    MD5,
+    MODEL,
+    data_file,
+    make_attempt,
+    make_task,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+    post_json,
+)
+from webprofile.errors import DomainError
+from webprofile.messages.errors import word
+from webprofile.storage import storage as object_store
+from workers.models import Runtime
+
+pytestmark = pytest.mark.django_db
+
+
+def pairing(*arms: ArmRequest, **changes) -> PairingRequest:
+    return PairingRequest(Pairing(**changes), arms or (ArmRequest(),))
+
+
+def make_paired_task(*arms: ArmRequest, files=None, **changes) -> Task:
+    files = [model_file(), data_file()] if files is None else files
+    return make_waiting_task(pairing=pairing(*arms), files=files, **changes)
+
+
+def order_of(task: Task):
+    (order,) = desired_state(make_attempt(task).worker_id)
+    return order
+
+
+def rejection(**changes) -> DomainError:
+    with pytest.raises(DomainError) as caught:
+        make_task(**{"pairing": pairing()} | changes)
+    assert str(word(caught.value))
+    return caught.value
+
+
+def test_arm_has_the_parts_of_the_baseline_that_it_does_not_replace(storage):
+    other = model_file(name="new.mge", arm=1)
+    task = make_paired_task(files=[model_file(), data_file(), other], options={"fast_run": True})
+    order = order_of(task)
+    assert order.pairing == Pairing()
+    (arm,) = order.arms
+    assert (arm.runtime, arm.options) == (order.runtime, order.options)
+    assert arm.model.name == order.model.name == "model.mge"
+    assert arm.model.url.partition("?")[0] != order.model.url.partition("?")[0]
+    assert [file.url.partition("?")[0] for file in arm.data] == [
+        file.url.partition("?")[0] for file in order.data
+    ]
+    assert [file.input for file in arm.data] == ["data"]
+
+
+def test_arm_with_own_inputs_has_no_data_of_the_baseline(storage):
+    own = ArmRequest(inputs=(InputRequest("data", literal="1,2,3"),), options={})
+    order = order_of(make_paired_task(own, options={"fast_run": True}))
+    (arm,) = order.arms
+    assert (arm.data, arm.options) == ((), {})
+    assert [given.literal for given in arm.inputs] == ["1,2,3"]
+    assert [file.input for file in order.data] == ["data"]
+
+
+def test_arms_differ_in_versions_of_the_device(storage):
+    worker = make_worker()
+    Runtime.objects.create(worker=worker, version="1.12.0", kind="wheel")
+    order = order_of(make_paired_task(ArmRequest("1.12.0"), worker=worker))
+    assert [arm.runtime for arm in order.arms] == ["1.12.0"]
+    assert order.runtime == "1.13.0"
+
+
+def test_version_that_the_device_lacks_is_refused():
+    assert rejection(pairing=pairing(ArmRequest("9.9.9"))).code == "runtime_missing"
+
+
+def test_time_limit_includes_the_budget():
+    task = make_task(pairing=pairing(budget_s=300))
+    assert task.timeout_s == longest_run_s(4) + 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"pairing": pairing(*[ArmRequest()] * MOST_ARMS)}, "pairing_arms"),
+        ({"pairing": None, "files": (model_file(), model_file(arm=1))}, "pairing_missing"),
+        ({"files": (model_file(), model_file(arm=2))}, "pairing_arm_unknown"),
+        ({"files": (model_file(), model_file(arm=1), model_file(arm=1))}, "one_model_wanted"),
+        ({"script": Script()}, "pairing_script"),
+        ({"options": {"io_dump": True}}, "pairing_option"),
+        ({"pairing": pairing(ArmRequest(options={"thread": 2}))}, "pairing_option"),
+        ({"pairing": pairing(ArmRequest(options={"no_such": 2}))}, "option_unknown"),
+        (
+            {"files": (model_file(), data_file(), data_file(arm=1, name="x.doc"))},
+            "data_kind_unknown",
+        ),
+    ],
+)
+def test_request_with_a_mistake_is_refused_with_its_cause(changes, code):
+    assert rejection(**changes).code == code
+    assert not Task.objects.exists()
+
+
+def test_api_creates_a_paired_comparison(client, alice, storage):
+    client.force_login(alice)
+    worker = make_worker()
+    files = [
+        {"kind": "model", "name": "a.mge", "size_bytes": len(MODEL), "md5": MD5},
+        {"kind": "model", "name": "b.mge", "size_bytes": len(MODEL), "md5": MD5, "arm": 1},
+    ]
+    body = {
+        "worker": worker.pk,
+        "runtime_version": "1.13.0",
+        "files": files,
+        "pairing": {"margin": 0.02, "budget_s": 30, "arms": [{"options": {"fast_run": True}}]},
+    }
+    response = post_json(client, "/api/v1/tasks/", body)
+    assert response.status_code == 201, response.text
+    assert len(response.json()["uploads"]) == 2
+    task = Task.objects.get()
+    assert task.pairing["margin"] == 0.02
+    assert task.pairing["budget_s"] == 30
+    assert task.pairing["arms"][0]["options"] == {"fast_run": True}
+    assert task.pairing["arms"][0]["inputs"] is None
+    assert task.model_name == "a.mge"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("margin", 0), ("margin", 1), ("budget_s", 1), ("least_cosine", 2)]
+)
+def test_api_names_a_number_out_of_range(client, alice, field, value):
+    client.force_login(alice)
+    body = {
+        "worker": make_worker().pk,
+        "runtime_version": "1.13.0",
+        "files": [{"kind": "model", "name": "a.mge", "size_bytes": len(MODEL), "md5": MD5}],
+        "pairing": {field: value, "arms": [{}]},
+    }
+    response = post_json(client, "/api/v1/tasks/", body)
+    assert response.status_code == 422
+    assert field in response.text
+
+
+def test_repetition_keeps_all_arms(alice, storage):
+    own = ArmRequest(options={"fast_run": True}, inputs=(InputRequest("data", literal="1,2"),))
+    files = [model_file(), data_file(), model_file(name="new.mge", arm=1)]
+    task = make_paired_task(own, files=files)
+    fail_task(task, reason="model_invalid")
+    copy, request = rerun_task(task, owner=task.owner)
+    assert copy.pairing == task.pairing
+    assert [(file.arm, file.name) for file in copy.files.all()] == [
+        (0, "net.mge"),
+        (0, "data.npy"),
+        (1, "new.mge"),
+    ]
+    assert request.pairing == request_of(task).pairing
+
+
+def test_results_are_compared_in_pairs_with_copies_of_their_files(alice, storage):
+    worker = make_worker()
+    tasks = []
+    for name, options in (("old.mge", {}), ("new.mge", {"fast_run": True, "io_dump": True})):
+        files = [model_file(name=name)]
+        task = make_waiting_task(alice, worker, files=files, options=options)
+        object_store.write(task.model_file.object_key, MODEL)
+        fail_task(task, reason="model_invalid")
+        tasks.append(task)
+    paired = compare_tasks_in_pairs(tasks, owner=alice)
+    assert [(file.arm, file.name) for file in paired.files.all()] == [
+        (0, "old.mge"),
+        (1, "new.mge"),
+    ]
+    # io_dump writes files in each iteration
+    assert paired.pairing["arms"][0]["options"] == {"fast_run": True}
+    assert paired.is_live
+
+
+def test_task_of_another_user_cannot_be_compared(client, alice, storage):
+    others = make_waiting_task(make_user("bob"), make_worker())
+    own = make_waiting_task(alice, others.worker)
+    client.force_login(alice)
+    address = f"/tasks/{own.pk}/compare-paired/"
+    assert client.post(address, {"other": others.pk}).status_code == 404
+    assert client.post(address, {"other": "x"}).status_code == 404
+    assert Task.objects.count() == 2
+
+
+def test_binary_checks_its_own_data_types(storage):
+    worker = make_worker()
+    worker.runtimes.update(kind="binary")
+    with pytest.raises(DomainError) as caught:
+        make_task(
+            worker=worker,
+            pairing=pairing(ArmRequest(inputs=(InputRequest("a:b", literal="1"),))),
+        )
+    assert caught.value.code == "input_name_bad"
