@@ -18,7 +18,7 @@ def pin_baseline(task: Task) -> None:
     """
     # the lock keeps the task from being deleted meanwhile
     row = Task.objects.select_for_update().filter(pk=task.pk).first()
-    if row is None or row.status != Status.SUCCEEDED:
+    if row is None or row.status != Status.SUCCEEDED or row.is_paired:
         raise DomainError("baseline_result", status=409)
     Baseline.objects.update_or_create(
         owner_id=row.owner_id,

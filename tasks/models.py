@@ -177,8 +177,20 @@ class Task(models.Model):
 
     @property
     def model_name(self) -> str:
-        """File name of the model or the program; needs no query if the files are prefetched."""
+        """File name of the model or the program; needs no query if the files are prefetched.
+
+        Of a paired comparison, the names of all arms.
+        """
+        if self.pairing is not None:
+            return " ↔ ".join(file.name for file in self.arm_models)
         return self.model_file.name if self.model_file else ""
+
+    @property
+    def arm_models(self) -> "list[TaskFile]":
+        """The model of each arm of a paired comparison; an arm without its own has the baseline's."""
+        models = {f.arm: f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL}
+        count = 1 + len(self.pairing["arms"]) if self.pairing else 1
+        return [models.get(arm, models[0]) for arm in range(count)] if 0 in models else []
 
     @property
     def model_file(self) -> "TaskFile | None":

@@ -22,10 +22,11 @@ MOST_COUNTED = 1_000
 #: columns of a row of the list; plans and facts of devices are large and are not read
 _COLUMNS = (
     "title", "kind", "state", "outcome", "runtime_version", "updated_at", "worker__name",
-    "owner__email", "options", "script", "reason", "notes", "detail",
+    "owner__email", "options", "script", "pairing", "reason", "notes", "detail",
 )  # fmt: skip
 _FILES = Prefetch(
-    "files", TaskFile.objects.only("task_id", "kind", "name", "stored_at", "purged_at")
+    "files",
+    TaskFile.objects.only("task_id", "kind", "arm", "name", "stored_at", "purged_at"),
 )
 #: upper bound on the difference between the clocks of two servers
 _CLOCKS_DIFFER = datetime.timedelta(hours=1)

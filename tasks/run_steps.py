@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.messages import EndReason
 from agent.protocol.options import has_dump_pass
+from agent.protocol.pairs import MOST_PAIRS
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome, Status, TaskState
 
@@ -32,6 +33,7 @@ _TITLES: dict[str, Any] = {
     "clean": _("Latency"),
     "profiled": _("Profile"),
     "dump": _("Dumps"),
+    "pairs": _("Pairs"),
     "chrome_timeline.json": _("Timeline"),
     "memory_flow.svg": _("Memory flow"),
     "result": _("Result"),
@@ -49,6 +51,9 @@ class Step:
 
     @property
     def title(self) -> str:
+        if self.kind == "pairs" and self.done:
+            text = ngettext("Pairs (%(count)s measured)", "Pairs (%(count)s measured)", self.done)
+            return text % {"count": self.done}
         if self.kind != "profiled" or self.passes < 2:
             return step_title(self.kind)
         if self.state in ("now", "failed"):
@@ -99,6 +104,8 @@ def _passes(task: Task) -> list[tuple[str, int]]:
     """Return the kinds of passes in their order, each with its number of passes."""
     if task.script is not None:
         return [(name, 1) for name in task.script.get("formats", ())]
+    if task.is_paired:
+        return [("pairs", MOST_PAIRS)]
     plan = task.plan
     rows = [
         ("clean", int(bool(plan.get("clean")))),
@@ -131,7 +138,7 @@ def _position(
 def page_title(task: Task, attempt: Attempt | None) -> str:
     """Return the title of the page: the model, and while it runs the pass: `▶ 3/6 resnet50`."""
     name = task.title or PurePath(task.model_name).stem
-    if task.state == TaskState.RUNNING and attempt is not None:
+    if task.state == TaskState.RUNNING and attempt is not None and not task.is_paired:
         count = sum(number for _kind, number in _passes(task))
         return f"▶ {min(attempt.passes_done + 1, count)}/{count} {name}"
     return name

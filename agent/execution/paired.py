@@ -277,7 +277,7 @@ class PairedRuns:
 
     async def _look(self, arm: Arm, run: Runner) -> dict[str, Any]:
         """Run an arm alone: choose the iterations of its turns, and return its outputs."""
-        self._say(f"arm {arm.name}: outputs and iteration time")
+        self._say(f"arm {arm.number + 1} of {len(self._arms)}: outputs and iteration time")
         if arm.takes_turns:
             setup = {"arms": [self._setup_of(arm, first=True)], "look": True, "turns": []}
             result = await self._run_together(run, [arm], setup)
@@ -299,7 +299,7 @@ class PairedRuns:
 
     async def _measure(self, run: Runner) -> None:
         """Measure pairs until all verdicts are clear, or until the budget is over."""
-        self._say("pairs")
+        self._say("pairs: processes that take turns")
         begun = time.monotonic()
         comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
         budget_s, usable = self._pairing.budget_s, 0

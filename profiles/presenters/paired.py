@@ -15,7 +15,7 @@ from profiles.comparison.messages import MINUS, letter
 from profiles.models import PairedResult
 from profiles.presenters.attempt_messages import disturbance_word
 from profiles.presenters.formatting import isolated, listed
-from tasks.models import Task, TaskFile
+from tasks.models import Task
 from tasks.options import changed_options
 from webprofile.messages.notes import note_text
 
@@ -92,12 +92,11 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
 
 def _arm(task: Task, number: int, row: dict[str, Any], pairing: Pairing) -> ArmView:
     own = task.pairing["arms"][number - 1] if number and task.pairing else None
-    files = {file.arm: file for file in task.files.all() if file.kind == TaskFile.Kind.MODEL}
-    file = files.get(number) or files.get(0)
+    models = task.arm_models
     options = task.options if own is None or own["options"] is None else own["options"]
     return ArmView(
         letter=letter(number),
-        model=isolated(file.name) if file else "",
+        model=isolated(models[number].name) if number < len(models) else "",
         version=row["runtime"],
         options=changed_options(options),
         usual=duration(row["usual_ms"] / 1000),

@@ -97,8 +97,6 @@ def task(
             for key in ("files", "details", "graph")
         },
     }
-    if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
-        context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
     return result_page(request, profile, view, links, context)
 
 
@@ -114,13 +112,16 @@ def task_context(
     attempt: the attempt that has the result
     measured: as returned by `measurement_view`
     """
-    return {
+    context: dict[str, Any] = {
         "task": task,
         "measured": measured,
         "plan": plan_title(task),
         "inputs": input_words(task),
         "attempt": attempt,
     }
+    if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
+        context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
+    return context
 
 
 @login_required

@@ -136,7 +136,7 @@ def test_api_creates_a_paired_comparison(client, alice, storage):
     assert task.pairing["budget_s"] == 30
     assert task.pairing["arms"][0]["options"] == {"fast_run": True}
     assert task.pairing["arms"][0]["inputs"] is None
-    assert task.model_name == "a.mge"
+    assert task.model_name == "a.mge ↔ b.mge"
 
 
 @pytest.mark.parametrize(

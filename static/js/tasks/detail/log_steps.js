@@ -4,7 +4,7 @@
 const MARK = "==== ";
 /** longer lines are no headings, so they are not waited for */
 const LONGEST = 10_000;
-const HEADING = /^==== (model inputs|latency|profile|dumps|run)(?:, try (\d{1,4}))?(?: (\d{1,4}) of (\d{1,4}))?(?: \([\w.]{1,40}\))?: /;
+const HEADING = /^==== (model inputs|latency|profile|dumps|run|arm|pairs)(?:, try (\d{1,4}))?(?: (\d{1,4}) of (\d{1,4}))?(?: \([\w.]{1,40}\))?: /;
 const KINDS = { "model inputs": "inputs" };
 
 /** The step that a line is the heading of: {kind, again, number, count}; null for any other line. */
