@@ -22,8 +22,9 @@ from profiles.tests.pages import ended_attempt, make_result, whole_page
 from tasks.models import Task, TaskFile
 from tasks.submission.pairing import PLAN
 from tasks.submission.request import ArmRequest, PairingRequest
-from tasks.tests.make import model_file
+from tasks.tests.make import MODEL, model_file
 from testdata import good_profile
+from webprofile.storage import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -65,6 +66,8 @@ def make_paired(result: PairedMeasurement | bytes, owner=None) -> Task:
         files=[model_file(name="old.mge"), model_file(name="new.mge", arm=1)],
         pairing=PairingRequest(Pairing(), (ArmRequest(),)),
     )
+    for file in attempt.task.files.all():
+        storage.write(file.object_key, MODEL)
     attempt.task.refresh_from_db()
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()
