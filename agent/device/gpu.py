@@ -1,6 +1,6 @@
 """Read the state of NVIDIA GPUs with NVML, the driver's library. Without a driver: no GPUs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
@@ -63,6 +63,20 @@ class GpuReader:
     def sample(self) -> tuple[GpuState, ...]:
         """Return the values that may change during a run; the others stay unset."""
         return tuple(_sample(handle) for handle in self._handles)
+
+    def used_bytes(self, pids: Collection[int]) -> int | None:
+        """Return the memory that processes use on all GPUs together.
+
+        None if the driver names none of them, as in some containers, or no sizes.
+        """
+        running = [_query(pynvml.nvmlDeviceGetComputeRunningProcesses, h) for h in self._handles]
+        sizes = [
+            process.usedGpuMemory
+            for processes in running
+            for process in processes or ()
+            if process.pid in pids and process.usedGpuMemory is not None
+        ]
+        return sum(sizes) if sizes else None
 
     def describe(self) -> tuple[Gpu, ...]:
         """Return name, memory and driver of each GPU."""

@@ -1,5 +1,6 @@
 """Read files of /proc, above all the process table, which is cheap enough during a run."""
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterable
@@ -59,6 +60,21 @@ def read_stat(pid: int) -> ProcessStat | None:
         start_ticks=int(fields[19]),
         resident_bytes=int(fields[21]) * PAGE_BYTES,
     )
+
+
+def read_peak_bytes(pid: int | str) -> int | None:
+    """Return the largest resident set of a process so far (VmHWM); None if it has ended."""
+    for line in read_text(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return None
+
+
+def reset_own_peak() -> None:
+    """Let VmHWM of this process start again from its current memory, if the kernel allows it."""
+    # proc_pid_clear_refs(5)
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
 
 
 def read_pids() -> list[int]:

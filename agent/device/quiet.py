@@ -27,7 +27,7 @@ class QuietMode:
         self.heartbeat_s = 5.0
         self.held: Callable[[], frozenset[UUID]] = frozenset
         self._limits, self._heartbeat, self._cores = limits, heartbeat, cores
-        self._gpus = GpuReader()
+        self.gpus = GpuReader()
         self._measured = 0
         self._ended_s: float | None = None
 
@@ -47,8 +47,8 @@ class QuietMode:
         `since` are counters that were read before, so that an idle device causes no delay.
         """
         rested_s = await cool_down(self._limits, self._ended_s, halted)
-        gate = await wait_until_idle(self._limits, halted, since, self._gpus)
-        observer = Observer(gpus=self._gpus, cores=self._cores)
+        gate = await wait_until_idle(self._limits, halted, since, self.gpus)
+        observer = Observer(gpus=self.gpus, cores=self._cores)
         observer.begin(replace(gate, rested_s=rested_s), since)
         self._measured += 1
         self.renew()

@@ -308,6 +308,7 @@ class Attempt:
                 limits.watch,
                 before - self._added_bytes,
                 wary=self._order.script is not None,
+                gpus=self._tools.quiet_mode.gpus,
             )
             ending = process.wait(left_s, self._grace_s, self._halted, watch)
             result = await _sampled(ending, process.pid, samples_waits=pass_runner.samples_waits)

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agent.device.disturbance import pass_disturbances
@@ -267,6 +267,7 @@ class PassRunner:
                 waited_ms=waits.waited_ms if waits else None,
                 watched_ms=waits.elapsed_ms if waits else None,
                 switches=waits.switches if waits else None,
+                **asdict(result.memory),
                 disturbances=tuple(
                     pass_disturbances(
                         None if self._waits_for_itself else waits, before, after, self._cores

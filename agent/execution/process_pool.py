@@ -8,14 +8,22 @@ its agent dies.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from agent.execution.processes import end_group, end_marked, mark_process, reap_orphans
+from agent.execution.processes import (
+    ChildProcess,
+    end_group,
+    end_marked,
+    mark_process,
+    reap_orphans,
+)
 from agent.execution.runner import Limits, Run, limit_cpu, start_process, start_run
 from agent.execution.sandbox import Sandbox
 from agent.execution.spool import Folder, Spool, remove_tree
@@ -37,7 +45,7 @@ class WarmProcess:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: ChildProcess,
         folder: Folder,
         command: Sequence[str],
     ) -> None:
@@ -58,7 +66,9 @@ class WarmProcess:
         if stdin is None:
             raise RuntimeError("a process that waits has a pipe for stdin")
         arguments = list(command[len(self._command) :])
-        stdin.write(json.dumps(arguments).encode() + b"\n")
+        # if it has just ended, the run reports it
+        with contextlib.suppress(BrokenPipeError):
+            stdin.write(json.dumps(arguments).encode() + b"\n")
         stdin.close()
         return Run(self._process, self.mark)
 
@@ -161,7 +171,7 @@ class WarmPool:
                 folder.output,
                 self._limits,
                 mark,
-                stdin=asyncio.subprocess.PIPE,
+                stdin=subprocess.PIPE,
             )
         except BaseException:
             remove_tree(folder.path)

@@ -1,4 +1,4 @@
-"""Identify processes by /proc, and end all processes of an attempt.
+"""Identify processes by /proc, wait for them, and end all processes of an attempt.
 
 Processes of an attempt are recognized by their process group and by an environment variable with
 the id of the attempt, which children inherit. The variable also identifies processes that left the
@@ -10,16 +10,24 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 from uuid import UUID
 
 from agent.device.process_table import (
+    ProcessStat,
     read_environment,
+    read_peak_bytes,
     read_pids,
     read_stat,
     read_table,
     read_text,
+    reset_own_peak,
 )
 from agent.execution.spool import ProcessMark
 
@@ -35,6 +43,76 @@ _REAP_S = 0.05
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.02
 
 
+@dataclass(frozen=True)
+class EndedProcess:
+    """A process that was waited for. `peak_bytes` is its largest resident set, or that of a
+    descendant that it has waited for if that is larger.
+    """
+
+    pid: int
+    session: int
+    peak_bytes: int
+
+
+class ChildProcess:
+    """A process of the agent in a session of its own. Raises OSError if it cannot be started.
+
+    asyncio's processes do not tell their memory, so this one is waited for here: in a thread, since
+    old kernels have no pidfd. `stdin` is its pipe, or None.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: IO[bytes],
+    ) -> None:
+        reset_own_peak()
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+        # the kernel passes the peak of the agent on to the process (vfork)
+        self._inherited_bytes = read_peak_bytes("self")
+        self._peak_bytes = 0
+        self.pid, self.stdin = self._process.pid, self._process.stdin
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """As of `EndedProcess`; None if it is unknown, or not larger than that of the agent."""
+        known = self._inherited_bytes is not None and self._peak_bytes > self._inherited_bytes
+        return self._peak_bytes if known else None
+
+    async def wait(self) -> int:
+        """Return the exit code, negative for a signal, when the process has ended."""
+        return await asyncio.shield(self._ended)
+
+    def _wait(self) -> None:
+        code = 255
+        # another thread has waited for it
+        with contextlib.suppress(ChildProcessError):
+            _, status, usage = os.wait4(self.pid, 0)
+            code, self._peak_bytes = os.waitstatus_to_exitcode(status), usage.ru_maxrss << 10
+        self._process.returncode = code
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(self._ended.set_result, code)
+
+
 def mark_process(pid: int) -> ProcessMark | None:
     """Return the identity of a running process; None if it has ended."""
     row = read_stat(pid)
@@ -44,8 +122,11 @@ def mark_process(pid: int) -> ProcessMark | None:
     return ProcessMark(pid=pid, ticks=row.start_ticks, boot=boot)
 
 
-async def end_group(group: int, attempt: UUID) -> None:
-    """Kill the group until it is empty, then processes that left it. Takes two seconds at most."""
+async def end_group(group: int, attempt: UUID) -> list[EndedProcess]:
+    """Kill the group until it is empty, then processes that left it. Takes two seconds at most.
+
+    Return the orphans that were waited for, which may be of other runs.
+    """
     deadline = asyncio.get_running_loop().time() + _PATIENCE_S
     while signal_group(group, signal.SIGKILL) and not _only_zombies(group):
         if asyncio.get_running_loop().time() > deadline:
@@ -53,7 +134,7 @@ async def end_group(group: int, attempt: UUID) -> None:
             break
         await asyncio.sleep(_POLL_S)
     end_marked(attempt)
-    await asyncio.to_thread(reap_orphans)
+    return await asyncio.to_thread(reap_orphans)
 
 
 async def end_leftovers(mark: ProcessMark | None, attempt: UUID) -> None:
@@ -92,14 +173,15 @@ def _reap(pid: int) -> None:
             time.sleep(0.001)
 
 
-def reap_group(group: int) -> None:
+def reap_group(group: int) -> list[EndedProcess]:
     """Wait for ended children in the group, so that their CPU time is accounted to the agent."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-group, os.WNOHANG)[0]:
-            pass
+    ended = []
+    while child := _wait_for(-group, group):
+        ended.append(child)
+    return ended
 
 
-def reap_orphans() -> None:
+def reap_orphans() -> list[EndedProcess]:
     """Wait for the first processes of sandboxes that have ended. Returns after two seconds at most.
 
     bubblewrap ends as soon as its program does. The first process of the namespace that it made
@@ -107,25 +189,34 @@ def reap_orphans() -> None:
     is told from the agent's own children by its namespace: the agent starts none in another one.
     """
     deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
-    while orphans := [pid for pid in read_pids() if _is_orphan(pid)]:
-        for pid in orphans:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+    ended: list[EndedProcess] = []
+    while orphans := [row for pid in read_pids() if (row := _read_orphan(pid))]:
+        ended += [child for row in orphans if (child := _wait_for(row.pid, row.session))]
         if time.monotonic() > deadline:
-            log.error("orphans_survived pids=%s", orphans)
-            return
+            log.error("orphans_survived pids=%s", [row.pid for row in orphans])
+            break
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return ended
 
 
-def _is_orphan(pid: int) -> bool:
-    """Return whether it is a child of this process and the first process of a PID namespace."""
+def _read_orphan(pid: int) -> ProcessStat | None:
+    """Return the entry of a child of this process that is the first of a PID namespace."""
     row = read_stat(pid)
     if row is None or row.parent != os.getpid():
-        return False
+        return None
     lines = read_text(f"/proc/{pid}/status").splitlines()
     numbers = next((line for line in lines if line.startswith("NSpid:")), "").split()
-    return len(numbers) > 2 and numbers[-1] == "1"
+    return row if len(numbers) > 2 and numbers[-1] == "1" else None
+
+
+def _wait_for(pid: int, session: int) -> EndedProcess | None:
+    """Wait for an ended child; return None if there is none. `pid` as for waitpid."""
+    try:
+        ended, _, usage = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return EndedProcess(ended, session, usage.ru_maxrss << 10) if ended else None
 
 
 def signal_group(group: int, number: signal.Signals) -> bool:

@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from uuid import UUID
 from agent.config import Config
 from agent.device.cores import Cores, as_list
 from agent.device.process_table import read_tree
+from agent.execution.memory import PeakMemory
 from agent.execution.processes import (
     ATTEMPT_VARIABLE,
+    ChildProcess,
     end_group,
     oom_kills,
     reap_group,
@@ -98,7 +101,7 @@ class RunResult:
 
     `exit_code` is the value that a shell shows. `limit` is the limit that ended the process; the
     reason is then exited. `disk_was_full`: a failure may be due to the device, not the model.
-    `waits` is of the whole process, None if it was not sampled.
+    `waits` is of the whole process, None if it was not sampled. `memory` is of all its processes.
     """
 
     reason: EndReason
@@ -107,6 +110,7 @@ class RunResult:
     limit: LimitHit | None = None
     disk_was_full: bool = False
     waits: CoreWaits | None = None
+    memory: PeakMemory = field(default_factory=PeakMemory)
 
 
 def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
@@ -196,9 +200,7 @@ class Run:
     `cpu_s` is the limit of each process's CPU time, None if there is none or it is unknown.
     """
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, mark: UUID, cpu_s: int | None = None
-    ) -> None:
+    def __init__(self, process: ChildProcess, mark: UUID, cpu_s: int | None = None) -> None:
         self._process, self._mark, self._cpu_s = process, mark, cpu_s
         self._begin = time.monotonic()
         self._oom_kills = oom_kills()
@@ -237,6 +239,8 @@ class Run:
                 if watchdog is not None:
                     await watchdog.end_all(self.pid, self._mark)
             if reason is not EndReason.EXITED:
+                if watchdog is not None:
+                    watchdog.sample_memory(self.pid, self._mark)
                 self._ask_to_end(reason, watchdog)
                 await asyncio.wait({ending}, timeout=grace_s())
             run_s = time.monotonic() - self._begin
@@ -244,10 +248,10 @@ class Run:
             stopping.cancel()
             barking.cancel()
             await asyncio.gather(stopping, barking, return_exceptions=True)
-            await asyncio.shield(end_group(self.pid, self._mark))
+            ended = await asyncio.shield(end_group(self.pid, self._mark))
             code = await ending
-            # only now, because asyncio itself waits for the first process of the group
-            reap_group(self.pid)
+            # only now, because a thread waits for the first process of the group
+            ended += reap_group(self.pid)
         # bubblewrap exits with the exit code of its program, and dies by a signal only if it gets
         # one itself: an untrusted program can choose any exit code, but cannot signal bubblewrap
         is_made_up = watchdog is not None and watchdog.wary and code >= 0
@@ -258,7 +262,8 @@ class Run:
             if hit is None and not is_made_up and self._was_killed(code):
                 reason = EndReason.KILLED
         full = watchdog is not None and watchdog.saw_full_disk()
-        return RunResult(reason, code, run_s, hit, disk_was_full=full)
+        memory = watchdog.memory.peak(self._process, ended) if watchdog else PeakMemory()
+        return RunResult(reason, code, run_s, hit, disk_was_full=full, memory=memory)
 
     def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
         """Send SIGTERM to the group, or to the program inside the sandbox of a script.
@@ -310,8 +315,8 @@ async def start_process(
     limits: Limits,
     mark: UUID,
     *,
-    stdin: int = asyncio.subprocess.DEVNULL,
-) -> asyncio.subprocess.Process:
+    stdin: int = subprocess.DEVNULL,
+) -> ChildProcess:
     """Start the command in a group of its own. Raises OSError.
 
     prlimit(1) and taskset(1) set limits and cores before the command begins, in 1 ms each. A
@@ -320,15 +325,8 @@ async def start_process(
     """
     prefix = _prefix(limits)
     with output.open("ab") as sink:
-        process = await asyncio.create_subprocess_exec(
-            *prefix,
-            *command,
-            stdin=stdin,
-            stdout=sink,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=work,
-            env=build_environment(work, mark),
-            start_new_session=True,
+        process = ChildProcess(
+            [*prefix, *command], work, build_environment(work, mark), stdin, sink
         )
     if not _which("prlimit"):
         for _, number, soft, hard in limits.rows():

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from agent.device.disk_usage import measure_folder
@@ -93,6 +93,7 @@ class ScriptRuns:
                 run_s=result.run_s,
                 exit_code=result.exit_code,
                 profile="" if problem else kind,
+                **asdict(result.memory),
             )
         )
         if result.reason is not EndReason.EXITED or result.limit:

@@ -1,7 +1,7 @@
 """Watchdog for limits of a whole run: silence, output, number of processes, disk and memory.
 
 It samples the run twice a second from outside. A sample reads /proc for the processes of the
-attempt and the sizes of its files, in about 0.2 ms; a folder with many files is measured less
+attempt and the sizes of its files, in about 0.25 ms; a folder with many files is measured less
 often. All processes of the machine are searched only every few seconds, or if their number jumps,
 for processes that left the process tree; these are recognized by their mark.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 from agent.device.disk_usage import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
+from agent.device.gpu import GpuReader
 from agent.device.process_table import (
     ProcessStat,
     descendants,
@@ -25,6 +26,7 @@ from agent.device.process_table import (
     task_count,
     tree_cpu_s,
 )
+from agent.execution.memory import MemoryMeter
 from agent.execution.processes import ATTEMPT_VARIABLE, unless_gone
 from agent.protocol.messages import EndReason
 from agent.protocol.notes import Note
@@ -92,7 +94,7 @@ class Watchdog:
 
     `begin_bytes` is the size of the folder (`measure_folder`) before the first of several processes
     that share one disk limit; None if this process has the limit for itself. `wary`: take a sample
-    as soon as many processes have been started.
+    as soon as many processes have been started. `memory` is the memory seen in all samples.
     """
 
     def __init__(
@@ -103,9 +105,11 @@ class Watchdog:
         begin_bytes: int | None = None,
         *,
         wary: bool = False,
+        gpus: GpuReader | None = None,
     ) -> None:
         self._work, self._output, self._limits = work, output, limits
         self.wary = wary
+        self.memory = MemoryMeter(gpus)
         # existing files (the model, the output of an earlier process) do not count for the run
         self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
         self._next_scan_s = 0.0
@@ -138,6 +142,7 @@ class Watchdog:
         """Take one sample; return the limit that is exceeded, if any."""
         self._saw_full_disk = self.saw_full_disk()
         rows = self.members(pid, mark)
+        self.memory.sample(rows.values())
         return (
             self._too_many(rows)
             or self._too_long()
@@ -145,6 +150,10 @@ class Watchdog:
             or self._too_much_memory(rows)
             or self._silent(rows)
         )
+
+    def sample_memory(self, pid: int, mark: UUID) -> None:
+        """Sample the memory alone, before the run is ended."""
+        self.memory.sample(self.members(pid, mark).values())
 
     def saw_full_disk(self) -> bool:
         """Return whether the disk is full now or was in an earlier sample.

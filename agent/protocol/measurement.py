@@ -50,6 +50,11 @@ class PassRecord(_MeasurementModel):
     all threads, within `watched_ms`: the timed iterations of a wheel, the whole process of a
     compiled binary. Both are null if the kernel does not count it. `switches` are involuntary
     context switches in the same time. `disturbances` are the disturbances of this pass.
+
+    `host_memory_bytes` is the peak of the resident memory of all processes of the pass, start-up
+    included; shared pages count once per process. `memory_method` says how it was read: `exit` also
+    at the end of the processes, `samples` only until the last sample. `gpu_memory_bytes` is the
+    largest sample of what NVML reports for these processes on all GPUs. Null if unknown.
     """
 
     number: LimitedCount
@@ -69,6 +74,9 @@ class PassRecord(_MeasurementModel):
     waited_ms: LimitedMilliseconds | None = None
     watched_ms: LimitedMilliseconds | None = None
     switches: LimitedInteger | None = None
+    host_memory_bytes: LimitedInteger | None = None
+    memory_method: str = Field(default="", max_length=20)
+    gpu_memory_bytes: LimitedInteger | None = None
     disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=10)
 
 

@@ -18,6 +18,7 @@ from agent.protocol.messages import RuntimeInfo
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run, wait_until
 from agent.tests.script_device import ScriptDevice, allow_scripts
 from agent.tests.warm_device import WarmDevice
+from agent.tests.watched_run import WatchedRun
 
 QUICK = Policies(
     download=Policy(tries=3, first_s=0.01, most_s=0.02),
@@ -91,6 +92,11 @@ def storage() -> Iterator[Storage]:
 async def server(storage: Storage) -> AsyncIterator[FakeServer]:
     async with FakeServer(storage) as server:
         yield server
+
+
+@pytest.fixture
+def watched_run(tmp_path: Path) -> WatchedRun:
+    return WatchedRun(tmp_path)
 
 
 @pytest.fixture

@@ -5,54 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import uuid
 
 import pytest
 
 from agent.device.disk_usage import measure_folder
 from agent.device.process_table import read_table
 from agent.execution import runner, watchdog
-from agent.execution.runner import Limits, cpu_limit_s, limit_cpu, start_run
+from agent.execution.runner import Limits, cpu_limit_s, limit_cpu
 from agent.execution.spool import remove_tree
-from agent.execution.watchdog import Watchdog, WatchLimits, signal_name
+from agent.execution.watchdog import signal_name
 from agent.protocol.messages import EndReason
 from agent.tests.fakes import marked_processes
 
 PYTHON = [sys.executable, "-SEc"]
-NO_LIMITS = {"silence_s": 0.0, "disk_bytes": 0, "print_bytes": 0, "processes": 0, "file_bytes": 0}
-
-
-class WatchedRun:
-    """One run in its own folder, watched with the given limits only."""
-
-    def __init__(self, folder):
-        self.work, self.output = folder / "work", folder / "output"
-        self.work.mkdir()
-        self.mark = uuid.uuid4()
-        self.duration_s = 0.0
-
-    async def start(self, command, limits=None):
-        return await start_run(command, self.work, self.output, limits or Limits(), self.mark)
-
-    def make_watchdog(self):
-        return Watchdog(self.work, self.output, WatchLimits(silence_s=0))
-
-    async def run(
-        self, command, limits=None, timeout_s=60.0, begin_bytes=None, wary=False, **watch_limits
-    ):
-        limited = WatchLimits(**{**NO_LIMITS, **watch_limits})
-        guard = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary)
-        run = await self.start(command, limits)
-        begin = time.monotonic()
-        result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), guard)
-        self.duration_s = time.monotonic() - begin
-        return result
-
-
-@pytest.fixture
-def watched_run(tmp_path):
-    return WatchedRun(tmp_path)
 
 
 #: grows by one level each 50 ms, and has a limited depth in case the test fails

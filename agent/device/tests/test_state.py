@@ -203,6 +203,22 @@ def test_without_a_driver_there_is_no_gpu_but_a_reason(monkeypatch):
     reader.close()
 
 
+def test_the_memory_of_processes_is_added_up_over_all_gpus(monkeypatch):
+    running = {
+        0: [Answer(pid=1, usedGpuMemory=5 << 30), Answer(pid=2, usedGpuMemory=1 << 30)],
+        1: [Answer(pid=2, usedGpuMemory=2 << 30), Answer(pid=3, usedGpuMemory=None)],
+    }
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 2)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda n: n)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", running.__getitem__)
+    reader = GpuReader()
+    assert reader.used_bytes({2, 7}) == 3 << 30
+    # the driver does not tell the size, or does not know the process
+    assert reader.used_bytes({3}) is None
+    assert reader.used_bytes({7}) is None
+
+
 def test_a_gpu_is_read_if_its_driver_supports_only_some_readings(monkeypatch):
     def refuse(*_):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
