@@ -108,9 +108,17 @@ def measurement_view(
         "device_cv_percent": share(measurement.device_cv, absent=""),
         "overhead_percent": overhead_percent(measurement),
         "overhead_is_noise": has_noisy_overhead(measurement),
+        "has_memory": bool(_known(measurement, "host_memory_bytes")),
+        "has_gpu_memory": bool(_known(measurement, "gpu_memory_bytes")),
+        "has_sampled_memory": "samples" in _known(measurement, "memory_method"),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
         "explain": EXPLANATIONS,
     }
+
+
+def _known(measurement: AttemptMeasurement, name: str) -> list[Any]:
+    """Return the values of a column of the passes, without those that are missing."""
+    return [value for row in measurement.passes if (value := row.get(name)) is not None]
 
 
 def artifacts_of(task: Task) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ class TaskFigures:
     latency_ms: median iteration of the clean pass
     device_s: total device time
     noise: scatter of the passes; None for a single pass
+    host_memory_bytes, gpu_memory_bytes: peak memory of the last attempt
     started_at, ended_at: of the last attempt
     profile: number of the profile
     baseline: of the task's owner, model and device; may be the task itself
@@ -47,6 +48,8 @@ class TaskFigures:
     latency_ms: float | None = None
     device_s: float | None = None
     noise: Noise | None = None
+    host_memory_bytes: int | None = None
+    gpu_memory_bytes: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     profile: int | None = None
@@ -98,6 +101,7 @@ def _last_attempts(numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
         .values_list(
             "task_id", "started_at", "ended_at", "profile__pk", "profile__device_total_s",
             "measurement__median_ms", "measurement__device_cv", "measurement__disturbances",
+            "host_memory_bytes", "gpu_memory_bytes",
         )
     )  # fmt: skip
     return {
@@ -108,9 +112,14 @@ def _last_attempts(numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
             "device_s": device_s,
             "latency_ms": latency_ms,
             "noise": noise_of(cv, is_disturbed=bool(disturbances)),
+            "host_memory_bytes": host_bytes,
+            "gpu_memory_bytes": gpu_bytes,
         }
-        for number, started_at, ended_at, profile, device_s, latency_ms, cv, disturbances in rows
-    }
+        for (
+            number, started_at, ended_at, profile, device_s, latency_ms, cv, disturbances,
+            host_bytes, gpu_bytes,
+        ) in rows
+    }  # fmt: skip
 
 
 def _baselines(keys: set[_Key]) -> dict[_Key, PinnedFigures]:

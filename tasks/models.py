@@ -373,6 +373,9 @@ class Attempt(models.Model):
     command = models.TextField(blank=True, default="")
     download_s = models.FloatField(null=True)
     run_s = models.FloatField(null=True)
+    #: peak memory, the largest of its passes (`AttemptFinished`); null if it was not recorded
+    host_memory_bytes = models.BigIntegerField(null=True)
+    gpu_memory_bytes = models.BigIntegerField(null=True)
     #: what its times depend on besides the task, as it was at the start: `agent` (version), and
     #: `platform` (system and kernel) and `cpu_model` as in `agent.protocol.messages.Facts`
     environment = models.JSONField(default=dict, db_default={}, editable=False)

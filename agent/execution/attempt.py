@@ -140,7 +140,14 @@ class Attempt:
         except Stopped:
             return
         if self._report is not None:
-            end = end.model_copy(update={"phases": self._report.phases()})
+            memory = self._report.passes.peak_memory()
+            end = end.model_copy(
+                update={
+                    "phases": self._report.phases(),
+                    "host_memory_bytes": memory.host_memory_bytes,
+                    "gpu_memory_bytes": memory.gpu_memory_bytes,
+                }
+            )
         detail = "; ".join(filter(None, [*map(str, end.notes), end.detail]))
         log.info("attempt_ended attempt=%s reason=%s detail=%r", self.id, end.reason, detail)
         folder = self._folder

@@ -16,6 +16,7 @@ from pathlib import Path
 from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
+from agent.execution.memory import PeakMemory
 from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder, PassKind
 from agent.execution.runner import RunResult
 from agent.execution.slowest import slowest_operators
@@ -80,6 +81,15 @@ class PassResults:
         """Number of passes that succeeded and whose results are kept (no preparatory ones)."""
         ended = self.records[:-1] if self.has_failed else self.records
         return sum(record.kept for record in ended)
+
+    def peak_memory(self) -> PeakMemory:
+        """Return the largest memory of the passes that count for the figure of the attempt."""
+        counted = [record for record in self.records if record.kept and record.kind != "dump"]
+        host, gpu = (
+            [size for record in counted if (size := getattr(record, name)) is not None]
+            for name in ("host_memory_bytes", "gpu_memory_bytes")
+        )
+        return PeakMemory(max(host, default=None), gpu_memory_bytes=max(gpu, default=None))
 
     def commands(self) -> tuple[str, ...]:
         return tuple(shlex.join(record.argv) for record in self.records)

@@ -399,7 +399,8 @@ class AttemptFinished(Frozen):
     is `download_failed`. `command` holds one command line for each kind of pass, separated by
     newlines. `received` lists the downloaded files of the order. `log_end` is the end of the output
     before a failure, since log chunks may be lost in transit. `phases` are in chronological order,
-    at most `MAX_PHASES` of them.
+    at most `MAX_PHASES` of them. `host_memory_bytes` and `gpu_memory_bytes` are the peak memory
+    (`PassRecord`), the largest of the kept passes without that of dumps; None if it is unknown.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -416,6 +417,8 @@ class AttemptFinished(Frozen):
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
     received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
     phases: tuple[Phase, ...] = Field(default=(), max_length=MAX_PHASES)
+    host_memory_bytes: Size | None = None
+    gpu_memory_bytes: Size | None = None
 
 
 # -- server to agent ----------------------------------------------------------------------------

@@ -157,10 +157,13 @@ async def test_a_larger_input_of_a_model_raises_its_peak(
         storage.files["data.npy"] = npy_file(np.zeros((batch, *IMAGE_SHAPE), "float32"))
         data = storage.input_file("data.npy", "data")
         order = await server.send_order(plan=TWO_PASSES, data=(data,))
-        assert (await server.wait_for_end(order, 120)).exit_code == 0
+        end = await server.wait_for_end(order, 120)
+        assert end.exit_code == 0
         passes = json.loads(storage.stored["measurement.json"])["passes"]
         assert {record["memory_method"] for record in passes} == {"exit"}
-        return [record["host_memory_bytes"] for record in passes]
+        sizes = [record["host_memory_bytes"] for record in passes]
+        assert (end.host_memory_bytes, end.gpu_memory_bytes) == (max(sizes), None)
+        return sizes
 
     try:
         await server.wait(lambda: server.connection is not None)

@@ -20,6 +20,8 @@ from profiles.presenters.described import means, unknown
 Times = NDArray[np.float64]
 #: longest plausible time (11 days); longer and negative times are left out
 LONGEST_MS = 1e9
+#: largest plausible memory of a run
+LARGEST_BYTES = 1 << 50
 #: number of bins of a histogram
 FEWEST_BINS, MOST_BINS = 5, 60
 #: interquartile ranges above the third quartile; values beyond this are outliers by any rule
@@ -175,6 +177,9 @@ def _row(record: PassRecord, *, is_used: bool) -> dict[str, Any]:
         "used": is_used,
         "waited": _waited(record),
         "disturbed_by": [item.code for item in record.disturbances],
+        "host_memory_bytes": _possible(record.host_memory_bytes, LARGEST_BYTES),
+        "memory_method": record.memory_method,
+        "gpu_memory_bytes": _possible(record.gpu_memory_bytes, LARGEST_BYTES),
     }
 
 
@@ -190,8 +195,8 @@ def _plausible(times_ms: Sequence[float]) -> Times:
     return times[(times >= 0) & (times <= LONGEST_MS)]
 
 
-def _possible(time: float | None, longest: float) -> float | None:
-    return time if time is not None and 0 <= time <= longest else None
+def _possible(value: float | None, limit: float) -> float | None:
+    return value if value is not None and 0 <= value <= limit else None
 
 
 def _median(times_ms: ArrayLike) -> float | None:

@@ -54,6 +54,22 @@ class PassAnswer(serializers.Serializer):
     disturbed_by = serializers.ListField(
         child=serializers.CharField(), default=[], help_text="Codes of its disturbances."
     )
+    host_memory_bytes = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Peak memory of its processes on the host, bytes; null if it was not recorded.",
+    )
+    memory_method = serializers.CharField(
+        default="",
+        allow_blank=True,
+        help_text="`exit`: also read at the end of the processes; `samples`: only twice a second "
+        "while they ran, so a short peak may be missing. Empty if there is none.",
+    )
+    gpu_memory_bytes = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Its peak memory on all GPUs, from samples; null without an NVIDIA GPU.",
+    )
 
 
 class DisturbanceAnswer(serializers.Serializer):

@@ -38,6 +38,8 @@ class ComparedProfile(TypedDict):
     total_s: Annotated[
         float | None, unknown("Sum of self times on the side that was asked for, s.")
     ]
+    host_memory_bytes: Annotated[int | None, unknown("Peak memory of its run on the host, bytes.")]
+    gpu_memory_bytes: Annotated[int | None, unknown("Peak memory of its run on GPUs, bytes.")]
 
 
 class TestAnswer(TypedDict):
@@ -139,6 +141,8 @@ def as_json(
                 "origin": origin_of(profile),
                 "passes": len(compared.data[n].passes),
                 "total_s": plain_number(numbers.total_s[n]),
+                "host_memory_bytes": getattr(profile.attempt, "host_memory_bytes", None),
+                "gpu_memory_bytes": getattr(profile.attempt, "gpu_memory_bytes", None),
             }
             for n, profile in enumerate(compared.profiles)
         ],

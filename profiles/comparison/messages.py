@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.statistics.unpaired import Judgement, Verdict
 from profiles.analysis.durations import ABSENT, TimeUnit, in_unit, unit_of
+from profiles.analysis.numbers import amount
 from profiles.comparison.question import Sort
 from profiles.comparison.rows import Reason, Status
 from profiles.comparison.waterfall import By
@@ -106,6 +107,12 @@ def signed(value_s: float, unit: TimeUnit) -> str:
     if not value_s or not text or text.startswith("<"):
         return text
     return ("+" if value_s > 0 else MINUS) + text
+
+
+def signed_amount(size_bytes: float) -> str:
+    """Return a difference of sizes with sign and unit: `+12.5 MiB`."""
+    sign = "+" if size_bytes > 0 else MINUS if size_bytes < 0 else ""
+    return sign + amount(abs(size_bytes))
 
 
 def signed_time(value_s: float, unit: TimeUnit | None = None) -> str:

@@ -23,7 +23,7 @@ from profiles.comparison.request import ComparisonRequest
 from profiles.comparison.rows import STATUSES, ComparisonCell, ComparisonRow
 from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.formats.columns import SIDES, Side
-from profiles.presenters.formatting import listed, shortened, visible
+from profiles.presenters.formatting import listed, recorded_size, shortened, visible
 
 PAGE_SIZE = 100
 #: most operators of a group that the table names; the selected row names all
@@ -141,7 +141,7 @@ def _answer(compared: ComparisonResult, other: int) -> dict[str, str]:
 
 
 def total_table(compared: ComparisonResult) -> dict[str, Any]:
-    """Return the unit and the rows of totals and latency, per step too for traces."""
+    """Return the unit of times and the rows of totals, latency and memory, per step for traces."""
     totals = compared.totals()
     steps = _step_totals(compared)
     unit = unit_of(
@@ -156,7 +156,7 @@ def total_table(compared: ComparisonResult) -> dict[str, Any]:
     for name, title, values in steps:
         verdicts = [_without_verdict(value, values[0]) for value in values[1:]]
         rows.append(_total_row(name, title, values, verdicts, unit))
-    return {"unit": unit.name, "rows": rows}
+    return {"unit": unit.name, "rows": rows + _memory_rows(compared)}
 
 
 #: texts on the smallest significant difference, by the runs that show it
@@ -220,6 +220,40 @@ def _step_totals(compared: ComparisonResult) -> list[tuple[str, str, list[float]
         each_s = [total_s / number for total_s, number in zip(totals_s, steps, strict=True)]
         totals.append((f"{side}-step", titles[side], each_s))
     return totals
+
+
+#: titles of peak memory, by the field of the attempt
+_MEMORY = {
+    "host_memory_bytes": gettext_lazy("Peak memory"),
+    "gpu_memory_bytes": gettext_lazy("Peak GPU memory"),
+}
+
+
+def _memory_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
+    """Return the rows of peak memory that any run has; sizes have their units."""
+    rows = []
+    for key, title in _MEMORY.items():
+        base, *others = (getattr(profile.attempt, key, None) for profile in compared.profiles)
+        if base is None and all(size is None for size in others):
+            continue
+        cells = []
+        for number, size in enumerate(others, start=1):
+            delta = None if base is None or size is None else size - base
+            change = delta / base if delta is not None and base else math.nan
+            cells.append(
+                {
+                    "letter": messages.letter(number),
+                    "time": recorded_size(size),
+                    "delta": "" if delta is None else messages.signed_amount(delta),
+                    "verdict": {
+                        "code": "single",
+                        "word": _("no verdict"),
+                        "change": messages.change_texts(change, math.nan, math.nan)[0],
+                    },
+                }
+            )
+        rows.append({"key": key, "title": str(title), "base": recorded_size(base), "cells": cells})
+    return rows
 
 
 def _without_verdict(value: float, base: float) -> dict[str, str]:

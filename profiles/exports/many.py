@@ -75,7 +75,10 @@ RESULT_FIELDS: tuple[Field, ...] = (
     Field("operators", "count", "Operators of the profile."),
     Field("device_total_s", "number", "Self times of all operators on the device, seconds."),
     Field("host_total_s", "number", "Self times of all operators on the host, seconds."),
+    Field("host_memory_bytes", "count", "Peak memory of the last attempt on the host, bytes."),
+    Field("gpu_memory_bytes", "count", "Peak memory of the last attempt on GPUs, bytes."),
 )
+_MEMORY = ("host_memory_bytes", "gpu_memory_bytes")
 #: fields by the kind of row: a task or an operator
 ROWS: Mapping[str, tuple[Field, ...]] = {
     "task": TASK_FIELDS + RESULT_FIELDS,
@@ -169,6 +172,7 @@ def _of_result(task: Task) -> list[Any]:
         if measurement
         else None,
         *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),
+        *(_of(attempts[-1] if attempts else None, name) for name in _MEMORY),
     ]
 
 

@@ -63,6 +63,8 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "seed": task.seed,
         "command": attempt.command,
         "latency": _latency(getattr(attempt, "measurement", None)),
+        "host_memory_bytes": attempt.host_memory_bytes,
+        "gpu_memory_bytes": attempt.gpu_memory_bytes,
         "files": [
             {
                 "name": file.name,

@@ -63,6 +63,7 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "advice": advice_of(data, facts),
         "measured": measured,
         "latency": latency_words(measured) if measured else None,
+        "attempt": profile.attempt if profile else None,
         "types": type_bars(data),
         "curve": curve(data),
         "timeline": timeline_drawing(data),

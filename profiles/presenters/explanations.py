@@ -211,6 +211,26 @@ _ALL = (
         _TIME,
     ),
     Explanation(
+        "memory",
+        _("Peak memory"),
+        _(
+            "The largest resident memory of the processes of a pass, measured on the host, "
+            "start-up and MegEngine itself included; dumps do not count. Shared pages count once "
+            "per process. The Memory tab shows another figure: what MegEngine plans for tensors."
+        ),
+        _("bytes, with its unit"),
+        _("sum of the processes at a sample, or the largest process at its end if that is more"),
+    ),
+    Explanation(
+        "gpu_memory",
+        _("Peak GPU memory"),
+        _(
+            "The largest memory of the processes of a pass on all GPUs together, as the driver "
+            "reports it twice a second; the CUDA context is included."
+        ),
+        _("bytes, with its unit"),
+    ),
+    Explanation(
         "waited",
         _("Waited for an idle device"),
         _(

@@ -7,10 +7,10 @@ isolates (`<bdi>`) is not sufficient: an unmatched mark in a name ends the isola
 
 from collections.abc import Iterable
 
-from django.utils.translation import pgettext
+from django.utils.translation import gettext, pgettext
 
 from profiles.analysis.durations import ABSENT, TimeUnit, duration, finite
-from profiles.analysis.numbers import three_digits
+from profiles.analysis.numbers import amount, three_digits
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 #: control characters become their visible symbols, direction marks become U+FFFD
@@ -51,6 +51,12 @@ def bytesize(value: float | None) -> str:
         number /= 1024
         step += 1
     return f"{number:.{1 if step else 0}f} {_SIZES[step]}"
+
+
+def recorded_size(value: float | None) -> str:
+    """Format a measured size with three significant digits: `149 MiB`, `not recorded`."""
+    number = finite(value)
+    return gettext("not recorded") if number is None else amount(number)
 
 
 def giga(value: float | None) -> str:

@@ -14,11 +14,14 @@ from profiles.presenters.formatting import (
     listed,
     microseconds,
     milliseconds,
+    recorded_size,
 )
 from profiles.presenters.sparkline import Sparkline, sparkline_of
 
 register = template.Library()
-for _filter in (bytesize, giga, listed, microseconds, milliseconds, share, signed_percent):
+for _filter in (
+    bytesize, giga, listed, microseconds, milliseconds, recorded_size, share, signed_percent,
+):  # fmt: skip
     register.filter(_filter)
 register.filter("seconds", duration)
 

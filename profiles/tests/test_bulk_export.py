@@ -29,7 +29,7 @@ from profiles.tests.make import (
     to_json,
 )
 from profiles.tests.pages import ended_attempt
-from tasks.models import Task
+from tasks.models import Attempt, Task
 from tasks.tests.make import make_task, make_user
 from webprofile.errors import DomainError
 
@@ -74,10 +74,14 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("ending", list(WRITERS))
 def test_a_row_of_a_task_has_its_inputs_and_results(tasks, tmp_path, ending):
+    Attempt.objects.filter(task=tasks[0]).update(host_memory_bytes=149 << 20)
     rows = rows_of(export(tmp_path / f"all.{ending}"))
     assert [str(row["task"]) for row in rows] == [str(task.pk) for task in tasks]
     assert [row["status"] for row in rows] == ["succeeded", "succeeded", "initiated"]
     assert list(rows[0]) == [field.heading for field in ROWS["task"]]
+    assert [str(row["host_memory_bytes"]) for row in rows] in (
+        ["156237824", "None", "None"], ["156237824", "", ""],
+    )  # fmt: skip
     first, last = rows[0], rows[2]
     assert (first["owner"], first["plan"], first["model"]) == (
         "alice@example.com", "custom", "net.mge"

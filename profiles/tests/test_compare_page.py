@@ -56,6 +56,25 @@ def test_a_fusion_shows_its_operators_on_both_sides_and_its_time(client, results
     assert [steps[0]["total"], steps[-1]["total"]] == ["13.7", "23.4"]
 
 
+def test_peak_memory_is_compared_without_a_verdict(client, results):
+    assert "Peak memory" not in client.get(address(*results)).text
+    one, other = (profile.attempt for profile in results[:2])
+    for attempt, sizes in ((one, (100 << 20, None)), (other, (103 << 20, 5 << 29))):
+        attempt.host_memory_bytes, attempt.gpu_memory_bytes = sizes
+        attempt.save()
+    page = client.get(address(*results))
+    host, gpu = page.context["totals"]["rows"][-2:]
+    assert (host["title"], host["base"]) == ("Peak memory", "100 MiB")
+    cell, unknown = host["cells"]
+    assert (cell["time"], cell["delta"]) == ("103 MiB", "+3.00 MiB")
+    assert (cell["verdict"]["change"], cell["verdict"]["word"]) == ("+3.0", "no verdict")
+    assert (unknown["time"], unknown["delta"]) == ("not recorded", "")
+    assert (gpu["title"], gpu["base"]) == ("Peak GPU memory", "not recorded")
+    profiles = client.get("/api/v1" + address(*results)).json()["profiles"]
+    sizes = [(row["host_memory_bytes"], row["gpu_memory_bytes"]) for row in profiles]
+    assert sizes == [(100 << 20, None), (103 << 20, 5 << 29), (None, None)]
+
+
 #: device totals of the passes of five equal runs that differ by 1 %, s
 EQUAL_RUNS = [[0.01375 * (1 + run / 400)] * 5 for run in range(5)]
 

@@ -220,6 +220,20 @@ def test_the_report_of_a_task_has_device_files_and_advice(client, task_profile):
         assert fact in text
 
 
+def test_report_and_json_have_the_peak_memory(client, task_profile):
+    address = f"/profiles/{task_profile.pk}/export"
+    assert "<dt>Peak memory</dt><dd>not recorded</dd>" in client.get(f"{address}/report/").text
+    task_profile.attempt.host_memory_bytes = 149 << 20
+    task_profile.attempt.save()
+    assert "<dt>Peak memory</dt><dd>149 MiB</dd>" in client.get(f"{address}/report/").text
+    assert client.get(f"{address}/json/").json()["meta"]["host_memory_bytes"] == 149 << 20
+
+
+def test_an_import_has_no_peak_memory(client, imported):
+    assert "peak-memory" not in client.get(f"/profiles/{imported.pk}/").text
+    assert "Peak memory" not in client.get(f"/profiles/{imported.pk}/export/report/").text
+
+
 def test_every_link_of_the_export_menu_works(client, task_profile):
     page = whole_page(client, f"/tasks/{task_profile.attempt.task_id}/")
     menu = re.search(r'<details[^>]*id="export".*?</details>', page, re.DOTALL)[0]

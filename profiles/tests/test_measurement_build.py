@@ -246,6 +246,53 @@ def test_the_page_shows_a_stored_row_with_huge_numbers(client, storage):
     get_page(client, task)
 
 
+def test_peak_memory_is_shown_for_the_result_and_for_each_pass(client, storage):
+    sizes = {"host_memory_bytes": 149 << 20, "memory_method": "exit"}
+    clean = CLEAN.model_copy(update=sizes)
+    profiled = profiled_pass(2, 11.0, profile="profile.json").model_copy(
+        update=sizes | {"host_memory_bytes": 3 << 29, "gpu_memory_bytes": 5 << 29}
+    )
+    plan = Plan(preset="custom", clean=True, profiled=1)
+    measurement = measurement_json(clean, profiled, plan=plan)
+    files = {"profile.json": profile_json(0.010), "measurement.json": measurement}
+    attempt = ended_attempt(files, plan=plan)
+    Attempt.objects.update(host_memory_bytes=3 << 29, gpu_memory_bytes=5 << 29)
+    text = get_page(client, process_attempt(attempt))
+    assert 'id="peak-memory">1.50 GiB</dd>' in text
+    assert '<dd class="summary__note">GPU 2.50 GiB</dd>' in text
+    assert 'id="host-memory">1.50 GiB</dd>' in text
+    cells = re.findall(r'<td class="table__number">([^<]* [MG]iB|not recorded)</td>', text)
+    assert cells == ["149 MiB", "not recorded", "1.50 GiB", "2.50 GiB"]
+    answer = client.get(f"/api/v1/profiles/of-task/{attempt.task_id}/measurement/").json()
+    rows = [(row["host_memory_bytes"], row["memory_method"]) for row in answer["passes"]]
+    assert rows == [(149 << 20, "exit"), (3 << 29, "exit")]
+
+
+def test_a_peak_from_samples_may_miss_short_peaks(client, storage):
+    sampled = CLEAN.model_copy(update={"host_memory_bytes": 8 << 20, "memory_method": "samples"})
+    task = process_clean_run(measurement_json(sampled, plan=CLEAN_ONLY))
+    assert "short peaks may be missing" in get_page(client, task)
+
+
+@pytest.mark.parametrize("size", [None, -1, HUGE])
+def test_a_result_of_an_older_agent_says_that_its_memory_is_not_recorded(client, storage, size):
+    document = json.loads(measurement_json(CLEAN, plan=CLEAN_ONLY))
+    if size is None:
+        for name in ("host_memory_bytes", "memory_method", "gpu_memory_bytes"):
+            del document["passes"][0][name]
+    else:
+        document["passes"][0]["host_memory_bytes"] = size
+    text = get_page(client, process_clean_run(json.dumps(document).encode()))
+    row = AttemptMeasurement.objects.get()
+    assert row.passes[0]["host_memory_bytes"] is None
+    # as rows that were stored before it existed
+    del row.passes[0]["host_memory_bytes"], row.passes[0]["memory_method"]
+    row.save()
+    for page in (text, get_page(client, row.attempt.task)):
+        assert '<dd class="summary__note">not recorded</dd>' in page
+        assert 'id="host-memory">not recorded</dd>' in page
+
+
 def test_a_missing_profile_leaves_a_gap_in_the_totals_of_passes(storage):
     files = {
         "profile.json": profile_json(0.010),

@@ -81,6 +81,13 @@ def test_a_memory_flow_is_shown_beside_a_trace_or_alone(client, alice, script_fi
     assert "The log has no iteration times" not in page
 
 
+def test_a_script_has_a_peak_memory(client, alice, script_files):
+    attempt = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice).attempt
+    attempt.host_memory_bytes = 149 << 20
+    attempt.save()
+    assert 'id="peak-memory">149 MiB</dd>' in client.get(f"/tasks/{attempt.task_id}/").text
+
+
 def test_the_model_page_of_a_script_says_there_is_no_model(client, alice, script_files):
     profile = make_script_profile({TIMELINE: script_files[TIMELINE]}, alice)
     page = client.get(f"/tasks/{profile.attempt.task_id}/model/")

@@ -30,8 +30,19 @@ def row_text(client, task, query=""):
 def test_row_shows_latency_device_time_noise_and_duration(client, alice):
     task = make_measured_task(alice, median_ms=12.0, device_s=0.0105, device_cv=0.01)
     row = row_text(client, task)
-    assert row[6:11] == ["12.0 ms", "10.5 ms", "", "", "quiet"]
-    assert row[11] == "1 min 5 s"
+    assert row[6:12] == ["12.0 ms", "10.5 ms", "", "", "", "quiet"]
+    assert row[12] == "1 min 5 s"
+
+
+def test_row_and_api_show_the_peak_memory_of_the_last_attempt(client, alice):
+    task = make_measured_task(alice)
+    assert 'task-table__memory" title="not recorded">' in client.get("/tasks/").text
+    Attempt.objects.filter(task=task).update(host_memory_bytes=149 << 20)
+    assert row_text(client, task)[8] == "149 MiB"
+    Attempt.objects.filter(task=task).update(gpu_memory_bytes=5 << 29)
+    assert 'title="GPU 2.50 GiB">149 MiB' in client.get("/tasks/").text
+    figures = client.get("/api/v1/tasks/").json()["results"][0]["figures"]
+    assert (figures["host_memory_bytes"], figures["gpu_memory_bytes"]) == (149 << 20, 5 << 29)
 
 
 def test_difference_is_relative_to_the_pinned_baseline_and_has_no_colour(client, alice):
@@ -39,17 +50,17 @@ def test_difference_is_relative_to_the_pinned_baseline_and_has_no_colour(client,
     pinned = make_measured_task(alice, worker, device_s=0.010)
     task = make_measured_task(alice, worker, device_s=0.011)
     other = make_measured_task(alice, worker, name="other.mge", device_s=0.5)
-    assert row_text(client, task)[8] == ""
+    assert row_text(client, task)[9] == ""
     pin_baseline(pinned)
-    assert row_text(client, task)[8] == "+10.0 %"
-    assert row_text(client, pinned)[8] == "Baseline"
-    assert row_text(client, other)[8] == ""
+    assert row_text(client, task)[9] == "+10.0 %"
+    assert row_text(client, pinned)[9] == "Baseline"
+    assert row_text(client, other)[9] == ""
     page = client.get("/tasks/").text
     assert f"Device time compared with task #{pinned.pk} (10.0 ms), the pinned baseline" in page
     profiles = [Profile.objects.get(attempt__task=each).pk for each in (pinned, task)]
     assert f"/profiles/compare/?p={profiles[0]}&amp;p={profiles[1]}" in page
     unpin_baseline(pinned)
-    assert row_text(client, task)[8] == ""
+    assert row_text(client, task)[9] == ""
 
 
 def test_baselines_and_times_of_other_users_do_not_count(client, alice):
@@ -60,7 +71,7 @@ def test_baselines_and_times_of_other_users_do_not_count(client, alice):
     assert (figures.baseline, figures.history_s) == (None, (0.01,))
     # an administrator sees the owner's
     client.force_login(make_user("root", is_staff=True))
-    assert row_text(client, task)[9:11] == ["", ""]
+    assert row_text(client, task)[10:12] == ["", ""]
 
 
 def test_sparkline_shows_the_times_up_to_the_task(client, alice):
@@ -69,8 +80,8 @@ def test_sparkline_shows_the_times_up_to_the_task(client, alice):
     tasks = [make_measured_task(alice, worker, device_s=time_s) for time_s in times_s]
     make_measured_task(alice, worker, name="other.mge", device_s=9.0)
     make_measured_task(alice, make_worker(), device_s=9.0)
-    assert row_text(client, tasks[0])[9] == ""
-    assert row_text(client, tasks[2])[9] == (
+    assert row_text(client, tasks[0])[10] == ""
+    assert row_text(client, tasks[2])[10] == (
         "Device time of the last 3 tasks, oldest first: 10.0 ms, 12.0 ms, 11.0 ms"
     )
     assert figures_of([tasks[1]])[tasks[1].pk].history_s == (0.010, 0.012)
@@ -116,7 +127,7 @@ def test_results_without_some_figures_leave_them_blank(client, alice):
     assert row_text(client, clean)[6:8] == ["12.0 ms", ""]
     for baseline in (zero, clean):
         pin_baseline(baseline)
-        assert row_text(client, quick)[8] == ""
+        assert row_text(client, quick)[9] == ""
 
 
 def test_retried_task_has_the_figures_of_its_last_attempt(alice):

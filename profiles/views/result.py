@@ -31,6 +31,7 @@ from profiles.models import PairedResult, Profile, Share
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
 from profiles.presenters.charts import pareto_sentence, pass_choices
+from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.operator_facts import operator_facts
 from profiles.presenters.paired import paired_view
 from profiles.presenters.run_sources import mismatches, sources_of
@@ -118,6 +119,7 @@ def task_context(
         "plan": plan_title(task),
         "inputs": input_words(task),
         "attempt": attempt,
+        "explain_memory": EXPLANATIONS["memory"],
     }
     if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
         context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))

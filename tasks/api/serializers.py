@@ -191,6 +191,12 @@ class FiguresAnswer(serializers.Serializer):
         allow_null=True,
         help_text="Scatter of the passes; `noisy` also for a disturbed run.",
     )
+    host_memory_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Peak memory of the last attempt on the host, bytes."
+    )
+    gpu_memory_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Its peak memory on GPUs, bytes."
+    )
     run_s = serializers.FloatField(allow_null=True, help_text="Duration of the last attempt, s.")
     profile = serializers.IntegerField(allow_null=True, help_text="Number of its profile.")
     baseline = serializers.IntegerField(
@@ -229,7 +235,8 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
         model = Attempt
         fields = (
             "number", "worker_name", "created_at", "started_at", "ended_at", "end_reason",
-            "exit_code", "download_s", "run_s", "passes", "passes_done", "command",
+            "exit_code", "download_s", "run_s", "host_memory_bytes", "gpu_memory_bytes", "passes",
+            "passes_done", "command",
         )  # fmt: skip
         extra_kwargs = {
             "number": {"help_text": "From 1."},
@@ -240,6 +247,13 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
             "exit_code": {"help_text": "Of load_and_run; null if it did not end by itself."},
             "download_s": {"help_text": "Download time of the device, s."},
             "run_s": {"help_text": "Run time, s."},
+            "host_memory_bytes": {
+                "help_text": "Peak memory of its processes on the host, bytes: the largest of its "
+                "passes without that of dumps. Null if it was not recorded."
+            },
+            "gpu_memory_bytes": {
+                "help_text": "The same on all its GPUs; null without an NVIDIA GPU."
+            },
             "passes": {"help_text": "Number of passes; 0 if its agent does not report it."},
             "passes_done": {"help_text": "Number of finished passes, as last reported."},
             "command": {"help_text": "The command line of its first process."},

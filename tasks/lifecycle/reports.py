@@ -84,6 +84,8 @@ def apply_report(attempt: Attempt, report: Report) -> bool:
                 end_reason=_end_reason(report),
                 exit_code=report.exit_code,
                 run_s=report.run_s,
+                host_memory_bytes=report.host_memory_bytes,
+                gpu_memory_bytes=report.gpu_memory_bytes,
                 notes=notes_with_file_names(attempt.task, report.notes),
                 detail=report.detail,
                 command=report.command or attempt.command,

@@ -109,6 +109,8 @@ class Migration(migrations.Migration):
                 ('command', models.TextField(blank=True, default='')),
                 ('download_s', models.FloatField(null=True)),
                 ('run_s', models.FloatField(null=True)),
+                ('host_memory_bytes', models.BigIntegerField(null=True)),
+                ('gpu_memory_bytes', models.BigIntegerField(null=True)),
                 ('environment', models.JSONField(db_default={}, default=dict, editable=False)),
                 ('passes', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('passes_done', models.PositiveSmallIntegerField(db_default=0, default=0)),

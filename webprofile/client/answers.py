@@ -48,7 +48,7 @@ class Task(TypedDict):
     status: `initiated`, `waiting`, `running`, `succeeded`, `failed` or `cancelled`; `unknown` if
         it was deleted while `Site.wait` waited: then it has only `id`, `status` and `reason`
     created_at, finished_at: ISO 8601 in UTC
-    options, plan, script, files: not in lists of tasks; `script` is None for a model
+    options, plan, script, files, attempts: not in lists of tasks; `script` is None for a model
     """
 
     id: int
@@ -65,6 +65,7 @@ class Task(TypedDict):
     plan: NotRequired[dict[str, Any]]
     script: NotRequired[dict[str, Any] | None]
     files: NotRequired[list[dict[str, Any]]]
+    attempts: NotRequired[list[dict[str, Any]]]
 
 
 class Planned(TypedDict):

@@ -11,6 +11,7 @@ from unicodedata import category
 
 from tabulate import tabulate
 
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -70,6 +71,17 @@ def duration(seconds: float | None) -> str:
         if abs(seconds) >= unit_s:
             return f"{seconds / unit_s:.4g} {name}"
     return f"{seconds / 1e-9:.4g} ns" if seconds else "0 s"
+
+
+def size(size_bytes: int | None) -> str:
+    """Format a number of bytes with three significant digits and a unit: `149 MiB`."""
+    if size_bytes is None:
+        return "not recorded"
+    value, step = float(size_bytes), 0
+    while value >= 1024 and step < len(_SIZES) - 1:
+        value, step = value / 1024, step + 1
+    digits = max(0, 3 - len(str(int(value)))) if step else 0
+    return f"{value:.{digits}f} {_SIZES[step]}"
 
 
 def percent(ratio: float | None) -> str:

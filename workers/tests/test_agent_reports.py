@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import uuid
 from contextlib import asynccontextmanager
 
@@ -68,6 +69,21 @@ def test_a_report_about_an_attempt_of_another_device_is_ignored():
         assert [answer.attempt for answer in answers] in ([], [other.pk])
     other.refresh_from_db()
     assert (other.accepted_at, other.started_at, other.ended_at) == (None, None, None)
+
+
+@one_thread
+@pytest.mark.parametrize("sizes", [(149 << 20, 5 << 29), (149 << 20, None), (None, None)])
+def test_the_peak_memory_of_a_final_report_is_stored_also_after_a_failure(sizes):
+    (attempt,) = make_attempts(1)
+    document = json.loads(final_report(attempt.pk, exit_code=134).model_dump_json())
+    for name, size in zip(("host_memory_bytes", "gpu_memory_bytes"), sizes, strict=True):
+        if size is None:  # as of an agent that does not know it
+            del document[name]
+        else:
+            document[name] = size
+    gateway.handle(attempt.worker, AttemptFinished.model_validate_json(json.dumps(document)))
+    attempt.refresh_from_db()
+    assert (attempt.host_memory_bytes, attempt.gpu_memory_bytes) == sizes
 
 
 @one_thread

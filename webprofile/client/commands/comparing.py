@@ -9,7 +9,7 @@ from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.gate import judged
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
-from webprofile.terminal.output import duration, percent, plain, print_json, print_table
+from webprofile.terminal.output import duration, percent, plain, print_json, print_table, size
 
 USUAL_ROWS = 15
 _EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
@@ -93,10 +93,17 @@ def compare_tasks(args: argparse.Namespace) -> int:
 
 def _print(comparison: Comparison, tasks: list[int], address: str) -> None:
     names = [
-        (row["letter"], f"#{task}", row["name"], row["origin"], duration(row["total_s"]))
+        (
+            row["letter"],
+            f"#{task}",
+            row["name"],
+            row["origin"],
+            size(row.get("host_memory_bytes")),
+            duration(row["total_s"]),
+        )
         for row, task in zip(comparison["profiles"], tasks, strict=True)
     ]
-    print_table(names, ("", "task", "model", "", comparison["side"]), right=1)
+    print_table(names, ("", "task", "model", "", "peak memory", comparison["side"]), right=2)
     for warning in comparison["warnings"]:
         print(plain(warning))
     print()

@@ -10,7 +10,7 @@ from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.waiting import code_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import HELP
-from webprofile.terminal.output import duration, percent, plain, print_json, print_table
+from webprofile.terminal.output import duration, percent, plain, print_json, print_table, size
 
 USUAL_ROWS = 10
 
@@ -55,6 +55,7 @@ def show_task(args: argparse.Namespace) -> int:
         _print_task(task, f"{address}/tasks/{args.task}/{'result/' if profile else ''}")
         _print_latency(latency, profile)
         _print_totals(statistics, profile)
+        _print_memory(task)
         _print_table(table)
     return code_of([task])
 
@@ -114,6 +115,18 @@ def _print_totals(statistics: Statistics | None, profile: dict[str, Any] | None)
             text += f" ({ends[0]} to {ends[1]} in single passes)"
         print(text)
     print(f"{profile['operators']} operators")
+
+
+def _print_memory(task: Task) -> None:
+    """Print the peak memory of the last attempt; of a failed one, if it is known."""
+    attempt = (task.get("attempts") or [{}])[-1]
+    host_bytes = attempt.get("host_memory_bytes")
+    if host_bytes is None and task["status"] != "succeeded":
+        return
+    text = f"peak memory: {size(host_bytes)}"
+    if (gpu_bytes := attempt.get("gpu_memory_bytes")) is not None:
+        text += f", GPU {size(gpu_bytes)}"
+    print(text)
 
 
 def _print_table(table: OperatorTable | None) -> None:

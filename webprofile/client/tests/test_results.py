@@ -19,7 +19,7 @@ from profiles.tests.make import (
     to_json,
 )
 from profiles.tests.pages import ended_attempt
-from tasks.models import Task
+from tasks.models import Attempt, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task
 
 
@@ -55,6 +55,17 @@ def test_show_prints_latency_operators_and_address(client, make_result, live_ser
     assert len(client.json("show", task, "-n", "1000")["operators"]["operators"]) == 2
     summary = client.json("show", task, "-n", "1")
     assert [row["device"]["time_s"] for row in summary["operators"]["operators"]] == [0.5]
+
+
+def test_show_and_compare_print_the_peak_memory(client, make_result):
+    before, after = make_result(0.25), make_result(0.25)
+    assert "peak memory: not recorded" in client.run("show", before).stdout
+    Attempt.objects.filter(task=before).update(
+        host_memory_bytes=149 << 20, gpu_memory_bytes=5 << 29
+    )
+    assert "peak memory: 149 MiB, GPU 2.50 GiB\n" in client.run("show", before).stdout
+    first, second = client.run("compare", before, after).stdout.splitlines()[2:4]
+    assert ("149 MiB" in first, "not recorded" in second) == (True, True)
 
 
 def test_exit_code_of_show_depends_on_the_task(client, alice):
