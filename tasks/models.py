@@ -187,7 +187,7 @@ class Task(models.Model):
 
     @property
     def arm_models(self) -> "list[TaskFile]":
-        """The model of each arm of a paired comparison; an arm without its own has the baseline's."""
+        """The model of each arm; an arm without its own has that of the baseline."""
         models = {f.arm: f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL}
         count = 1 + len(self.pairing["arms"]) if self.pairing else 1
         return [models.get(arm, models[0]) for arm in range(count)] if 0 in models else []
