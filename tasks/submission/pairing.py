@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
 
 from agent.protocol.options import Value
@@ -38,7 +39,11 @@ def read_pairing(body: Mapping[str, Any] | None) -> PairingRequest | None:
         name = str(error.errors()[0]["loc"][0])
         low, high = limits_of(name)
         raise DomainError(
-            "pairing_field", field=f"pairing.{name}", name=name, low=f"{low:g}", high=f"{high:g}"
+            "pairing_field",
+            field=f"pairing.{name}",
+            name=LABELS[name],
+            low=f"{low:g}",
+            high=f"{high:g}",
         ) from error
     arms = tuple(
         ArmRequest(
@@ -49,6 +54,29 @@ def read_pairing(body: Mapping[str, Any] | None) -> PairingRequest | None:
         for arm in body["arms"]
     )
     return PairingRequest(pairing, arms)
+
+
+#: labels of the numbers in the form
+LABELS: dict[str, Any] = {
+    "margin": _("Counts as equal up to (ratio)"),
+    "budget_s": _("Longest measuring time (s)"),
+    "least_cosine": _("Least cosine similarity of the outputs"),
+}
+
+
+def pairing_fields() -> list[dict[str, Any]]:
+    """Return the form fields of a paired comparison, with their defaults and bounds."""
+    defaults = Pairing()
+    return [
+        {
+            "name": name,
+            "label": label,
+            "value": f"{getattr(defaults, name):g}",
+            "low": f"{limits_of(name)[0]:g}",
+            "high": f"{limits_of(name)[1]:g}",
+        }
+        for name, label in LABELS.items()
+    ]
 
 
 def limits_of(name: str) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from tasks.scheduling.targets import Target, read_target
 from tasks.selectors import visible_tasks
 from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
+from tasks.submission.pairing import LABELS as PAIRING_LABELS
 from tasks.submission.pairing import limits_of as limits_of_pairing
 from tasks.submission.pairing import read_pairing
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
@@ -223,7 +224,7 @@ class OptionValue(serializers.Field):
 
 def _pairing_words(name: str) -> dict[str, Any]:
     low, high = limits_of_pairing(name)
-    return _words("pairing_field", name=name, low=f"{low:g}", high=f"{high:g}")
+    return _words("pairing_field", name=PAIRING_LABELS[name], low=f"{low:g}", high=f"{high:g}")
 
 
 class ArmBody(fields.Body):

@@ -9,6 +9,7 @@ from tasks.states import TaskState
 from tasks.submission.plans import PRESETS
 from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes
 from tasks.tests.scripts import make_script_worker
+from webprofile.storage import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.object_storage]
 
@@ -65,6 +66,31 @@ def test_unchecked_box_switches_an_option_off(client, alice):
     del form["no_sanity_check"]
     client.post(ADDRESS, form)
     assert Task.objects.get().options == {"no_sanity_check": False}
+
+
+def test_other_model_makes_a_paired_comparison(client, alice):
+    other = model_bytes(b"other")
+    numbers = {"pairing-margin": "0.02", "pairing-budget_s": "30", "pairing-least_cosine": "0.99"}
+    files = {"other-model": sent("new.mge", other), "data-files": [sent("data.npy", npy_bytes())]}
+    answer = client.post(ADDRESS, fields(make_worker(), **numbers, **files))
+    task = Task.objects.get()
+    assert answer.headers["Location"] == f"/tasks/{task.pk}/"
+    assert [(file.arm, file.kind, file.name) for file in task.files.all()] == [
+        (0, "model", "net.mge"),
+        (0, "data", "data.npy"),
+        (1, "model", "new.mge"),
+    ]
+    assert storage.read(task.files.get(arm=1).object_key, limit_bytes=100) == other
+    assert (task.pairing["margin"], task.pairing["budget_s"]) == (0.02, 30)
+    assert task.pairing["least_cosine"] == 0.99
+
+
+def test_numbers_of_a_pairing_that_are_out_of_range_are_named(client, alice):
+    files = {"other-model": sent("new.mge", MODEL)}
+    answer = client.post(ADDRESS, fields(make_worker(), **{"pairing-margin": "7"}, **files))
+    assert answer.status_code == 422
+    assert "Counts as equal up to (ratio) must be between 0.001 and 0.5." in answer.text
+    assert not Task.objects.exists()
 
 
 def test_target_and_custom_plan_are_read(client, alice):

@@ -55,6 +55,7 @@ from tasks.selectors import (
 )
 from tasks.states import TaskState
 from tasks.submission.copies import cache_choices, compare_tasks_in_pairs, repeat_task
+from tasks.submission.pairing import pairing_fields
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.views.bulk_actions import cancel_words
 from tasks.views.plain_form import create_from_form
@@ -129,6 +130,7 @@ def _form(request: HttpRequest) -> HttpResponse:
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
         "plan_fields": plan_fields(),
+        "pairing_fields": pairing_fields(),
         **where_rows(reader),
         "dtypes": ALL_DTYPES,
         "file_words": file_words(WORDINGS),

@@ -17,6 +17,7 @@ from profiles.retention.deletion import discard_draft
 from tasks.models import Task, TaskFile
 from tasks.submission.copies import copy_sources
 from tasks.submission.creation import create_task
+from tasks.submission.pairing import LABELS as PAIRING_LABELS
 from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import check_sources, confirm_task
 from webprofile.client.batchfile.values import FORMATS
@@ -36,19 +37,22 @@ def create_from_form(
     for fields of the wrong type; no task remains then.
     """
     sent = list(_files(form, files))
-    body = TaskBody.read({**_request(form), "files": [described for described, _ in sent]})
+    pairing = _pairing(form) if files.get("other-model") else None
+    body = TaskBody.read(
+        {**_request(form), "pairing": pairing, "files": [described for described, _ in sent]}
+    )
     request = task_request_of(body, owner)
     check_sources(request.files)
     task = create_task(owner=owner, worker=find_worker(body["worker"]), request=request)
-    rows = {(row.kind, row.position): row for row in task.files.all()}
-    positions = Counter[str]()
+    rows = {(row.arm, row.kind, row.position): row for row in task.files.all()}
+    positions = Counter[tuple[int, str]]()
     try:
         for described, content in sent:
-            kind = described["kind"]
+            place = (described.get("arm", 0), described["kind"])
             if content is not None:
                 content.seek(0)
-                storage.write_from(rows[kind, positions[kind]].upload_key, content)
-            positions[kind] += 1
+                storage.write_from(rows[*place, positions[place]].upload_key, content)
+            positions[place] += 1
         copy_sources(task, request.files)
         confirm_task(task)
     except DomainError:
@@ -75,6 +79,11 @@ def _request(form: QueryDict) -> dict[str, Any]:
         "time_limit_s": _number(form.get("model_time_limit_s", "")),
         "options": dict(_options(form)),
     }
+
+
+def _pairing(form: QueryDict) -> dict[str, Any]:
+    numbers = {name: _number(form.get(f"pairing-{name}", "")) for name in PAIRING_LABELS}
+    return {**numbers, "arms": [{}]}
 
 
 _PLAN = ("clean_min_s", "clean_min_iterations", "profiled")
@@ -139,6 +148,8 @@ def _files(form: QueryDict, files: MultiValueDict[str, UploadedFile]) -> Iterato
         path = PurePosixPath(str(file.name))
         names_itself = is_script or path.suffix.lower() == ".json"
         yield _described("data", file, input="" if names_itself else path.stem), file
+    if other := None if is_script else files.get("other-model"):
+        yield {**_described("model", other), "arm": 1}, other
     for name in () if is_script else OPTIONS:
         source = form.get(f"{name}-source", "")
         if content := files.get(f"{name}-file"):

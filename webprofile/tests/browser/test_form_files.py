@@ -6,7 +6,7 @@ from django.contrib.sessions.models import Session
 from selenium.webdriver.support.ui import Select
 
 from tasks.models import Task
-from tasks.tests.make import make_user, make_worker
+from tasks.tests.make import MODEL, make_user, make_worker
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.form import Form, save
 from webprofile.tests.browser.pages import PASSWORD, allow
@@ -120,6 +120,24 @@ def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     form.click("#submit")
     form.until(lambda: form.find("#task-status"), "the task's page")
     assert Task.objects.count() == 1
+
+
+def test_other_model_makes_a_paired_comparison(form, model, tmp_path, uploads):
+    other = tmp_path / "new.mge"
+    other.write_bytes(MODEL)
+    model.write_bytes(MODEL)
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.click("#pairing summary")
+    form.find("#other-model").send_keys(str(other))
+    form.browser.execute_script("document.getElementById('pairing-margin').value = '0.02'")
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
+    form.click("#submit")
+    form.until(lambda: form.path.startswith("/tasks/1/"), "the page of the task")
+    task = Task.objects.get()
+    assert [(file.arm, file.name) for file in task.files.all()] == [(0, "net.mge"), (1, "new.mge")]
+    assert task.pairing["margin"] == 0.02
+    assert form.find("h1").text == "net.mge ↔ new.mge"
 
 
 # only the complete browser keeps pages in its cache when a user goes on to the next one

@@ -24,11 +24,12 @@ export function readDraft() {
   };
 }
 
-/** The task. uploads: [{file, kind, input, option}]; sums: their MD5 checksums in the same order. */
+/** The task. uploads: [{file, kind, input, option, arm}]; sums: their MD5 checksums in the same order. */
 export function readTask(uploads, sums) {
   const origin = { copied_from: form.dataset.copiedFrom ? Number(form.dataset.copiedFrom) : null };
-  const sent = uploads.map(({ file, kind, input, option }, i) => ({
+  const sent = uploads.map(({ file, kind, input, option, arm = 0 }, i) => ({
     kind,
+    arm,
     name: file.name,
     size_bytes: file.size,
     md5: sums[i],
@@ -42,6 +43,7 @@ export function readTask(uploads, sums) {
   return {
     ...common(options),
     ...origin,
+    pairing: readPairing(),
     inputs: markInputs(readRows()),
     files: [
       ...sent,
@@ -57,11 +59,20 @@ export function readUploads() {
   const model = form.elements.model.files[0];
   const data = readRows().filter((row) => row.mode === "file" && row.file);
   const { files } = readOptions();
+  const [other] = form.elements["other-model"].files;
   return [
     ...(model ? [{ file: model, kind: "model", input: "", option: "" }] : []),
     ...data.map(({ file, input }) => ({ file, kind: "data", input, option: "" })),
     ...files.filter(({ file }) => file).map(({ file, option }) => ({ file, kind: "option", input: "", option })),
+    ...(other ? [{ file: other, kind: "model", input: "", option: "", arm: 1 }] : []),
   ];
+}
+
+/** The paired comparison with the other model; null if none is chosen. */
+function readPairing() {
+  if (!form.elements["other-model"].files.length) return null;
+  const numbers = ["margin", "budget_s", "least_cosine"].map((name) => [name, readNumber(form.elements[`pairing-${name}`].value.trim())]);
+  return { ...Object.fromEntries(numbers), arms: [{}] };
 }
 
 /** References to the model and data files of an earlier task that are used again. */
