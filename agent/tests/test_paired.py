@@ -197,6 +197,8 @@ async def test_cancelled_comparison_leaves_no_process(wheel, device, server, sto
     end = await server.wait_for_end(order)
     assert end.reason == EndReason.CANCELLED
     await device.wait_until_forgotten()
+    kept = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    assert len(kept.pairs) >= 4
 
 
 async def test_arms_need_a_version_that_the_device_has(wheel, server, storage):

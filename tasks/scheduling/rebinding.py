@@ -13,6 +13,7 @@ from tasks.lifecycle.transitions import add_event
 from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Task
 from tasks.states import TaskState
+from tasks.submission.pairing import arm_requests
 from tasks.submission.request import request_of
 from tasks.submission.validation import check_fits, check_priority, refusal_by, runtime_of
 from webprofile.errors import DomainError
@@ -70,7 +71,9 @@ def move_task(task: Task, *, to: Worker) -> None:
     if the task no longer waits.
     """
     runtime = runtime_of(task.owner, to, task.runtime_version)
-    check_fits(runtime, request_of(task), _arrays(task))
+    for arm in arm_requests(request_of(task)):
+        version = arm.runtime_version or task.runtime_version
+        check_fits(runtime_of(task.owner, to, version), arm, _arrays(task))
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
     if not is_moved and not rebind_task(task, to=runtime, because="asked"):
         raise DomainError("not_waiting", status=409)

@@ -7,6 +7,7 @@ from agent.protocol.pairs import MOST_ARMS, Pairing
 from tasks.dispatch.gateway import desired_state
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
+from tasks.scheduling.rebinding import move_task
 from tasks.submission.copies import compare_tasks_in_pairs
 from tasks.submission.creation import rerun_task
 from tasks.submission.plans import longest_run_s
@@ -208,3 +209,16 @@ def test_binary_checks_its_own_data_types(storage):
             pairing=pairing(ArmRequest(inputs=(InputRequest("a:b", literal="1"),))),
         )
     assert caught.value.code == "input_name_bad"
+
+
+def test_comparison_moves_only_to_a_device_with_the_versions_of_all_arms(storage):
+    worker = make_worker()
+    Runtime.objects.create(worker=worker, version="1.12.0", kind="wheel")
+    task = make_paired_task(ArmRequest("1.12.0"), worker=worker)
+    lacking, fitting = make_worker(), make_worker()
+    Runtime.objects.create(worker=fitting, version="1.12.0", kind="wheel")
+    with pytest.raises(DomainError) as caught:
+        move_task(task, to=lacking)
+    assert caught.value.code == "runtime_missing"
+    move_task(task, to=fitting)
+    assert Task.objects.get().worker == fitting
