@@ -13,9 +13,9 @@ from webprofile.terminal.output import duration, percent, plain, print_json, pri
 
 USUAL_ROWS = 15
 _EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
-the sum of the operators' times on the device, of two runs that were not measured as pairs. A
-verdict needs undisturbed results with four passes or more, as the plan "standard" makes them, and
-equal runs of the device that show how far these differ.
+the sum of the operators' times on the device. The runs were not measured in pairs, so a verdict
+needs undisturbed results with four passes or more, as the plan "standard" makes them, and equal
+runs of the device that show how far these differ.
 
 exit codes:
   0  compared; with --fail-above: no task is slower than the baseline by more
