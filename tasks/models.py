@@ -385,6 +385,8 @@ class Attempt(models.Model):
     #: slowest operators of the first profiled pass, until the result replaces them:
     #: `agent.protocol.messages.SlowestOperators`
     slowest = models.JSONField(null=True, editable=False)
+    #: verdicts of a paired comparison while it is measured: `agent.protocol.pairs.ArmVerdict`
+    verdicts = models.JSONField(default=list, db_default=[], editable=False)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=20, blank=True, default="")
     #: as those of the task

@@ -300,7 +300,8 @@ class Attempt:
                     if self._stopping
                     else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
                 )
-            progress.pass_ended(pass_runner.done.succeeded, pass_runner.done.slowest)
+            done = pass_runner.done
+            progress.pass_ended(done.succeeded, done.slowest, done.verdicts)
             process = await launcher.start(command, work)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)

@@ -28,6 +28,7 @@ from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord
 from agent.protocol.messages import EndReason, SlowestOperators, Start
 from agent.protocol.notes import Note
+from agent.protocol.pairs import ArmVerdict
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
 
@@ -75,6 +76,8 @@ class PassResults:
     notes: list[Note] = field(default_factory=list)
     has_failed: bool = False
     slowest: SlowestOperators | None = None
+    #: of a paired comparison, so far
+    verdicts: list[ArmVerdict] = field(default_factory=list)
 
     @property
     def succeeded(self) -> int:

@@ -92,11 +92,10 @@ class _RunnerAnswer(BaseModel):
 
 @dataclass
 class PairedResults(PassResults):
-    """The passes so far, and the pairs. `arms` and `verdicts` are those of `PairedMeasurement`."""
+    """The passes so far, and the pairs. `arms` are those of `PairedMeasurement`."""
 
     arms: list[ArmRecord] = field(default_factory=list)
     pairs: list[PairRecord] = field(default_factory=list)
-    verdicts: list[ArmVerdict] = field(default_factory=list)
     measuring_s: float = 0.0
 
     @property
@@ -190,15 +189,20 @@ class _Comparison:
     def add(self, value: float) -> None:
         self._values.append(value)
 
-    def look(self, planned: int, *, is_last: bool) -> None:
-        """Look at the pairs if it is time to. `planned` is the number of pairs that fit in all."""
+    def look(self, planned: int, *, is_last: bool) -> bool:
+        """Look at the pairs if it is time to; return whether it was.
+
+        `planned` is the number of pairs that fit into the budget in all.
+        """
         count = len(self._values)
         seen = self._looks[-1].pairs if self._looks else 0
         if self.is_decided or count == seen:
-            return
-        if is_last or count >= next_look(seen, planned):
-            self._looks.append(Look(count, count if is_last else max(planned, count)))
-            self._result = compare_pairs(self._values, self._looks, margin=self._margin)
+            return is_last
+        if not is_last and count < next_look(seen, planned):
+            return False
+        self._looks.append(Look(count, count if is_last else max(planned, count)))
+        self._result = compare_pairs(self._values, self._looks, margin=self._margin)
+        return True
 
     def verdict(self, pair_s: float) -> ArmVerdict:
         """Return what is known so far; a pair takes `pair_s`."""
@@ -314,9 +318,8 @@ class PairedRuns:
                     comparison.add(pair.log_ratio(comparison.arm))
             is_last = used_s + pair_s > budget_s or len(self.done.pairs) == MOST_PAIRS
             planned = usable + int((budget_s - used_s) / pair_s)
-            for comparison in comparisons:
-                comparison.look(planned, is_last=is_last)
-            self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
+            if any([comparison.look(planned, is_last=is_last) for comparison in comparisons]):
+                self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
             if is_last or all(comparison.is_decided for comparison in comparisons):
                 return
 

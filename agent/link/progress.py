@@ -6,6 +6,7 @@ repetitions.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from agent.execution.artifacts import keep_log
@@ -13,6 +14,7 @@ from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
 from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start, encode
+from agent.protocol.pairs import ArmVerdict
 
 LOG_TICK_S = 0.2
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
@@ -60,7 +62,12 @@ class Progress:
         self._outbox.echo(self._order.attempt, self._send)
         self._following = asyncio.create_task(self._follow())
 
-    def pass_ended(self, done: int, slowest: SlowestOperators | None) -> None:
+    def pass_ended(
+        self,
+        done: int,
+        slowest: SlowestOperators | None = None,
+        verdicts: Sequence[ArmVerdict] = (),
+    ) -> None:
         """Report that a process has ended and another one follows; `done` passes have ended.
 
         The slowest operators and the log are sent here, while the next process starts, and not
@@ -68,7 +75,7 @@ class Progress:
         after the last pass.
         """
         if self._started is not None:
-            left = PAUSE_BYTES - self._note(done, slowest)
+            left = PAUSE_BYTES - self._note(done, slowest, verdicts)
             if left >= _FRAME_BYTES + _LEAST_LOG_BYTES:
                 self._tail.release(left - _FRAME_BYTES)
                 self._send(left)
@@ -93,8 +100,13 @@ class Progress:
             await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
 
-    def _note(self, done: int, slowest: SlowestOperators | None) -> int:
-        """Report the number of finished passes, and the slowest operators once they are known.
+    def _note(
+        self,
+        done: int,
+        slowest: SlowestOperators | None,
+        verdicts: Sequence[ArmVerdict] = (),
+    ) -> int:
+        """Report the number of finished passes, and what is known so far.
 
         Return the size of the frame, 0 if there is nothing new.
         Operators are sent once over each connection, since it is unknown what arrived over an
@@ -103,7 +115,11 @@ class Progress:
         started = self._started
         if started is None or done == started.passes_done:
             return 0
-        self._started = started.model_copy(update={"passes_done": done})
+        if verdicts and tuple(verdicts) == started.verdicts:
+            return 0  # pairs follow each other every second, looks at them become rare
+        self._started = started.model_copy(
+            update={"passes_done": done, "verdicts": tuple(verdicts)}
+        )
         is_new = self._slowest_sent != self._outbox.generation
         changes = {"command": "", "slowest": slowest if is_new else None}
         if slowest is not None:

@@ -16,7 +16,7 @@ from pydantic.types import UUID4
 
 from agent.protocol.notes import Note
 from agent.protocol.numbers import Integer, Moment, Number, Seconds, Size
-from agent.protocol.pairs import MOST_ARMS, Pairing
+from agent.protocol.pairs import MOST_ARMS, ArmVerdict, Pairing
 from agent.protocol.plan import Plan
 
 PROTOCOL_VERSION = 1
@@ -354,7 +354,8 @@ class AttemptStarted(Frozen):
     It is sent again after each pass, with the number of passes that have succeeded in `passes_done`
     and without `command`. Passes that only inspect the model, or that are repeated, are not
     counted. After the first profiled pass it has the `slowest` operators, in a frame of at most
-    `SLOWEST_FRAME_BYTES`; the server ignores them for a script.
+    `SLOWEST_FRAME_BYTES`; the server ignores them for a script. Of a paired comparison it has the
+    `verdicts` so far, and `passes_done` is the number of pairs.
     """
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -365,6 +366,7 @@ class AttemptStarted(Frozen):
     passes: int = Field(default=0, ge=0, le=MOST_PASSES)
     passes_done: int = Field(default=0, ge=0, le=MOST_PASSES)
     slowest: SlowestOperators | None = None
+    verdicts: tuple[ArmVerdict, ...] = Field(default=(), max_length=MOST_ARMS)
 
 
 class AttemptLog(Frozen):

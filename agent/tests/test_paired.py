@@ -141,6 +141,10 @@ async def test_too_small_a_difference_for_the_budget_is_not_enough(wheel, server
     (arm,) = result.verdicts
     assert arm.verdict == "not_enough"
     assert arm.more_s is None or arm.more_s > 0
+    # what is known so far is reported at each look, of which there are fewer than pairs
+    reports = [report for report in server.messages(AttemptStarted) if report.verdicts]
+    assert 1 <= len(reports) < len(result.pairs)
+    assert {row.verdict for report in reports for row in report.verdicts} == {"not_enough"}
 
 
 async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, server, storage):

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,7 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "has_outputs": any(arm.outputs for arm in arms),
         "differing": [arm.letter for arm in arms if any(row[2] for row in arm.outputs)],
         "least_cosine": pairing.least_cosine,
-        "verdicts": [_verdict(row, pairing) for row in result.verdicts],
+        "verdicts": verdict_views(result.verdicts, task),
         "pairs": len(result.pairs),
         "used": sum(not pair["disturbances"] for pair in result.pairs),
         "dropped": sum(dropped.values()),
@@ -88,6 +89,12 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "seed": result.seed,
         "plots": [_plot(result, row, pairing) for row in result.verdicts],
     }
+
+
+def verdict_views(rows: Sequence[dict[str, Any]], task: Task) -> list[VerdictView]:
+    """Return the verdicts of a paired comparison, or those so far (`Attempt.verdicts`)."""
+    pairing = Pairing.model_validate(task.pairing or {})
+    return [_verdict(row, pairing) for row in rows]
 
 
 def _arm(task: Task, number: int, row: dict[str, Any], pairing: Pairing) -> ArmView:

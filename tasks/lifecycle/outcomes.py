@@ -149,9 +149,9 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
 
 def forget_slowest(attempt: Attempt) -> None:
     """Remove the operators that the agent reported before the profile."""
-    if attempt.slowest is not None:
-        attempt.slowest = None
-        attempt.save(update_fields=["slowest"])
+    if attempt.slowest is not None or attempt.verdicts:
+        attempt.slowest, attempt.verdicts = None, []
+        attempt.save(update_fields=["slowest", "verdicts"])
 
 
 @transaction.atomic(savepoint=False)

@@ -115,6 +115,7 @@ class Migration(migrations.Migration):
                 ('passes', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('passes_done', models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ('slowest', models.JSONField(editable=False, null=True)),
+                ('verdicts', models.JSONField(db_default=[], default=list, editable=False)),
                 ('exit_code', models.IntegerField(null=True)),
                 ('end_reason', models.CharField(blank=True, default='', max_length=20)),
                 ('notes', models.JSONField(blank=True, default=list)),

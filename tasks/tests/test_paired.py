@@ -1,10 +1,13 @@
 """Requests for paired comparisons: arms, their files and inherited parts, and refusals."""
 
+import html
+
 import pytest
 
 from agent.protocol.messages import Script
-from agent.protocol.pairs import MOST_ARMS, Pairing
+from agent.protocol.pairs import MOST_ARMS, ArmVerdict, Pairing
 from tasks.dispatch.gateway import desired_state
+from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Task
 from tasks.scheduling.rebinding import move_task
@@ -23,6 +26,8 @@ from tasks.tests.make import (
     make_worker,
     model_file,
     post_json,
+    receive_report,
+    started_report,
 )
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -222,3 +227,31 @@ def test_comparison_moves_only_to_a_device_with_the_versions_of_all_arms(storage
     assert caught.value.code == "runtime_missing"
     move_task(task, to=fitting)
     assert Task.objects.get().worker == fitting
+
+
+def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage):
+    attempt = make_attempt(make_paired_task(owner=alice))
+    client.force_login(alice)
+    address = f"/tasks/{attempt.task_id}/"
+    receive_report(attempt, started_report(attempt, passes=60))
+    assert "Verdict so far" not in client.get(address).text
+    verdict = ArmVerdict(
+        arm=1, verdict="not_enough", effect=0.012, low=-0.003, high=0.027, more_s=20.0, pairs=12
+    )
+    report = started_report(attempt, passes=60, passes_done=12, verdicts=(verdict,))
+    receive_report(attempt, report)
+    text = html.unescape(client.get(address).text)
+    assert "B: +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
+    assert "About 20 s more would probably decide." in text
+    assert "Pairs (12 measured)" in text
+    attempt.refresh_from_db()
+    lose_attempt(attempt, reason="lease_expired")
+    assert "Verdict so far" not in client.get(address).text
+
+
+def test_verdicts_of_a_device_for_another_kind_of_task_are_ignored(alice, storage):
+    attempt = make_attempt(make_waiting_task(alice))
+    verdict = ArmVerdict(arm=1, verdict="faster", effect=0.1, low=0.0, high=0.2, pairs=9)
+    receive_report(attempt, started_report(attempt, passes_done=1, verdicts=(verdict,)))
+    attempt.refresh_from_db()
+    assert attempt.verdicts == []

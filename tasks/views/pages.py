@@ -22,6 +22,7 @@ from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
 from profiles.presenters.attempt_messages import input_words, rules_shown
+from profiles.presenters.paired import verdict_views
 from profiles.presenters.viewers import model_times, task_model_view
 from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
@@ -322,6 +323,7 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "usual_time": rough(usual.run_s) if usual else "",
         "first_operators": first_operators(task, attempt),
         "awaits_operators": awaits_operators(task, attempt),
+        "verdicts": verdict_views(attempt.verdicts, task) if attempt and task.is_live else [],
         "plan": plan_title(task),
         "inputs": input_words(task),
         "show_inputs": True,
