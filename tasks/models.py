@@ -563,6 +563,28 @@ class SavedView(models.Model):
         return self.name
 
 
+class OptionPreset(models.Model):
+    """Options of load_and_run that a user saved under a name."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="option_presets"
+    )
+    name = models.CharField(_("name"), max_length=40)
+    #: values by name, as in `Task.options`
+    options = models.JSONField()
+
+    class Meta:
+        verbose_name = _("preset of options")
+        verbose_name_plural = _("presets of options")
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(name="option_preset_name", fields=["owner", "name"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class IdempotencyKey(models.Model):
     """The idempotency key of an API request, and the task that the request created."""
 

@@ -16,6 +16,7 @@ urlpatterns = [
     path("views/", list_views.save_view, name="save-view"),
     path("views/<int:view_id>/delete/", list_views.delete_view, name="delete-view"),
     path("new/", task_views.new, name="new"),
+    path("option-presets/", task_views.option_presets, name="option-presets"),
     path("outlook/", task_views.outlook, name="outlook"),
     path("cancel-all/", task_views.cancel_all, name="cancel-all"),
     path("<int:task_id>/", result.task, STATE, name="detail"),

@@ -10,7 +10,16 @@ from rest_framework import serializers
 
 from profiles.analysis.stability import Noise
 from tasks.lifecycle.reasons import wording_for
-from tasks.models import Attempt, Purpose, SavedView, Task, TaskEvent, TaskFile, TaskKind
+from tasks.models import (
+    Attempt,
+    OptionPreset,
+    Purpose,
+    SavedView,
+    Task,
+    TaskEvent,
+    TaskFile,
+    TaskKind,
+)
 from tasks.states import Outcome, Status, TaskState
 from webprofile.answers import texts, whole
 from webprofile.api.uploads import UploadAnswer
@@ -387,6 +396,19 @@ class ArtifactAnswer(serializers.Serializer):
     kept_days = serializers.IntegerField(
         allow_null=True, help_text="Retention time of the rule, days."
     )
+
+
+class OptionPresetAnswer(serializers.ModelSerializer[OptionPreset]):
+    """A preset of options."""
+
+    class Meta:
+        model = OptionPreset
+        fields: tuple[str, ...] = ("id", "name", "options")
+        extra_kwargs = {
+            "id": {"help_text": "Its number."},
+            "name": {"help_text": "Name given by its owner."},
+            "options": {"help_text": "Options of load_and_run by name."},
+        }
 
 
 class SavedViewAnswer(serializers.ModelSerializer[SavedView]):

@@ -6,6 +6,7 @@ from accounts.models import AccessToken
 from profiles.api.import_views import OpenedView
 from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
+from tasks.api.option_presets import OptionPresetDetail, OptionPresetList
 from tasks.api.saved_views import SavedViewDetail, SavedViewList
 from tasks.api.views import TaskList, TasksJudge, TasksViewSet, TaskViewSet
 from webprofile.api.renderers import FiniteJSONRenderer
@@ -22,6 +23,8 @@ urlpatterns = [
     path("judge/", TasksJudge.as_view(scope=AccessToken.Scope.READ), name="tasks-judge"),
     path("views/", SavedViewList.as_view(), name="saved-views"),
     path("views/<int:view_id>/", SavedViewDetail.as_view(), name="saved-view"),
+    path("option-presets/", OptionPresetList.as_view(), name="option-presets"),
+    path("option-presets/<int:preset_id>/", OptionPresetDetail.as_view(), name="option-preset"),
     path("<int:task_id>/", one({"get": "retrieve", "delete": "destroy"}), name="task"),
     path("<int:task_id>/uploads/", one({"post": "uploads"}), name="task-uploads"),
     path("<int:task_id>/submit/", one({"post": "submit"}), name="task-submit"),

@@ -238,4 +238,19 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('owner', 'name'), name='saved_view_name')],
             },
         ),
+        migrations.CreateModel(
+            name='OptionPreset',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=40, verbose_name='name')),
+                ('options', models.JSONField()),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='option_presets', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'preset of options',
+                'verbose_name_plural': 'presets of options',
+                'ordering': ['name'],
+                'constraints': [models.UniqueConstraint(fields=('owner', 'name'), name='option_preset_name')],
+            },
+        ),
     ]

@@ -27,6 +27,7 @@ from tasks.submission.pairing import LABELS as PAIRING_LABELS
 from tasks.submission.pairing import limits_of as limits_of_pairing
 from tasks.submission.pairing import read_pairing
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
+from tasks.submission.presets import NAME_LIMIT, with_preset
 from tasks.submission.request import PairingRequest, TaskRequest, input_request_of
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
@@ -379,6 +380,10 @@ class TaskBody(fields.Body):
         default=dict,
         help_text="Options of load_and_run by name, as `/api/v1/options/` lists them.",
     )
+    option_preset = fields.OptionalText(
+        max_length=NAME_LIMIT,
+        help_text="Name of one of your presets of options; `options` replace its values.",
+    )
     plan = PlanBody(default=dict, help_text="What is measured; `standard` if nothing is given.")
     seed = fields.Integer(
         default=0,
@@ -460,7 +465,9 @@ def task_request_of(
     files = [part(resolve_file, file, user, default=upload_request(file)) for file in body["files"]]
     return TaskRequest(
         runtime_version=body["runtime_version"],
-        options=body["options"],
+        options=part(
+            with_preset, user, body["option_preset"], body["options"], default=body["options"]
+        ),
         files=tuple(files),
         inputs=tuple(map(input_request_of, body["inputs"])),
         plan=part(read_plan, body["plan"], default=DEFAULT),

@@ -35,7 +35,7 @@ from profiles.selectors import (
 )
 from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
 from tasks.lifecycle.reasons import wording_for
-from tasks.models import Task
+from tasks.models import OptionPreset, Task
 from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups, preset_rows
 from tasks.run_steps import (
     awaits_operators,
@@ -58,8 +58,9 @@ from tasks.states import TaskState
 from tasks.submission.copies import cache_choices, compare_tasks_in_pairs, repeat_task
 from tasks.submission.pairing import pairing_fields
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
+from tasks.submission.presets import save_option_preset
 from tasks.views.bulk_actions import cancel_words
-from tasks.views.plain_form import create_from_form
+from tasks.views.plain_form import create_from_form, options_of
 from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
 from webprofile.api.problems import flattened
 from webprofile.client.batchfile.values import FORMATS
@@ -127,6 +128,7 @@ def _form(request: HttpRequest) -> HttpResponse:
         "chosen": request.GET.get("worker", ""),
         "common": common_rows(),
         "presets": preset_rows(),
+        "own_presets": list(reader.option_presets.values("id", "name", "options")),
         "groups": form_groups(cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
@@ -142,6 +144,20 @@ def _form(request: HttpRequest) -> HttpResponse:
         },
     }
     return render(request, "tasks/new.html", context)
+
+
+@login_required
+@require_POST
+def option_presets(request: HttpRequest) -> HttpResponse:
+    """Save the options of the form as a preset, or `remove` one, without JavaScript."""
+    user = current_user(request)
+    if "remove" in request.POST:
+        own = OptionPreset.objects.filter(owner=user)
+        get_object_or_404(own, pk=parse_key(request.POST["remove"])).delete()
+    else:
+        name, options = request.POST.get("preset_name", ""), dict(options_of(request.POST))
+        save_option_preset(user, name=name, options=options)
+    return redirect("tasks:new")
 
 
 def _script_times() -> dict[str, int]:

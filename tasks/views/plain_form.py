@@ -77,7 +77,8 @@ def _request(form: QueryDict) -> dict[str, Any]:
         "plan": {"preset": preset, **flags, **numbers},
         "seed": _number(form.get("seed", "")),
         "time_limit_s": _number(form.get("model_time_limit_s", "")),
-        "options": dict(_options(form)),
+        "options": dict(options_of(form)),
+        "option_preset": form.get("option_preset", ""),
     }
 
 
@@ -117,7 +118,7 @@ def _script(form: QueryDict) -> dict[str, Any]:
     }
 
 
-def _options(form: QueryDict) -> Iterator[tuple[str, Any]]:
+def options_of(form: QueryDict) -> Iterator[tuple[str, Any]]:
     """Yield the options that differ from their defaults."""
     for name, option in OPTIONS.items():
         if option.kind in ("bool", "artifact"):

@@ -56,6 +56,7 @@ PATH_PARAMETERS = {
     "shares/{share_id}": "Number of the share link.",
     "tasks/{task_id}": "Number of the task.",
     "views/{view_id}": "Number of the saved view.",
+    "option-presets/{preset_id}": "The number of the preset.",
     "webhooks/{webhook_id}": "Number of the webhook.",
     "workers/{name}": "Name of the device.",
 }

@@ -117,6 +117,7 @@ class Root(ApiView):
         names = {
             "tasks": "api:tasks",
             "views": "api:saved-views",
+            "option_presets": "api:option-presets",
             "profiles": "api:profiles",
             "imports": "api:opened-list",
             "shares": "api:shares",

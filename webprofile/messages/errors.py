@@ -304,6 +304,10 @@ WORDINGS: dict[str, Any] = {
         "The health check of %(worker)s could not start: the device went offline, or storage "
         "does not respond. Request another check in a minute."
     ),
+    "preset_name_bad": _("A preset needs a name of 1 to %(limit)s characters on one line."),
+    "preset_empty": _("Set at least one option, then save the preset."),
+    "preset_limit": _("You have %(limit)s presets, which is the limit. Delete one first."),
+    "preset_unknown": _("You have no preset of options “%(name)s”."),
     "view_name_bad": _("A saved view needs a name of 1 to %(limit)s characters on one line."),
     "view_query_bad": _("Choose at least one filter, then save the view."),
     "view_limit": _("You have %(limit)s saved views, which is the limit. Delete one first."),

@@ -36,7 +36,7 @@ from profiles.tests.traces import HOST as HOST_THREAD
 from profiles.tests.traces import enclose, operator, span, to_trace
 from profiles.viewer_packages import perfetto_tag, viewer_tag
 from tasks.baselines import pin_baseline
-from tasks.models import Artifact, SavedView, Task, TaskFile
+from tasks.models import Artifact, OptionPreset, SavedView, Task, TaskFile
 from tasks.tests.make import MD5, make_attempt, make_user, make_waiting_task, make_worker
 from testdata import DATA, good_profile
 from webprofile.storage import storage
@@ -331,6 +331,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
     token, _ = issue_token(alice, name=SECRET, scopes=["read"], days=1)
     webhook, _ = add_webhook(alice, url=f"https://{SECRET}.test/", events=["task.finished"])
     view = SavedView.objects.create(owner=alice, name=SECRET, query="q=x")
+    preset = OptionPreset.objects.create(owner=alice, name=SECRET, options={"iter": 7})
     pool = _pool_of(box)
     entry = AuditEntry.objects.create(
         action="worker.drain", target_type="worker", target_id=str(box.pk), target_name=DEVICE
@@ -348,6 +349,7 @@ def _values(alice: Any, box: Worker, profile: Profile, other: Profile) -> dict[s
         "other_id": other.attempt.task_id,
         "file_id": task.files.get(kind="model").pk,
         "view_id": view.pk,
+        "preset_id": preset.pk,
         "profile_id": profile.pk,
         "upload_id": upload.pk,
         "tag": viewer_tag(),

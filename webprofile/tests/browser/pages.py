@@ -86,8 +86,10 @@ def states_of(site: PermissionSite) -> list[Page]:
     root = User.objects.get(email="root@example.com")
     session = site.credentials["administrator"].session
     measured = Task.objects.get(title=MEASURED)
-    addresses = [f"/tasks/{measured.pk}/", f"/tasks/{measured.pk}/"]
-    addresses += [f"/tasks/{task.pk}/" for task in _tasks_in_each_state(root)]
+    views = ("", "timeline/", "memory/", "scopes/", "compare/", "details/", "files/")
+    addresses = [f"/tasks/{measured.pk}/{view}" for view in views]
+    states = list(_tasks_in_each_state(root))
+    addresses += [f"/tasks/{task.pk}/{view}" for task in states for view in ("", "details/")]
     addresses += [f"/profiles/opened/{upload.pk}/" for upload in _uploads_in_each_state(root)]
     addresses += [
         "/tasks/?status=failed", "/tasks/?since=never", "/tasks/?q=nothing+like+this",

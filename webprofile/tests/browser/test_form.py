@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import Select
 
 from agent.protocol.options import OPTIONS
 from agent.protocol.plan import PRESETS
-from tasks.models import Task
+from tasks.models import OptionPreset, Task
 from tasks.submission.request import InputRequest
 from tasks.tests.make import (
     MODEL,
@@ -283,3 +283,31 @@ def test_form_with_all_options_fits_a_phone(form, language):
     form.click("#add-data")
     assert not form.is_too_wide()
     assert form.console_errors() == []
+
+
+def test_own_preset_of_options_is_saved_used_and_deleted(form, alice):
+    form.open()
+    form.choose("#worker", "wheel")
+    form.expand()
+    form.find("#option-iter").send_keys("7")
+    form.find("#own-preset summary").click()
+    form.find("#preset-name").send_keys("seven\n")
+    own = "#option-presets [data-preset]"
+    form.until(lambda: form.all(own), "the preset")
+    assert form.find(own).get_attribute("aria-pressed") == "true"
+    assert OptionPreset.objects.get().options["iter"] == 7
+    assert not Task.objects.exists()
+    # it stands before the presets of the site
+    assert form.all("#option-presets button")[0].text == "seven"
+    form.all("#option-presets [data-options]")[0].click()
+    form.until(lambda: not form.find("#option-iter").get_property("value"), "the defaults")
+    form.open()
+    form.find(own).click()
+    form.expand()
+    assert form.find("#option-iter").get_property("value") == "7"
+    form.find("#own-preset summary").click()
+    form.find("#preset-save").click()
+    form.until(lambda: form.find("#preset-problem").text, "that it needs a name")
+    form.find("#preset-remove").click()
+    form.until(lambda: not form.all(own), "its end")
+    assert not OptionPreset.objects.exists()

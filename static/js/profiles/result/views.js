@@ -55,9 +55,13 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     }
   }
 
+  /** A phone has no room for all tabs. */
+  const reveal = (tab) => tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+
   async function show(tab) {
     for (const each of tabs) each.toggleAttribute("aria-current", false);
     tab.setAttribute("aria-current", "page");
+    reveal(tab);
     const { view } = tab.dataset;
     const coming = panelOf(tab);
     for (const panel of box.children) panel.hidden = panel.dataset.view !== view;
@@ -101,6 +105,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     }, { once: true });
   });
   root.dataset.view = first;
+  reveal(tabs.find((tab) => tab.dataset.view === first));
   return { open: async (view) => go(tabs.find((tab) => tab.dataset.view === view)) };
 }
 

@@ -2,6 +2,7 @@
 
 import { fill } from "../../format.js";
 import { readNumber } from "../../numbers.js";
+import { Refusal, deleteAt, postJson } from "../../requests.js";
 
 const part = document.getElementById("options");
 const search = document.getElementById("option-search");
@@ -12,6 +13,11 @@ const presets = [...document.querySelectorAll("#option-presets [data-options]")]
 const switchesOf = ({ dataset }) => dataset.options.split(" ").filter(Boolean);
 /** The options of all presets. */
 const presetSwitches = [...new Set(presets.flatMap(switchesOf))];
+
+/** The user's own presets: {id, name, options}, and the button of each. */
+const ownPresets = JSON.parse(document.getElementById("own-presets").textContent);
+const ownButton = ({ id }) => document.querySelector(`#option-presets [data-preset="${id}"]`);
+const ownFold = document.getElementById("own-preset");
 
 /**
  * Read the options: `options`, values by name; `files`, [{option, file, stored}]; `missing`, the names of
@@ -135,20 +141,91 @@ function showCounts() {
     const switches = switchesOf(button);
     return switches.length ? presetSwitches.every((name) => switches.includes(name) === (options[name] === true)) : isDefault;
   });
-  for (const button of presets) button.setAttribute("aria-pressed", String(button === preset));
-  document.getElementById("preset-help").textContent = preset?.dataset.help ?? "";
+  const own = ownPresets.find((each) => isSame(each.options, options));
+  for (const button of presets) button.setAttribute("aria-pressed", String(button === preset && !own));
+  for (const each of ownPresets) ownButton(each).setAttribute("aria-pressed", String(each === own));
+  document.getElementById("preset-help").textContent = own ? "" : (preset?.dataset.help ?? "");
+  const remove = document.getElementById("preset-remove");
+  remove.hidden = !own;
+  remove.dataset.preset = own?.id ?? "";
+}
+
+function isSame(a, b) {
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => String(a[name]) === String(b[name]));
 }
 
 /** Switch on the options of a preset and those of the others off; the one without options sets all to their defaults. */
 function applyPreset(button) {
   const switches = switchesOf(button);
+  if (!switches.length) clearOptions();
   for (const name of presetSwitches) setOption(name, switches.includes(name));
-  for (const control of switches.length ? [] : part.querySelectorAll("[data-kind], [data-source]")) {
+  part.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function applyOwnPreset({ options }) {
+  clearOptions();
+  for (const [name, value] of Object.entries(options)) setOption(name, value);
+  part.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function clearOptions() {
+  for (const control of part.querySelectorAll("[data-kind], [data-source]")) {
     if (control.type === "checkbox") control.checked = control.defaultChecked;
     else control.value = "";
     if (control.dataset.source) control.dispatchEvent(new Event("change"));
   }
-  part.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+/** Let the user save the options as a preset of his own, use it and delete it. */
+function setUpOwnPresets() {
+  const name = /** @type {HTMLInputElement} */ (document.getElementById("preset-name"));
+  const problem = document.getElementById("preset-problem");
+  const { login } = document.getElementById("new-task").dataset;
+
+  async function attempt(act) {
+    problem.textContent = "";
+    try {
+      await act();
+      showCounts();
+    } catch (error) {
+      problem.textContent = error instanceof Refusal ? error.message : ownFold.dataset.failed;
+    }
+  }
+  const save = () => attempt(async () => {
+    const preset = await postJson(ownFold.dataset.url, { name: name.value, options: readOptions().options }, { login });
+    const place = ownPresets.findIndex(({ id }) => id === preset.id);
+    if (place >= 0) ownPresets[place] = preset;
+    else {
+      ownPresets.push(preset);
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "button button--small hostile";
+      button.dataset.preset = preset.id;
+      button.textContent = preset.name;
+      document.getElementById("option-presets").prepend(button);
+    }
+    name.value = "";
+    ownFold.removeAttribute("open");
+    ownButton(preset).focus();
+  });
+  document.getElementById("preset-save").addEventListener("click", save);
+  name.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    save();
+  });
+  document.getElementById("preset-remove").addEventListener("click", ({ currentTarget }) => attempt(async () => {
+    const place = ownPresets.findIndex(({ id }) => String(id) === currentTarget.dataset.preset);
+    await deleteAt(`${ownFold.dataset.url}${ownPresets[place].id}/`, { login });
+    ownButton(ownPresets[place]).remove();
+    ownPresets.splice(place, 1);
+    name.focus();
+  }));
+  document.getElementById("option-presets").addEventListener("click", ({ target }) => {
+    const preset = ownPresets.find(({ id }) => String(id) === target.dataset.preset);
+    if (preset) applyOwnPreset(preset);
+  });
 }
 
 function showCount(group, badge) {
@@ -188,6 +265,7 @@ export function setUpOptions() {
   search.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   part.addEventListener("input", showCounts);
   for (const button of presets) button.addEventListener("click", () => applyPreset(button));
+  setUpOwnPresets();
   for (const source of part.querySelectorAll("[data-source]")) {
     const showChooser = () => {
       chooserOf(source).hidden = source.value !== "upload";
