@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -215,6 +215,10 @@ bench-verdicts: runtime
 # the statistics on synthetic series whose truth is known; no MegEngine
 bench-trust: setup
 	$(PY) -m bench.bench_trust $(ARGS)
+
+# pairs of equal models, recorded on a new site (ARGS="FILE --hour quiet")
+bench-pairs: runtime
+	$(PY) -m bench.record_pairs $(ARGS)
 
 bench-disturbed: runtime
 	$(PY) -m bench.bench_disturbed $(ARGS)

@@ -1,4 +1,4 @@
-"""Measure the error rates of the statistics on synthetic series whose truth is known.
+"""Measure the error rates of the statistics on series whose truth is known, and on recorded pairs.
 
 `python -m bench.bench_trust [--series 10000] [--seed 1]` simulates paired comparisons with heavy
 tails, autocorrelation, drift, two modes and bursts, with planted differences of 0 to 5 %: how often
@@ -12,8 +12,11 @@ logarithm, so the intervals of a series serve all planted differences.
 import argparse
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,7 @@ from agent.statistics.paired import (
     PAIRED_VERDICTS,
     Look,
     decide,
+    log_ratio_of_pair,
     look_levels,
     next_look,
 )
@@ -33,6 +37,8 @@ from agent.statistics.ranks import signed_rank_interval
 from agent.statistics.significance import student_quantile
 from agent.statistics.steadiness import modes, steadiness
 from agent.statistics.tests.series import PAIR_KINDS, PairKind, iterations, pair_values
+from bench.record_pairs import read
+from testdata import DATA
 
 Floats = NDArray[np.float64]
 PLANTED = (0.0, 0.005, 0.01, 0.02, 0.05)
@@ -43,6 +49,8 @@ SETTINGS = ((0.007, 50), (0.016, 50), (0.026, 250))
 #: most series that are simulated at once, because of their turns
 _AT_ONCE = 1000
 #: limits: false verdicts of different, coverage at fixed numbers and after stopping
+#: fewest recorded pairs that are resampled
+LEAST_RECORDED = 40
 MOST_FALSE, LEAST_FIXED, MOST_FIXED, LEAST_STOPPED = 0.01, 0.93, 0.97, 0.93
 
 
@@ -63,6 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", type=int, default=10_000, help="of each kind (default: 10000)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--recorded", type=Path, default=DATA / "pairs" / "equal.jsonl")
     arguments = parser.parse_args()
     rng, begun = np.random.default_rng(arguments.seed), time.monotonic()
     missed: list[str] = []
@@ -78,6 +87,15 @@ def main() -> int:
             values = np.concatenate(parts, axis=1)
             rows += paired_rows(kind, values, planned, missed)
         print(tabulate(rows, headers="keys", floatfmt=".2f"))
+    for name, values in recorded(arguments.recorded):
+        scatter = 1.4826 * float(np.median(np.abs(values)))
+        print(f"\n{series} series of pairs recorded with {name}, scatter {scatter:.2%}")
+        rows = []
+        for _, planned in SETTINGS[1:]:
+            # the arms are equal models, so either may be the first
+            drawn = rng.choice(values, (planned, series)) * rng.choice((-1, 1), (planned, series))
+            rows += paired_rows("recorded", drawn, planned, missed)
+        print(tabulate(rows, headers="keys", floatfmt=".2f"))
     print("\nOne result: steady state and modes, % of series")
     print(tabulate(list(single_rows(rng, series // 10)), headers="keys", floatfmt=".1f"))
     print("\nIntervals of the median over processes: % that contain the truth, relative width")
@@ -88,8 +106,23 @@ def main() -> int:
     return int(bool(missed))
 
 
+def recorded(path: Path) -> Iterator[tuple[str, Floats]]:
+    """Yield the log ratios of undisturbed pairs of each model and hour (`bench.record_pairs`)."""
+    pairs: defaultdict[str, list[float]] = defaultdict(list)
+    for row in read(path):
+        if not row["disturbances"]:
+            times = [
+                [ms for arm, ms in zip(row["order"], row["ms"], strict=True) if arm == number]
+                for number in (0, 1)
+            ]
+            pairs[f"{row['model']}, {row['hour']} hour"].append(log_ratio_of_pair(*times))
+    for name, values in pairs.items():
+        if len(values) >= LEAST_RECORDED:
+            yield name, np.array(values)
+
+
 def paired_rows(
-    kind: PairKind, values: Floats, planned: int, missed: list[str]
+    kind: PairKind | Literal["recorded"], values: Floats, planned: int, missed: list[str]
 ) -> Iterator[dict[str, object]]:
     """Yield one row for each planted difference; add the goals that were not reached."""
     looks = all_looks(values, planned)
