@@ -41,6 +41,7 @@ class TaskFigures:
     host_memory_bytes, gpu_memory_bytes: peak memory of the last attempt
     started_at, ended_at: of the last attempt
     profile: number of the profile
+    verdicts: of a paired comparison, as in `PairedResult`
     baseline: of the task's owner, model and device; may be the task itself
     history_s: device times of this model on this device, oldest first; the last one is of the task
     """
@@ -53,6 +54,7 @@ class TaskFigures:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     profile: int | None = None
+    verdicts: Sequence[dict[str, Any]] = ()
     baseline: PinnedFigures | None = None
     history_s: tuple[float, ...] = ()
 
@@ -101,7 +103,7 @@ def _last_attempts(numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
         .values_list(
             "task_id", "started_at", "ended_at", "profile__pk", "profile__device_total_s",
             "measurement__median_ms", "measurement__device_cv", "measurement__disturbances",
-            "host_memory_bytes", "gpu_memory_bytes",
+            "host_memory_bytes", "gpu_memory_bytes", "paired__verdicts",
         )
     )  # fmt: skip
     return {
@@ -114,10 +116,11 @@ def _last_attempts(numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
             "noise": noise_of(cv, is_disturbed=bool(disturbances)),
             "host_memory_bytes": host_bytes,
             "gpu_memory_bytes": gpu_bytes,
+            "verdicts": verdicts or (),
         }
         for (
             number, started_at, ended_at, profile, device_s, latency_ms, cv, disturbances,
-            host_bytes, gpu_bytes,
+            host_bytes, gpu_bytes, verdicts,
         ) in rows
     }  # fmt: skip
 

@@ -201,3 +201,12 @@ def test_paired_measurement_is_offered_while_the_files_are_stored(client, alice)
     assert f'name="other" value="{second.attempt.task_id}"' in text
     TaskFile.objects.filter(task=second.attempt.task).update(purged_at=timezone.now())
     assert "compare-paired" not in client.get(address).text
+
+
+def test_list_of_tasks_shows_the_verdict(client, alice):
+    client.force_login(alice)
+    task = make_paired(measured(), alice)
+    text = client.get("/tasks/").text
+    assert "B is 5.00 % slower than A" in text
+    assert f"pin-{task.pk}" not in text
+    assert "old.mge ↔ new.mge" in text

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.selectors import current_user
+from profiles.presenters.paired import VerdictView, verdict_views
 from profiles.task_figures import TaskFigures, figures_of
 from tasks.baselines import pin_baseline, unpin_baseline
 from tasks.lifecycle.reasons import wording_for
@@ -172,10 +173,11 @@ def _tabs(
 def _groups(tasks: Sequence[Task], group: str) -> list[dict[str, Any]]:
     """Return the rows of a page, in one group or grouped by model, the newest group first."""
     figures = figures_of(tasks)
-    groups: dict[str, list[tuple[Task, Any, TaskFigures]]] = {}
+    groups: dict[str, list[tuple[Task, Any, TaskFigures, list[VerdictView]]]] = {}
     for task in tasks:
         rows = groups.setdefault(task.model_name if group else "", [])
-        rows.append((task, wording_for(task), figures[task.pk]))
+        known = figures[task.pk]
+        rows.append((task, wording_for(task), known, verdict_views(known.verdicts, task)))
     return [{"model": model, "rows": rows} for model, rows in groups.items()]
 
 
