@@ -2,7 +2,7 @@
 
 `python -m bench.record_pairs FILE [--pairs 100] [--hour quiet]` starts a new site and compares each
 of three models with itself until FILE has enough pairs of it; started again, it continues. FILE has
-a JSON line for each pair: {model, hour, at, order: arms of its turns, ms: their times, waited_ms,
+a JSON line for each pair: {model, hour, at, run_s, order: arms of its turns, ms: their times, waited_ms,
 elapsed_ms, stolen_ms, disturbances: codes}. `bench.bench_trust` resamples them.
 """
 
@@ -80,6 +80,7 @@ def measure(visitor: Visitor, model: str, hour: str) -> Iterator[dict[str, Any]]
             "model": model,
             "hour": hour,
             "at": pair.started_at,
+            "run_s": round(pair.run_s, 3),
             "order": [turn.arm for turn in pair.turns],
             "ms": [round(turn.ms, 6) for turn in pair.turns],
             "waited_ms": pair.waited_ms,
