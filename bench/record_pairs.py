@@ -2,8 +2,8 @@
 
 `python -m bench.record_pairs FILE [--pairs 100] [--hour quiet]` starts a new site and compares each
 of three models with itself until FILE has enough pairs of it; started again, it continues. FILE has
-a JSON line for each pair: {model, hour, at, run_s, order: arms of its turns, ms: their times, waited_ms,
-elapsed_ms, stolen_ms, disturbances: codes}. `bench.bench_trust` resamples them.
+a JSON line for each pair: {model, hour, at, run_s, order: arms of its turns, ms: their times,
+waited_ms, elapsed_ms, stolen_ms, disturbances: codes}. `bench.bench_trust` resamples them.
 """
 
 import argparse
