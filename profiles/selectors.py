@@ -8,7 +8,7 @@ from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.numbers import share
 from profiles.imports.local_files import attempts_to_open
-from profiles.models import AttemptMeasurement, Profile, ProfileUpload
+from profiles.models import AttemptMeasurement, PairedResult, Profile, ProfileUpload
 from profiles.presenters.attempt_messages import (
     DISTURBED_RUN,
     artifact_help,
@@ -63,6 +63,11 @@ def measurement_of(task: Task) -> AttemptMeasurement | None:
     """Return the measurement of the task's successful attempt; None if the agent sent none."""
     measurements = AttemptMeasurement.objects.filter(attempt__task=task)
     return measurements.select_related("attempt").first()
+
+
+def paired_of(task: Task) -> PairedResult | None:
+    """Return the result of a paired comparison; None if the task is none, or has none (yet)."""
+    return PairedResult.objects.filter(attempt__task=task).first() if task.is_paired else None
 
 
 def plan_title(task: Task) -> str:

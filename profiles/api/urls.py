@@ -8,6 +8,7 @@ from profiles.api import figure_views as figures
 from profiles.api import graph_views as graph
 from profiles.api import import_views as imports
 from profiles.api import operator_views as operators
+from profiles.api import paired_views as paired
 from profiles.api import share_views as shares
 from profiles.api import views
 
@@ -58,6 +59,7 @@ urlpatterns = [
         figures.FiguresView.as_view({"get": "measurement"}),
         name="task-measurement",
     ),
+    path("of-task/<int:task_id>/pairs/", paired.PairsView.as_view(), name="task-pairs"),
     path("compare/", compare.Compare.as_view(), name="compare"),
     path("compare/graph/", compare.CompareGraph.as_view(), name="compare-graph"),
     path("compare/timelines/", compare.CompareTimelines.as_view(), name="compare-timelines"),

@@ -98,19 +98,24 @@ def verdict_views(rows: Sequence[dict[str, Any]], task: Task) -> list[VerdictVie
 
 
 def _arm(task: Task, number: int, row: dict[str, Any], pairing: Pairing) -> ArmView:
-    own = task.pairing["arms"][number - 1] if number and task.pairing else None
     models = task.arm_models
-    options = task.options if own is None or own["options"] is None else own["options"]
     return ArmView(
         letter=letter(number),
         model=isolated(models[number].name) if number < len(models) else "",
         version=row["runtime"],
-        options=changed_options(options),
+        options=changed_options(arm_options(task, number)),
         usual=duration(row["usual_ms"] / 1000),
         iterations=row["iterations"],
         is_single=row["iterations"] == 1,
         outputs=[_output(output, pairing) for output in row["outputs"]],
     )
+
+
+def arm_options(task: Task, number: int) -> dict[str, Any]:
+    """Return the options of an arm; those of the baseline unless it has its own."""
+    options: dict[str, Any] = task.options
+    own = task.pairing["arms"][number - 1]["options"] if number and task.pairing else None
+    return options if own is None else own
 
 
 def differs(output: dict[str, Any], least_cosine: float) -> bool:

@@ -12,8 +12,17 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from accounts.models import User
-from agent.protocol.measurement import Measurement, PassRecord
+from agent.protocol.measurement import Disturbance, Measurement, PassRecord
 from agent.protocol.messages import Script
+from agent.protocol.pairs import (
+    ArmRecord,
+    ArmVerdict,
+    OutputDifference,
+    PairedMeasurement,
+    Pairing,
+    PairRecord,
+    Turn,
+)
 from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
@@ -22,6 +31,8 @@ from profiles.tests.pages import ended_attempt
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome, TaskState
+from tasks.submission.pairing import PLAN
+from tasks.submission.request import ArmRequest, PairingRequest
 from tasks.tests.make import (
     data_file,
     make_attempt,
@@ -106,6 +117,57 @@ def profiled_pass(number: int, *times: float, profile: str = "") -> PassRecord:
 
 def measurement_json(*passes: PassRecord, plan: Plan, **more) -> bytes:
     return Measurement(plan=plan, passes=passes, **more).model_dump_json().encode()
+
+
+#: verdicts on arms against the baseline
+FASTER = ArmVerdict(
+    arm=1, verdict="faster", effect=-0.10, low=-0.12, high=-0.08, smallest=0.02, pairs=2
+)
+SLOWER = ArmVerdict(
+    arm=1, verdict="slower", effect=0.10, low=0.08, high=0.12, smallest=0.02, pairs=2
+)
+SAME = ArmVerdict(
+    arm=1, verdict="same", effect=0.001, low=-0.004, high=0.006, smallest=0.008, pairs=2
+)
+UNDECIDED = ArmVerdict(
+    arm=1, verdict="not_enough", effect=0.02, low=-0.01, high=0.05, more_s=38, pairs=2
+)
+
+
+def make_pairing(*arms: ArmRequest, **limits: Any) -> PairingRequest:
+    return PairingRequest(Pairing(**limits), arms or (ArmRequest(options={"fast_run": True}),))
+
+
+def make_paired_task(
+    *verdicts: ArmVerdict, owner: User | None = None, cosine: float = 1.0, **task_fields: Any
+) -> Task:
+    """Return a succeeded paired comparison with these verdicts and two pairs, one disturbed.
+
+    cosine: similarity of the outputs of each arm to those of the baseline
+    """
+    pairing = make_pairing(*[ArmRequest(options={"fast_run": True})] * len(verdicts))
+    output = OutputDifference(name="out", max_abs=0.5, max_rel=0.1, cosine=cosine, sqnr_db=30.0)
+    baseline = ArmRecord(runtime="1.13.0", iterations=5, usual_ms=10.0)
+    arms = [baseline, *[baseline.model_copy(update={"outputs": (output,)})] * len(verdicts)]
+    turns = [Turn(arm=number, ms=10.0 * (1 + number / 10)) for number in range(len(arms))]
+    pair = PairRecord(turns=tuple(turns + turns[::-1]))
+    disturbed = pair.model_copy(update={"disturbances": (Disturbance(code="waited"),)})
+    paired = PairedMeasurement(
+        pairing=pairing.pairing,
+        seed=7,
+        arms=tuple(arms),
+        pairs=(pair, disturbed),
+        verdicts=tuple(
+            verdict.model_copy(update={"arm": number})
+            for number, verdict in enumerate(verdicts, start=1)
+        ),
+        measuring_s=12.5,
+    )
+    files = {
+        "paired.json": paired.model_dump_json().encode(),
+        "measurement.json": measurement_json(CLEAN, plan=PLAN),
+    }
+    return process_attempt(ended_attempt(files, owner, pairing=pairing, **task_fields))
 
 
 def profile_json(seconds: float) -> bytes:

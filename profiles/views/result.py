@@ -27,7 +27,7 @@ from profiles.formats.memory_flow.presenter import (
 )
 from profiles.formats.static_memory.presenter import static_memory_view
 from profiles.ingest.loading import profile_data, run_data
-from profiles.models import PairedResult, Profile, Share
+from profiles.models import Profile, Share
 from profiles.presenters.advice import advice_of, run_facts
 from profiles.presenters.attempt_messages import input_words
 from profiles.presenters.charts import pareto_sentence, pass_choices
@@ -40,6 +40,7 @@ from profiles.selectors import (
     baseline_profile,
     measurement_of,
     measurement_view,
+    paired_of,
     plan_title,
     profile_of,
 )
@@ -121,7 +122,7 @@ def task_context(
         "attempt": attempt,
         "explain_memory": EXPLANATIONS["memory"],
     }
-    if task.is_paired and (paired := PairedResult.objects.filter(attempt__task=task).first()):
+    if paired := paired_of(task):
         context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
     return context
 

@@ -47,7 +47,7 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
     class Meta:
         model = TaskFile
         fields = (
-            "id", "kind", "name", "size_bytes", "md5", "sha256", "input", "option", "arrays",
+            "id", "kind", "name", "size_bytes", "md5", "sha256", "arm", "input", "option", "arrays",
             "is_stored", "removed_at", "kept_days",
         )  # fmt: skip
         extra_kwargs = {
@@ -63,6 +63,9 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
                 "MD5s, then `-` and how many; empty until they arrived."
             },
             "sha256": {"help_text": "SHA-256 computed by a device; empty until then."},
+            "arm": {
+                "help_text": "The arm of a paired comparison that it belongs to; 0 is the baseline."
+            },
             "input": {"help_text": "The input variable; empty for JSON, which names its own."},
             "option": {"help_text": "The option whose content it is, or empty."},
         }
@@ -130,6 +133,33 @@ class ScriptAnswer(serializers.Serializer):
     time_limit_s = serializers.IntegerField(
         default=0, help_text="Requested limit for all runs together, s; 0 for the site's limit."
     )
+
+
+class ArmAnswer(serializers.Serializer):
+    """What an arm of a paired comparison has in place of the baseline's; see also `files`."""
+
+    runtime_version = serializers.CharField(help_text="Version of MegEngine.")
+    options = serializers.DictField(
+        child=serializers.JSONField(),
+        allow_null=True,
+        help_text="Its options of load_and_run; null for those of the baseline.",
+    )
+    inputs = GivenInputAnswer(
+        many=True,
+        allow_null=True,
+        help_text="Its input variables that no file feeds; null for those of the baseline.",
+    )
+
+
+class PairingAnswer(serializers.Serializer):
+    """How a paired comparison is made."""
+
+    margin = serializers.FloatField(help_text="Ratios of times within 1 ± `margin` are equal.")
+    budget_s = serializers.IntegerField(help_text="The longest time of measuring, s.")
+    least_cosine = serializers.FloatField(
+        help_text="Outputs with a smaller cosine similarity are different."
+    )
+    arms = ArmAnswer(many=True, help_text="The arms after the baseline, which is the task itself.")
 
 
 class TaskRow(serializers.ModelSerializer[Task]):
@@ -285,6 +315,11 @@ class TaskAnswer(TaskRow):
             "a model."
         ),
     )
+    pairing = PairingAnswer(
+        allow_null=True,
+        help_text="How the task is compared with others in pairs of processes, whose result is "
+        "`/api/v1/profiles/of-task/{id}/pairs/`; null for other tasks. `plan` is ignored then.",
+    )
     inputs = GivenInputAnswer(many=True, help_text="Input variables that no file feeds.")
     target = TargetAnswer(
         allow_null=True,
@@ -299,7 +334,7 @@ class TaskAnswer(TaskRow):
     class Meta(TaskRow.Meta):
         fields = (
             *TaskRow.Meta.fields,
-            "purpose", "script", "options", "plan", "inputs", "seed", "target",
+            "purpose", "script", "options", "plan", "pairing", "inputs", "seed", "target",
             "time_limit_s", "timeout_s", "copied_from", "keeps_files", "files", "attempts",
         )  # fmt: skip
         extra_kwargs = TaskRow.Meta.extra_kwargs | {

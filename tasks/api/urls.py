@@ -30,6 +30,11 @@ urlpatterns = [
     path("<int:task_id>/submit/", one({"post": "submit"}), name="task-submit"),
     path("<int:task_id>/cancel/", one({"post": "cancel"}), name="task-cancel"),
     path("<int:task_id>/retry/", one({"post": "retry"}), name="task-retry"),
+    path(
+        "<int:task_id>/compare-paired/",
+        one({"post": "compare_paired"}),
+        name="task-compare-paired",
+    ),
     path("<int:task_id>/queue/", one({"get": "queue"}), name="task-queue"),
     path("<int:task_id>/move/", one({"post": "move"}), name="task-move"),
     path("<int:task_id>/priority/", one({"post": "prioritize"}), name="task-priority"),

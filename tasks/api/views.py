@@ -12,6 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from agent.protocol.pairs import MOST_ARMS
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
 from profiles.task_figures import figures_of
@@ -27,7 +28,13 @@ from tasks.scheduling.queue_status import QueueFacts, outlook, queue_facts
 from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer, RefusalAnswer
 from tasks.selectors import listed_tasks, visible_tasks
 from tasks.states import Status, TaskState
-from tasks.submission.copies import confirm_copy, copy_sources, end_refused, repeat_task
+from tasks.submission.copies import (
+    compare_tasks_in_pairs,
+    confirm_copy,
+    copy_sources,
+    end_refused,
+    repeat_task,
+)
 from tasks.submission.creation import check_initiated, create_task, fail_copy
 from tasks.submission.drafts import Draft, draft_of
 from tasks.submission.schema import DraftBody, TaskBody, find_worker, task_request_of
@@ -53,7 +60,7 @@ REFUSALS = [
     "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
     "inputs_too_long", "option_*", "plan_*", "shape_*", "dtype_*", "literal_*",
     "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing",
-    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_*",
+    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_*", "pairing_*",
 ]  # fmt: skip
 
 
@@ -64,6 +71,17 @@ class SubmitQuery(fields.QueryParameters):
         default=False,
         help_text="Remove a task whose files or device cannot be used (422), for a caller that "
         "corrects the request and asks for another task.",
+    )
+
+
+class PairBody(fields.Body):
+    """The tasks to compare with a task in pairs of processes."""
+
+    others = fields.List(
+        child=fields.Key(),
+        min_length=1,
+        max_length=MOST_ARMS - 1,
+        help_text="Numbers of the tasks that are the arms after the baseline.",
     )
 
 
@@ -362,6 +380,34 @@ class TaskViewSet(OneTask):
             task = self._made(use.task, use) if use.task else None
             task = task or repeat_task(origin, owner=user, keep=use.keep)[0]
         row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
+        return Response(TaskAnswer(row).data, status=201)
+
+    @extend_schema(
+        summary="Compare tasks in pairs",
+        request=PairBody,
+        responses={201: TaskAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing"],
+                409: ["idempotency_in_progress", "quota_reached", "storage_full"],
+                422: ["file_gone", "file_not_uploaded", *REFUSALS, *idempotency.ERRORS],
+            }
+        ),
+        parameters=[idempotency.PARAMETER],
+    )
+    def compare_paired(self, request: Request, task_id: int) -> Response:
+        """Create and submit a paired comparison of what this task, the baseline, and others ran.
+
+        It runs on the device of this task, with copies of the files. Options that a paired
+        comparison does not accept, such as those that print or write files, are left out.
+        """
+        task, user = self.get_object(), self.request.user
+        body = PairBody.read(request.data)
+        others = [get_object_or_404(visible_tasks(user), pk=number) for number in body["others"]]
+        with idempotency.once(self.request) as use:
+            made = self._made(use.task, use) if use.task else None
+            made = made or compare_tasks_in_pairs([task, *others], owner=user, keep=use.keep)
+        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=made.pk)
         return Response(TaskAnswer(row).data, status=201)
 
     def _made(self, task: Task, use: idempotency.KeyClaim) -> Task | None:

@@ -82,15 +82,21 @@ def repeat_task(
     return copy, request is not None
 
 
-def compare_tasks_in_pairs(tasks: Sequence[Task], *, owner: User) -> Task:
+def compare_tasks_in_pairs(
+    tasks: Sequence[Task], *, owner: User, keep: Callable[[Task], object] = lambda task: None
+) -> Task:
     """Submit a paired comparison of what earlier tasks ran, with copies of their files.
 
     Returns the new task. Raises DomainError as `paired_request`, `check_sources`, `create_task` and
     `confirm_task`; if an error occurs after the creation, the new task ends.
+
+    keep: called with the new task in the transaction that creates it
     """
     request = replace(paired_request(tasks), priority=0)
     check_sources(request.files)
-    task = create_task(owner=owner, worker=tasks[0].worker, request=request)
+    with transaction.atomic():
+        task = create_task(owner=owner, worker=tasks[0].worker, request=request)
+        keep(task)
     copy_sources(task, request.files)
     confirm_copy(task)
     return task

@@ -359,3 +359,33 @@ def test_repeated_key_is_released_when_the_copy_fails_again(incomplete_copy, set
     settings.S3_ENDPOINT_URL = address
     again = repeat().json()
     assert (again["id"] != copy.pk, again["status"]) == (True, "waiting")
+
+
+def compare_paired(client, task: Task, *others: int, **headers):
+    address = f"/api/v1/tasks/{task.pk}/compare-paired/"
+    return client.post(address, {"others": others}, content_type="application/json", **headers)
+
+
+def test_ended_tasks_are_compared_in_pairs_with_copies_of_their_files(client, ended_task):
+    other = retry(client, ended_task).json()["id"]
+    answers = [
+        compare_paired(client, ended_task, other, HTTP_IDEMPOTENCY_KEY="pair") for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    task = answers[0].json()
+    assert (task["status"], task["worker"]) == ("waiting", ended_task.worker_id)
+    # `iter` belongs to a run alone
+    assert (task["options"], task["pairing"]["arms"][0]["options"]) == ({}, {})
+    assert [(file["arm"], file["kind"], file["is_stored"]) for file in task["files"]] == [
+        (0, "model", True), (0, "data", True), (1, "model", True), (1, "data", True)
+    ]  # fmt: skip
+
+
+def test_tasks_that_cannot_be_compared_in_pairs_are_refused(client, ended_task):
+    foreign = make_task(make_user("bob"))
+    assert compare_paired(client, ended_task, foreign.pk).status_code == 404
+    assert compare_paired(client, ended_task).status_code == 422
+    ended_task.files.filter(kind="data").update(purged_at=timezone.now())
+    answer = compare_paired(client, ended_task, ended_task.pk)
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")

@@ -616,6 +616,10 @@ WORDINGS: dict[str, Any] = {
         "This result was computed by another version of this site and is being recomputed from "
         "its raw files. Reload the page in a moment."
     ),
+    "pairs_none": _(
+        "Task #%(task)s is not a paired comparison, so it has no pairs. Request its profile "
+        "instead."
+    ),
     "memory_flow_none": _(
         "This profile has no memory_flow.svg. Import it together with one of the same run."
     ),
