@@ -21,7 +21,6 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.models import Purpose, Task, TaskFile, TaskKind
 from tasks.states import Outcome, TaskState
 from tasks.submission.pairing import PLAN
-from tasks.submission.plans import longest_run_s
 from tasks.submission.request import (
     FileRequest,
     PairingRequest,
@@ -35,6 +34,7 @@ from tasks.submission.validation import (
     allowed_priority,
     check_quota,
     check_storage,
+    longest_s_of,
 )
 from webprofile.errors import DomainError
 from webprofile.observability import trace_context
@@ -75,14 +75,9 @@ def create_task(*, owner: User, worker: Worker | None = None, request: TaskReque
 
 def task_rows(owner: User, request: TaskRequest, admitted: Admitted) -> tuple[Task, list[TaskFile]]:
     """Return unsaved rows for a task and its files."""
-    script, plan, pairing = request.script, request.plan, request.pairing
-    if pairing is not None:
-        plan, limit_s = PLAN, request.time_limit_s
-        longest_s = longest_run_s(2 * (1 + len(pairing.arms))) + pairing.pairing.budget_s
-    elif script is None:
-        longest_s, limit_s = longest_run_s(plan.passes), request.time_limit_s
-    else:
-        longest_s, limit_s = longest_run_s(len(script.formats)), script.time_limit_s
+    script, pairing, longest_s = request.script, request.pairing, longest_s_of(request)
+    limit_s = request.time_limit_s if script is None else script.time_limit_s
+    plan = request.plan if pairing is None else PLAN
     task = Task(
         owner=owner,
         worker=admitted.runtime.worker,

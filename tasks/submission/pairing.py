@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from agent.protocol.options import Value
 from agent.protocol.pairs import MOST_ARMS, Pairing, unpaired_options
-from agent.protocol.plan import DEFAULT, Plan
+from agent.protocol.plan import Plan
 from tasks.models import Task, TaskFile
 from tasks.submission.request import (
     ArmRequest,
@@ -93,7 +93,7 @@ def arm_requests(request: TaskRequest) -> Iterator[TaskRequest]:
     An arm uses the model, the options with their files, the data with the inputs, and the version
     of the baseline, unless it has its own.
     """
-    baseline = replace(request, pairing=None, files=files_of(request.files, 0))
+    baseline = replace(request, pairing=None, files=files_of(request.files, 0), time_limit_s=0)
     yield baseline
     arms = request.pairing.arms if request.pairing else ()
     for number, arm in enumerate(arms, start=1):
@@ -151,7 +151,7 @@ def paired_request(tasks: Sequence[Task]) -> TaskRequest:
         target=None,
         options=_accepted(baseline.options),
         files=tuple(files),
-        plan=DEFAULT,
+        plan=PLAN,
         pairing=PairingRequest(Pairing(), arms),
         copied_from=None,
         title=" – ".join(f"#{task.pk}" for task in tasks),

@@ -24,8 +24,8 @@ from tasks.selectors import visible_tasks
 from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
 from tasks.submission.pairing import LABELS as PAIRING_LABELS
+from tasks.submission.pairing import PLAN, read_pairing
 from tasks.submission.pairing import limits_of as limits_of_pairing
-from tasks.submission.pairing import read_pairing
 from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
 from tasks.submission.presets import NAME_LIMIT, with_preset
 from tasks.submission.request import PairingRequest, TaskRequest, input_request_of
@@ -470,7 +470,7 @@ def task_request_of(
         ),
         files=tuple(files),
         inputs=tuple(map(input_request_of, body["inputs"])),
-        plan=part(read_plan, body["plan"], default=DEFAULT),
+        plan=PLAN if body["pairing"] else part(read_plan, body["plan"], default=DEFAULT),
         seed=body["seed"],
         target=part(_target, body),
         priority=body["priority"],

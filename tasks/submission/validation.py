@@ -49,6 +49,7 @@ def admit(*, owner: User, worker: Worker | None, request: TaskRequest) -> Admitt
     """
     if request.pairing is not None or any(file.arm for file in request.files):
         check_pairing(request)
+        check_time_limit(request)
         baseline, *arms = (
             admit(owner=owner, worker=worker, request=arm) for arm in arm_requests(request)
         )
@@ -210,6 +211,16 @@ def allowed_priority(owner: User, priority: int) -> int:
     return max(-limit, min(priority, limit))
 
 
+def longest_s_of(request: TaskRequest) -> int:
+    """Return the site's limit for all passes or runs of a task together, s."""
+    if request.pairing is not None:
+        arms = 1 + len(request.pairing.arms)
+        return longest_run_s(2 * arms) + request.pairing.pairing.budget_s
+    if request.script is not None:
+        return longest_run_s(len(request.script.formats))
+    return longest_run_s(request.plan.passes)
+
+
 def check_time_limit(request: TaskRequest) -> None:
     """Check the time limit of a model; a script has its own within `Script`.
 
@@ -217,7 +228,7 @@ def check_time_limit(request: TaskRequest) -> None:
     """
     if request.script is not None and request.time_limit_s:
         raise DomainError("time_limit_of_script", field="time_limit_s")
-    most = longest_run_s(request.plan.passes)
+    most = longest_s_of(request)
     if request.time_limit_s > most:
         raise DomainError("time_limit", field="time_limit_s", limit=most)
 

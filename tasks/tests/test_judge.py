@@ -239,3 +239,10 @@ def test_request_sets_plan_inputs_seed_and_time_limit(client, alice, storage):
     assert (task.plan["clean_min_s"], task.plan["profiled"]) == (0.5, 0)
     assert [i["literal"] or i["shape"] for i in task.inputs] == ["1,2.0", [2, 3]]
     assert (task.seed, task.time_limit_s) == (2**63 - 1, 90)
+
+
+def test_paired_comparison_is_judged_without_profiled_passes(client, alice):
+    pairing = {"arms": [{"options": {"fast_run": True}}]}
+    answer = judge(client, options={"record_comp_seq": True}, pairing=pairing)
+    assert answer["problems"] == []
+    assert [command["kind"] for command in answer["commands"]] == ["clean"]
