@@ -27,7 +27,7 @@ from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
 from profiles.services import build_attempt_profile
-from profiles.tests.pages import ended_attempt
+from profiles.tests.pages import ended_attempt, store_artifacts
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome, TaskState
@@ -35,10 +35,12 @@ from tasks.submission.pairing import PLAN
 from tasks.submission.request import ArmRequest, PairingRequest
 from tasks.tests.make import (
     data_file,
+    finished_report,
     make_attempt,
     make_user,
     make_waiting_task,
     model_file,
+    receive_report,
 )
 from tasks.tests.scripts import make_script_worker, program_file
 from webprofile.storage import storage as object_store
@@ -138,14 +140,18 @@ def make_pairing(*arms: ArmRequest, **limits: Any) -> PairingRequest:
     return PairingRequest(Pairing(**limits), arms or (ArmRequest(options={"fast_run": True}),))
 
 
-def make_paired_task(
-    *verdicts: ArmVerdict, owner: User | None = None, cosine: float = 1.0, **task_fields: Any
-) -> Task:
-    """Return a succeeded paired comparison with these verdicts and two pairs, one disturbed.
+def make_paired_task(*verdicts: ArmVerdict, owner: User | None = None, cosine: float = 1.0) -> Task:
+    """Return a succeeded paired comparison; see `finish_in_pairs`."""
+    pairing = make_pairing(*[ArmRequest(options={"fast_run": True})] * len(verdicts))
+    task = make_waiting_task(owner or make_user(), pairing=pairing)
+    return finish_in_pairs(task, *verdicts, cosine=cosine)
+
+
+def finish_in_pairs(task: Task, *verdicts: ArmVerdict, cosine: float = 1.0) -> Task:
+    """End a waiting paired comparison with these verdicts and two pairs, one of them disturbed.
 
     cosine: similarity of the outputs of each arm to those of the baseline
     """
-    pairing = make_pairing(*[ArmRequest(options={"fast_run": True})] * len(verdicts))
     output = OutputDifference(name="out", max_abs=0.5, max_rel=0.1, cosine=cosine, sqnr_db=30.0)
     baseline = ArmRecord(runtime="1.13.0", iterations=5, usual_ms=10.0)
     arms = [baseline, *[baseline.model_copy(update={"outputs": (output,)})] * len(verdicts)]
@@ -153,7 +159,7 @@ def make_paired_task(
     pair = PairRecord(turns=tuple(turns + turns[::-1]))
     disturbed = pair.model_copy(update={"disturbances": (Disturbance(code="waited"),)})
     paired = PairedMeasurement(
-        pairing=pairing.pairing,
+        pairing=Pairing.model_validate(task.pairing),
         seed=7,
         arms=tuple(arms),
         pairs=(pair, disturbed),
@@ -167,7 +173,10 @@ def make_paired_task(
         "paired.json": paired.model_dump_json().encode(),
         "measurement.json": measurement_json(CLEAN, plan=PLAN),
     }
-    return process_attempt(ended_attempt(files, owner, pairing=pairing, **task_fields))
+    attempt = make_attempt(task)
+    store_artifacts(attempt, files)
+    receive_report(attempt, finished_report(attempt))
+    return process_attempt(attempt)
 
 
 def profile_json(seconds: float) -> bytes:

@@ -48,7 +48,8 @@ class Task(TypedDict):
     status: `initiated`, `waiting`, `running`, `succeeded`, `failed` or `cancelled`; `unknown` if
         it was deleted while `Site.wait` waited: then it has only `id`, `status` and `reason`
     created_at, finished_at: ISO 8601 in UTC
-    options, plan, script, files, attempts: not in lists of tasks; `script` is None for a model
+    options, plan, script, pairing, files, attempts: not in lists of tasks; `script` is None for a
+        model, `pairing` for a task that is no paired comparison
     """
 
     id: int
@@ -64,6 +65,7 @@ class Task(TypedDict):
     options: NotRequired[dict[str, Any]]
     plan: NotRequired[dict[str, Any]]
     script: NotRequired[dict[str, Any] | None]
+    pairing: NotRequired[dict[str, Any] | None]
     files: NotRequired[list[dict[str, Any]]]
     attempts: NotRequired[list[dict[str, Any]]]
 
@@ -197,8 +199,80 @@ class Comparison(TypedDict):
     rows: list[dict[str, Any]]
 
 
+class PairedOutput(TypedDict):
+    """How an output of an arm differs from that of the baseline; `text` is the same in words."""
+
+    name: str
+    max_abs: float | None
+    max_rel: float | None
+    cosine: float | None
+    sqnr_db: float | None
+    differs: bool
+    text: str
+
+
+class PairedArm(TypedDict):
+    """An arm of a paired comparison; A is the baseline, which has no `outputs`."""
+
+    letter: str
+    model: str
+    version: str
+    options: dict[str, Any]
+    usual_ms: float | None
+    iterations: int
+    outputs: list[PairedOutput]
+
+
+class PairedVerdict(TypedDict):
+    """The verdict on an arm; `sentence` is the same in words.
+
+    effect, low, high: change against the baseline and its 95 % confidence interval
+    smallest: the smallest effect that so many pairs could have shown
+    more_s: how much longer would probably decide
+    """
+
+    letter: str
+    verdict: Literal["faster", "slower", "same", "not_enough"]
+    effect: float | None
+    low: float | None
+    high: float | None
+    smallest: float | None
+    more_s: float | None
+    pairs: int
+    sentence: str
+
+
+class Pair(TypedDict):
+    """One pair of processes; `changes` has one for each arm but the baseline.
+
+    disturbances: a pair that has some does not count
+    """
+
+    changes: list[float | None]
+    disturbances: list[dict[str, str]]
+
+
+class Pairs(TypedDict):
+    """The result of a paired comparison.
+
+    verdicts: one for each arm but the baseline
+    differing: letters of the arms whose outputs differ from those of the baseline
+    seed: of the order of turns
+    """
+
+    arms: list[PairedArm]
+    verdicts: list[PairedVerdict]
+    differing: list[str]
+    pairs: list[Pair]
+    seed: int
+    measuring_s: float
+
+
 class Judged(TypedDict):
-    """The judgement of one task; see `Compared`."""
+    """The judgement of one task; see `Compared`.
+
+    paired: the verdict of the paired run, which decides the result; None without one
+    """
 
     task: int
     letter: str
@@ -212,6 +286,7 @@ class Judged(TypedDict):
     verdict: str
     verdict_text: str
     verdict_advice: str
+    paired: PairedVerdict | None
     result: GateResult
 
 
@@ -219,13 +294,16 @@ class Gate(TypedDict):
     """Whether tasks are slower than the baseline by more than `limit_percent`.
 
     number: the total that is judged, whose meaning and unit follow
+    limit_percent: None if any slower task fails
+    paired_task: the task that measured them in pairs; None if they were not
     result: the most severe of `others`
     """
 
     number: TotalName
     meaning: str
     unit: str
-    limit_percent: float
+    limit_percent: float | None
+    paired_task: int | None
     baseline_task: int
     baseline_s: float | None
     others: list[Judged]

@@ -1,6 +1,6 @@
-"""Judge whether tasks are slower than a baseline by more than a limit."""
+"""Judge whether tasks, or the arms of a paired comparison, are slower than a baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from webprofile.client.answers import (
     Compared,
@@ -8,12 +8,14 @@ from webprofile.client.answers import (
     Gate,
     GateResult,
     Judged,
+    PairedVerdict,
+    Pairs,
     Total,
     TotalName,
 )
 from webprofile.client.errors import ClientError
 
-#: totals that --fail-above can judge, in order of preference: the device total has several samples
+#: totals that can be judged, in order of preference: the device total has several samples
 JUDGED: dict[TotalName, str] = {
     "device": "sum of the operators' times on the device",
     "latency": "median latency (profiler off)",
@@ -22,8 +24,11 @@ JUDGED: dict[TotalName, str] = {
 RESULTS: tuple[GateResult, ...] = ("failed", "not enough evidence", "passed")
 
 
-def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float) -> Gate:
-    """Judge a comparison as --fail-above does; return the total, its values, verdicts and results.
+def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float | None) -> Gate:
+    """Judge a comparison as `compare` does; return the total, its values, verdicts and results.
+
+    limit_percent: as for --fail-above; None as for --gate verdict: any verdict "slower" fails, and
+        a difference without a verdict is not enough evidence
 
     Times are in s, changes and their confidence interval in percent. Raises ClientError if no total
     is known for all results.
@@ -45,21 +50,51 @@ def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float) -
             "verdict": other["verdict"],
             "verdict_text": other["verdict_text"],
             "verdict_advice": other["verdict_advice"],
+            "paired": None,
             "result": _result(other, limit_percent),
         }
         for task, other in zip(tasks[1:], totals[key]["others"], strict=True)
     ]
-    results = {other["result"] for other in others}
     return {
         "number": key,
         "meaning": JUDGED[key],
         "unit": "s",
         "limit_percent": limit_percent,
+        "paired_task": None,
         "baseline_task": tasks[0],
         "baseline_s": baseline_s,
         "others": others,
-        "result": next(result for result in RESULTS if result in results),
+        "result": _worst(other["result"] for other in others),
     }
+
+
+def confirmed(gate: Gate, task: int, pairs: Pairs) -> Gate:
+    """Return a gate that the paired run of the same tasks decides.
+
+    task: number of the paired comparison
+    """
+    others: list[Judged] = [
+        {**other, "paired": verdict, "result": _result_of_arm(verdict, pairs)}
+        for other, verdict in zip(gate["others"], pairs["verdicts"], strict=True)
+    ]
+    return {**gate, "paired_task": task, "others": others, "result": result_of_pairs(pairs)}
+
+
+def result_of_pairs(pairs: Pairs) -> GateResult:
+    """Return `failed` if an arm is slower or its outputs differ, `passed` if all are decided."""
+    if not pairs["verdicts"]:
+        return "not enough evidence"
+    return _worst(_result_of_arm(verdict, pairs) for verdict in pairs["verdicts"])
+
+
+def _result_of_arm(verdict: PairedVerdict, pairs: Pairs) -> GateResult:
+    if verdict["verdict"] == "slower" or verdict["letter"] in pairs["differing"]:
+        return "failed"
+    return "not enough evidence" if verdict["verdict"] == "not_enough" else "passed"
+
+
+def _worst(results: Iterable[GateResult]) -> GateResult:
+    return min(results, key=RESULTS.index)
 
 
 def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:
@@ -70,8 +105,11 @@ def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:
     return known[0]
 
 
-def _result(other: Compared, limit_percent: float) -> GateResult:
+def _result(other: Compared, limit_percent: float | None) -> GateResult:
     """Return the result of the gate; a difference that may be noise is not enough evidence."""
+    if limit_percent is None:
+        by_verdict: dict[str, GateResult] = {"slower": "failed", "faster": "passed"}
+        return by_verdict.get(other["verdict"], "not enough evidence")
     is_above = other["change"] is not None and 100 * other["change"] > limit_percent
     if other["verdict"] in ("faster", "slower"):
         return "failed" if is_above else "passed"

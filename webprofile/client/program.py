@@ -12,6 +12,7 @@ from webprofile.client.commands import (
     comparing,
     exporting,
     listing,
+    pairing,
     showing,
     submitting,
     waiting,
@@ -85,11 +86,15 @@ def _parser() -> argparse.ArgumentParser:
         "webprofile submit -m resnet18.mge -w x86-1 --plan standard",
         "webprofile submit nightly.toml --no-wait --key nightly-$(date +%F)",
         "webprofile compare 12 17 --fail-above 5",
+        "webprofile ab old.mge new.mge -w x86-1",
         notes=f"{HELP}\n\n{_ENVIRONMENT}\nwebprofile COMMAND --help shows the options of a command",
     )
     parser.add_argument("--version", action="version", version=f"webprofile {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
-    for module in (accounts, listing, acting, submitting, waiting, showing, comparing, exporting):
+    modules = (
+        accounts, listing, acting, submitting, waiting, showing, comparing, pairing, exporting
+    )  # fmt: skip
+    for module in modules:
         module.add_parsers(commands)
     return parser
 

@@ -17,6 +17,7 @@ from webprofile.client.answers import (
     Gate,
     Latency,
     OperatorTable,
+    Pairs,
     Planned,
     SideName,
     Statistics,
@@ -24,6 +25,7 @@ from webprofile.client.answers import (
 )
 from webprofile.client.api import Api, Query
 from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
+from webprofile.client.batchfile.paired import PairedModels
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
@@ -166,6 +168,47 @@ class Site:
             raise ClientError(f"Refused: {'; '.join(refused)}. Submitted: {made}")
         return [row["task"] for row in rows]
 
+    def ab(
+        self,
+        models: Sequence[str | Path],
+        worker: str,
+        *,
+        key: str = "",
+        wait_for_room: bool = True,
+        **keys: Any,
+    ) -> int:
+        """Compare 2 to 4 models on a device in pairs of processes; return the task's number.
+
+        models: the first is the baseline; one model may be given several times
+        key, wait_for_room: as for `submit`
+        keys: further fields of `batchfile.paired.PairedModels`, such as `options={...}`,
+            `arm_options={"B": {"fast_run": True}}`, `versions=["1.13.0"]`, `margin=0.02`
+
+        Raises BatchError with all mistakes before anything is created; ClientError if the site
+        refuses the task.
+        """
+        (task,) = self._submit([PairedModels(models, worker, **keys).block()], key, wait_for_room)
+        return task
+
+    def compare_paired(self, tasks: Sequence[int], *, key: str = "") -> int:
+        """Compare what 2 to 4 ended tasks ran, on the device of the first one, in pairs of
+        processes; return the number of the new task.
+        """
+        baseline, *others = tasks
+        body = {"others": others}
+        key = key or str(uuid.uuid4())
+        return int(self.api.post(f"tasks/{baseline}/compare-paired/", body, key=key)["id"])
+
+    def pairs(self, task: int) -> Pairs:
+        """Return the result of a paired comparison. Raises ProblemError without one."""
+        try:
+            pairs: Pairs = self.api.get(f"profiles/of-task/{task}/pairs/")
+        except ProblemError as error:
+            if error.status == 404:
+                raise unknown(task) from error
+            raise
+        return pairs
+
     def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Task]:
         """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
         return wait_until_ended(self.api, tasks, deadline_of(timeout_s))
@@ -230,8 +273,10 @@ class Site:
         comparison: Comparison = self.api.get("profiles/compare/", query)
         return comparison
 
-    def judge(self, tasks: Sequence[int], limit_percent: float) -> Gate:
+    def judge(self, tasks: Sequence[int], limit_percent: float | None = None) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
+
+        limit_percent: None to judge the verdicts alone, as `compare --gate verdict` does
 
         Return the judged total with the `result`: `passed`, `failed` or `not enough evidence`.
         Raises ClientError if a task has no result, or there is no time to judge.

@@ -31,15 +31,21 @@ def deadline_of(timeout_s: float | None) -> float:
 
 
 def wait_until_ended(
-    api: Api, tasks: Sequence[int], deadline: float, names: Mapping[int, str] | None = None
+    api: Api,
+    tasks: Sequence[int],
+    deadline: float,
+    names: Mapping[int, str] | None = None,
+    *,
+    command: str = "wait",
 ) -> dict[int, Task]:
     """Wait until tasks have ended or the deadline; return the tasks by number.
 
     names: names of tasks in the output; by default model, device and options
+    command: the command that waits for unfinished tasks again, which are printed after an
+        interruption
 
     Raises UnreachableError if the site is unavailable for more than `PATIENCE_S`, and ProblemError
-    if it refuses the request, for example after the token was revoked. After an interruption the
-    unfinished tasks are printed.
+    if it refuses the request, for example after the token was revoked.
     """
     ended: dict[int, Task] = {}
     waiting = dict.fromkeys(tasks)
@@ -48,9 +54,9 @@ def wait_until_ended(
             _wait(api, waiting, ended, deadline, progress, names or {})
         left = {number: _get_task(api, number) for number in waiting}
         if waiting:
-            print(f"Waited long enough. {_going_on(waiting)}", file=api.log)
+            print(f"Waited long enough. {_going_on(waiting, command)}", file=api.log)
     except (KeyboardInterrupt, ClientError):
-        print(_going_on(waiting), file=api.log)
+        print(_going_on(waiting, command), file=api.log)
         raise
     return {number: (ended | left)[number] for number in dict.fromkeys(tasks)}
 
@@ -95,13 +101,13 @@ def _ended(api: Api, waiting: list[int]) -> Iterator[Task]:
             yield task
 
 
-def _going_on(waiting: Iterable[int]) -> str:
+def _going_on(waiting: Iterable[int], command: str) -> str:
     numbers = list(waiting)
     if not numbers:
         return "All tasks have ended."
     text = " ".join(map(str, numbers[:MOST_NAMED])) + (" ..." if numbers[MOST_NAMED:] else "")
     how_many = "1 task goes on" if len(numbers) == 1 else f"{len(numbers)} tasks go on"
-    return f"{how_many}. To wait again: webprofile wait {text}"
+    return f"{how_many}. To wait again: webprofile {command} {text}"
 
 
 def code_of(tasks: Iterable[Task]) -> int:

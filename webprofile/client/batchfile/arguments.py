@@ -95,9 +95,9 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
         "time_limit_s": args.time_limit,
         "workers": args.worker,
         "versions": args.megengine,
-        "options": _pairs("--option", args.option, _value),
+        "options": pairs_of("--option", args.option, value_of),
         "data": _data(args.data),
-        "inputs": _pairs("--input", args.input, str),
+        "inputs": pairs_of("--input", args.input, str),
         "plan": _plan(args.plan),
         "repeats": args.repeats,
         "seed": args.seed,
@@ -110,17 +110,18 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
 def _plan(text: str | None) -> Any:
     """Return the name of a preset, or the values of a custom plan (clean=true,profiled=0)."""
     if text and "=" in text:
-        return _pairs("--plan", text.split(","), _value)
+        return pairs_of("--plan", text.split(","), value_of)
     return text
 
 
 def _data(texts: list[str] | None) -> Any:
     if texts and all("=" not in text for text in texts):
         return texts
-    return _pairs("--data", texts, str)
+    return pairs_of("--data", texts, str)
 
 
-def _pairs(name: str, texts: list[str] | None, read: Any) -> dict[str, Any] | None:
+def pairs_of(name: str, texts: list[str] | None, read: Any) -> dict[str, Any] | None:
+    """Parse texts of the form NAME=VALUE; None stays None. Raises BatchError."""
     if texts is None:
         return None
     values: dict[str, Any] = {}
@@ -134,7 +135,7 @@ def _pairs(name: str, texts: list[str] | None, read: Any) -> dict[str, Any] | No
     return values
 
 
-def _value(text: str) -> bool | int | float | str:
+def value_of(text: str) -> bool | int | float | str:
     """Parse true, false or a number; return other text unchanged."""
     if text in {"true", "false"}:
         return text == "true"

@@ -39,18 +39,21 @@ class CellFile:
 
     kind: `model` (also for scripts), `data` or `option`
     input, option: the input variable or option that the file is for
+    arm: the arm of a paired comparison that it belongs to; 0 for the baseline
     """
 
     kind: str
     path: Path
     input: str = ""
     option: str = ""
+    arm: int = 0
 
     @property
-    def use(self) -> dict[str, str]:
+    def use(self) -> dict[str, str | int]:
         """The fields of the API for kind and use."""
         named = {"data": {"input": self.input}, "option": {"option": self.option}}
-        return {"kind": self.kind, **named.get(self.kind, {})}
+        arm = {"arm": self.arm} if self.arm else {}
+        return {"kind": self.kind, **named.get(self.kind, {}), **arm}
 
     def body(self, file: LocalFile) -> dict[str, Any]:
         """Return the description of a new file for the API."""
@@ -64,6 +67,7 @@ class Block:
     workers: names of devices, or tables of requirements that any device may meet
     versions: MegEngine versions; empty for the newest one of each device
     script: API field for the scripts in `models`; None for models
+    pairing: API field of a paired comparison, whose baseline is the model; None for other tasks
     values: further fields of the request, which the site checks
     """
 
@@ -79,6 +83,7 @@ class Block:
     title: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     script: Mapping[str, Any] | None = None
+    pairing: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,8 @@ class Cell:
         }
         if block.script is not None:
             body["script"] = dict(block.script)
+        if block.pairing is not None:
+            body["pairing"] = dict(block.pairing)
         if self.target is not None:
             return body | {"target": dict(self.target)}
         return body | {"worker": worker, "runtime_version": self.version}
@@ -228,7 +235,9 @@ def _block(place: str, reader: BlockReader) -> Block:
         option_sets=reader.option_sets(),
         repeats=reader.repeats(),
         files=tuple(
-            CellFile(kind, path, **{"input" if kind == "data" else "option": use})
+            CellFile("data", path, input=use)
+            if kind == "data"
+            else CellFile(kind, path, option=use)
             for kind, path, use in reader.files()
         ),
         inputs=reader.inputs(),

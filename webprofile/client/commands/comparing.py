@@ -4,38 +4,40 @@ import argparse
 import math
 from typing import Any
 
-from webprofile.client.answers import Comparison, Gate, GateResult, Judged, SideName
+from webprofile.client.answers import Comparison, Gate, Judged, Pairs, SideName
+from webprofile.client.batchfile.paired import LETTERS
 from webprofile.client.commands import Parsers, added, open_site
-from webprofile.client.gate import judged
+from webprofile.client.commands.pairing import CODES, print_pairs, wait_for_pairs
+from webprofile.client.errors import ClientError, UsageError
+from webprofile.client.gate import confirmed, judged
+from webprofile.client.site import Site
+from webprofile.client.waiting import line_of
 from webprofile.terminal.arguments import count
-from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
+from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table, size
 
 USUAL_ROWS = 15
-_EXIT_CODES = """--fail-above fails only on a difference that is more than noise. It judges
-the sum of the operators' times on the device. The runs were not measured in pairs, so a verdict
-needs undisturbed results with four passes or more, as the plan "standard" makes them, and equal
-runs of the device that show how far these differ.
+_EXIT_CODES = """--fail-above and --gate fail only on a difference that is more than noise. They
+judge the sum of the operators' times on the device. The runs were not measured in pairs, so a
+verdict needs undisturbed results with four passes or more, as the plan "standard" makes them, and
+equal runs of the device that show how far these differ. --fail-above passes a change below its
+limit without a verdict; for --gate this is not enough evidence, and with --confirm the tasks are
+measured once more, in pairs of processes on the device of the baseline, as webprofile ab does.
 
 exit codes:
-  0  compared; with --fail-above: no task is slower than the baseline by more
-  1  with --fail-above: a task is slower by more; there is no time to judge;
-     a task has no result
-  2  a mistake in the arguments, or a task that you may not see
-  3  the site cannot be reached, or does not allow it
-  5  with --fail-above: not enough evidence, and no other task fails"""
+  0    compared; no task is slower than the baseline (with --fail-above: by more)
+  1    with --fail-above: a task is slower by more; with --gate: a task is slower, or its outputs
+       differ in pairs; there is no time to judge; a task has no result
+  2    a mistake in the arguments, or a task that you may not see
+  3    the site cannot be reached, or does not allow it
+  5    with --fail-above or --gate: not enough evidence, and no other task fails
+  130  Ctrl-C; the paired comparison of --confirm goes on"""
 
 #: runs that show how far equal runs of the device differ
 _SOURCES = {
     "equal": "equal runs of this task",
     "device": "equal runs of the device",
     "sample": "equal runs of the sample model on the device",
-}
-#: exit codes by the result of the gate
-_CODES: dict[GateResult, int] = {
-    "failed": FAILED,
-    "not enough evidence": UNDECIDED,
-    "passed": SUCCEEDED,
 }
 
 
@@ -46,6 +48,7 @@ def add_parsers(commands: Parsers) -> None:
         "compare the results of two to eight tasks; the first is the baseline",
         "12 17",
         "12 17 --fail-above 5    # in a CI: exit code 1 if 17 is more than 5 % slower",
+        "12 17 --gate verdict --confirm    # exit code 1 if 17 is slower at all",
         notes=_EXIT_CODES,
     )
     compare.add_argument("tasks", nargs="+", type=int, metavar="TASK")
@@ -53,12 +56,23 @@ def add_parsers(commands: Parsers) -> None:
         "-n", "--rows", type=count, default=USUAL_ROWS, metavar="N", help="operators"
     )
     compare.add_argument("--host", action="store_true", help="times on the host")
-    compare.add_argument(
+    gates = compare.add_mutually_exclusive_group()
+    gates.add_argument(
         "--fail-above",
         type=_share,
         metavar="PERCENT",
         help="exit code 1 if another task is slower than the baseline by more; 5 if the evidence "
         "does not suffice",
+    )
+    gates.add_argument(
+        "--gate",
+        choices=["verdict"],
+        help="exit code 1 if the verdict on another task is slower; 5 if there is no verdict",
+    )
+    compare.add_argument(
+        "--confirm",
+        action="store_true",
+        help="with --gate: measure 2 to 4 tasks in pairs if the evidence does not suffice",
     )
     compare.add_argument("--json", action="store_true", help="all details as JSON")
     compare.set_defaults(command=compare_tasks)
@@ -76,19 +90,44 @@ def _share(text: str) -> float:
 
 def compare_tasks(args: argparse.Namespace) -> int:
     side: SideName = "host" if args.host else "device"
+    if args.confirm and args.gate is None:
+        raise UsageError("--confirm needs --gate verdict.")
+    if args.confirm and len(args.tasks) > len(LETTERS):
+        raise UsageError(f"--confirm compares at most {len(LETTERS)} tasks.")
     with open_site() as site:
         comparison = site.compare(args.tasks, rows=args.rows, side=side)
         address = f"{site.api.site}/profiles/compare/?" + "&".join(
             f"p={profile['profile']}" for profile in comparison["profiles"]
         )
-    gate = None if args.fail_above is None else judged(comparison, args.tasks, args.fail_above)
+        gate, pairs = None, None
+        if args.gate is not None or args.fail_above is not None:
+            gate = judged(comparison, args.tasks, args.fail_above)
+        if gate is not None and args.confirm and gate["result"] == "not enough evidence":
+            number, pairs = _measured_in_pairs(site, args.tasks)
+            gate = confirmed(gate, number, pairs)
     if args.json:
-        print_json(comparison if gate is None else comparison | {"gate": gate})
+        print_json(comparison if gate is None else comparison | {"gate": gate, "pairs": pairs})
     else:
         _print(comparison, args.tasks, address)
         if gate is not None:
             _print_gate(gate)
-    return SUCCEEDED if gate is None else _CODES[gate["result"]]
+        if pairs is not None:
+            print()
+            print_pairs(pairs)
+    return SUCCEEDED if gate is None else CODES[gate["result"]]
+
+
+def _measured_in_pairs(site: Site, tasks: list[int]) -> tuple[int, Pairs]:
+    """Compare tasks in pairs; return the number of the new task, and its result.
+
+    Raises ClientError without one.
+    """
+    number = site.compare_paired(tasks)
+    print(f"Not enough evidence: task {number} measures in pairs.", file=site.api.log)
+    task, pairs = wait_for_pairs(site, number, math.inf)
+    if pairs is None:
+        raise ClientError(f"The paired comparison gives no result: {line_of(task)}")
+    return number, pairs
 
 
 def _print(comparison: Comparison, tasks: list[int], address: str) -> None:
@@ -152,11 +191,15 @@ def _change(baseline_s: float | None, time_s: float | None) -> str:
 
 
 def _print_gate(gate: Gate) -> None:
-    print(
-        f"\n--fail-above {gate['limit_percent']:g}: {gate['meaning']}, "
-        f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
-    )
+    limit, paired_task = gate["limit_percent"], gate["paired_task"]
+    name = "--gate verdict" if limit is None else f"--fail-above {limit:g}"
+    how = f"measured in pairs by #{paired_task}" if paired_task else "not measured in pairs"
+    baseline = f"#{gate['baseline_task']} {duration(gate['baseline_s'])}"
+    print(f"\n{name}: {gate['meaning']}, {baseline}; {how}")
     for other in gate["others"]:
+        if other["paired"] is not None:
+            print(plain(f"  #{other['task']}: {other['result']}; {other['paired']['sentence']}"))
+            continue
         is_undecided = other["result"] == "not enough evidence"
         # a change below the limit passes without a verdict
         verdict = other["verdict_text"] if other["verdict"] in ("faster", "slower") else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from webprofile.client.answers import Latency, OperatorTable, SideName, Statistics, Task
 from webprofile.client.commands import Parsers, added, open_site
+from webprofile.client.commands.pairing import print_pairs
 from webprofile.client.waiting import code_of
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import HELP
@@ -43,16 +44,22 @@ def show_task(args: argparse.Namespace) -> int:
             statistics = site.statistics(args.task)
             table = site.operators(args.task, rows=args.rows, side=side, by_type=args.by_type)
         latency = (statistics and statistics.get("latency")) or site.latency(args.task)
+        is_paired = task["status"] == "succeeded" and task["pairing"] is not None
+        pairs = site.pairs(args.task) if is_paired else None
         address = site.api.site
     if args.json:
         result: dict[str, Any] = {
             "statistics": statistics or {},
             "latency": latency,
             "operators": table or {},
+            "pairs": pairs,
         }
         print_json({"task": task, "profile": profile} | result)
     else:
         _print_task(task, f"{address}/tasks/{args.task}/{'result/' if profile else ''}")
+        if pairs is not None:
+            print()
+            print_pairs(pairs)
         _print_latency(latency, profile)
         _print_totals(statistics, profile)
         _print_memory(task)
@@ -64,7 +71,8 @@ def _print_task(task: Task, address: str) -> None:
     print(plain(f"#{task['id']} {task['status']}  {task['title']}".rstrip()))
     text = f"{task['model_name']} on {task['worker_name']}, MegEngine {task['runtime_version']}"
     script = task["script"]
-    print(plain(f"{text}, {'a script' if script else task['plan']['preset']}"))
+    plan = "a script" if script else task["plan"]["preset"]
+    print(plain(f"{text}, {plan if task['pairing'] is None else 'in pairs'}"))
     if script:
         program = script["entry"] or task["model_name"]
         print(plain(shlex.join([program, *script["arguments"]])))

@@ -93,7 +93,7 @@ def test_gate_fails_for_a_slower_task(client, make_steady):
     before, after = make_steady(0.25), make_steady(0.30)
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
     number = "sum of the operators' times on the device"
-    assert gate_lines[0] == f"5: {number}, #{before} 250.3 ms"
+    assert gate_lines[0] == f"5: {number}, #{before} 250.3 ms; not measured in pairs"
     assert gate_lines[1].startswith(
         f"  #{after} 300.4 ms: failed; slower; estimated change +20.0 % (95 %: "
     )

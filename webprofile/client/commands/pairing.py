@@ -1,0 +1,123 @@
+"""Command `ab`: compare two to four models on a device in pairs of processes."""
+
+import argparse
+import uuid
+
+from webprofile.client.answers import GateResult, Pairs, Task
+from webprofile.client.batchfile.paired import add_paired_arguments, keys_from_arguments
+from webprofile.client.commands import Parsers, added, open_site
+from webprofile.client.errors import UsageError
+from webprofile.client.gate import result_of_pairs
+from webprofile.client.site import Site
+from webprofile.client.waiting import code_of, deadline_of, wait_until_ended
+from webprofile.terminal.arguments import seconds
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
+from webprofile.terminal.output import duration, plain, print_json, print_table
+
+#: exit codes by the result of a gate
+CODES: dict[GateResult, int] = {
+    "failed": FAILED,
+    "not enough evidence": UNDECIDED,
+    "passed": SUCCEEDED,
+}
+_NOTES = """The first model, A, is the baseline of the others, B, C and D. Each pair starts a fresh
+process for each arm, and the processes take turns, until the verdict is clear or the budget is
+over. The outputs on the same data are compared first. With a number in place of the models, ab
+waits for an earlier comparison, for example after Ctrl-C.
+
+exit codes:
+  0    no arm is slower than A
+  1    an arm is slower than A, or its outputs differ from those of A; the task failed
+  2    a mistake in the arguments
+  3    the site cannot be reached, or does not allow it
+  4    not ended yet: --timeout passed
+  5    not enough evidence for a verdict, and no arm is slower
+  130  Ctrl-C; a task that was submitted goes on"""
+
+
+def add_parsers(commands: Parsers) -> None:
+    ab = added(
+        commands,
+        "ab",
+        "compare two to four models on a device in pairs of processes that take turns",
+        "old.mge new.mge -w x86-1 -d data=cat.npy",
+        "net.mge net.mge -w x86-1 --arm-option B:fast_run --margin 2%",
+        "net.mge net.mge -w x86-1 -V 1.13.0 -V 1.13.1 --budget 300s --json",
+        "12    # the verdict of task 12, which was submitted before",
+        notes=_NOTES,
+    )
+    ab.add_argument("models", nargs="+", metavar="MODEL", help="files, or the number of a task")
+    add_paired_arguments(ab)
+    add = ab.add_argument
+    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the verdict")
+    add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
+    add("--key", metavar="NAME", help="a name for this run: said again within a day, nothing is "
+        "made twice and a run that broke goes on")  # fmt: skip
+    add("--json", action="store_true", help="all details as JSON")
+    ab.set_defaults(command=compare_arms)
+
+
+def compare_arms(args: argparse.Namespace) -> int:
+    deadline = deadline_of(args.timeout)
+    with open_site() as site:
+        number = _number(site, args)
+        if not args.wait:
+            if args.json:
+                print_json({"task": number})
+            else:
+                print(number)
+            return SUCCEEDED
+        task, pairs = wait_for_pairs(site, number, deadline)
+    result = None if pairs is None else result_of_pairs(pairs)
+    if args.json:
+        print_json({"task": task, "pairs": pairs, "result": result})
+    elif pairs is not None:
+        print(f"#{number} {site.api.site}/tasks/{number}/\n")
+        print_pairs(pairs)
+    return code_of([task]) if result is None else CODES[result]
+
+
+def _number(site: Site, args: argparse.Namespace) -> int:
+    """Return the number of the task: that of the arguments, or of a new one."""
+    if len(args.models) > 1:
+        key = args.key or uuid.uuid4().hex
+        return site.ab(args.models, key=key, **keys_from_arguments(args))
+    (text,) = args.models
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError("Give two to four models, or the number of a paired comparison.")
+    if site.task(int(text))["pairing"] is None:
+        raise UsageError(f"Task {text} is not a paired comparison.")
+    return int(text)
+
+
+def wait_for_pairs(site: Site, number: int, deadline: float) -> tuple[Task, Pairs | None]:
+    """Wait for a paired comparison; return its task, and its result if it succeeded."""
+    task = wait_until_ended(site.api, [number], deadline, command="ab")[number]
+    return task, site.pairs(number) if task["status"] == "succeeded" else None
+
+
+def print_pairs(pairs: Pairs) -> None:
+    """Print the arms, outputs that differ, the verdicts, and how many pairs count."""
+    rows = [
+        (
+            arm["letter"],
+            arm["model"],
+            arm["version"],
+            " ".join(f"{name}={value}" for name, value in arm["options"].items()),
+            duration(None if arm["usual_ms"] is None else arm["usual_ms"] / 1000),
+        )
+        for arm in pairs["arms"]
+    ]
+    print_table(rows, ("", "model", "MegEngine", "options", "iteration"), right=1)
+    print()
+    for arm in pairs["arms"]:
+        outputs = [output for output in arm["outputs"] if output["differs"]]
+        if outputs:
+            print(f"DIFFERENT OUTPUTS: those of {arm['letter']} differ from those of A.")
+        for output in outputs:
+            print(plain(f"  {output['name']}: {output['text']}"))
+    for verdict in pairs["verdicts"]:
+        print(plain(f"{verdict['verdict'].replace('_', ' ').upper()}: {verdict['sentence']}"))
+    used = sum(not pair["disturbances"] for pair in pairs["pairs"])
+    measuring = duration(pairs["measuring_s"])
+    print(f"{used} of {len(pairs['pairs'])} pairs count; measuring took {measuring}")
