@@ -133,8 +133,9 @@ def test_other_model_makes_a_paired_comparison(form, model, tmp_path, uploads):
     form.browser.execute_script("document.getElementById('pairing-margin').value = '0.02'")
     form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
     form.click("#submit")
-    form.until(lambda: form.path.startswith("/tasks/1/"), "the page of the task")
+    form.until(lambda: form.path != "/tasks/new/", "the page of the task")
     task = Task.objects.get()
+    assert form.path == f"/tasks/{task.pk}/"
     assert [(file.arm, file.name) for file in task.files.all()] == [(0, "net.mge"), (1, "new.mge")]
     assert task.pairing["margin"] == 0.02
     assert form.find("h1").text == "net.mge ↔ new.mge"
