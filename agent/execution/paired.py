@@ -56,6 +56,7 @@ from agent.statistics.paired import (
     Look,
     PairedResult,
     compare_pairs,
+    log_ratio_of_pair,
     next_look,
 )
 
@@ -315,7 +316,9 @@ class PairedRuns:
             if not pair.disturbances:
                 usable += 1
                 for comparison in comparisons:
-                    comparison.add(pair.log_ratio(comparison.arm))
+                    comparison.add(
+                        log_ratio_of_pair(pair.times_ms(0), pair.times_ms(comparison.arm))
+                    )
             is_last = used_s + pair_s > budget_s or len(self.done.pairs) == MOST_PAIRS
             planned = usable + int((budget_s - used_s) / pair_s)
             if any([comparison.look(planned, is_last=is_last) for comparison in comparisons]):

@@ -14,7 +14,6 @@ from agent.protocol.measurement import Disturbance
 from agent.protocol.notes import Note
 from agent.protocol.numbers import LimitedCount, LimitedMilliseconds, LimitedNumber
 from agent.protocol.options import OPTIONS
-from agent.statistics.paired import log_ratio_of_pair
 
 #: file name of the result of a paired comparison
 PAIRED_NAME = "paired.json"
@@ -50,7 +49,7 @@ def check_paired_options(options: Iterable[str]) -> None:
         raise ValueError(f"not in a paired comparison: {', '.join(names)}")
 
 
-#: below the resolution of every clock; keeps the logarithm finite
+#: below the resolution of every clock
 _LEAST_MS = 1e-6
 
 
@@ -122,15 +121,9 @@ class PairRecord(_PairedModel):
     stolen_ms: LimitedMilliseconds | None = None
     disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=10)
 
-    def log_ratio(self, arm: int) -> float:
-        """Return ln(time of the arm / time of the baseline), 0 if an arm has no turns."""
-        baseline, other = (
-            [max(turn.ms, _LEAST_MS) for turn in self.turns if turn.arm == number]
-            for number in (0, arm)
-        )
-        if not baseline or len(baseline) != len(other) or len(baseline) % 2:
-            return 0.0
-        return log_ratio_of_pair(baseline, other)
+    def times_ms(self, arm: int) -> list[float]:
+        """Return the times of the turns of an arm, above 0, so that they have a logarithm."""
+        return [max(turn.ms, _LEAST_MS) for turn in self.turns if turn.arm == arm]
 
 
 class ArmVerdict(_PairedModel):

@@ -22,9 +22,10 @@ from agent.protocol.artifacts import (
 from agent.protocol.measurement import Measurement
 from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
-from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement
+from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement, PairRecord
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
+from agent.statistics.paired import log_ratio_of_pair
 from agent.statistics.summaries import Latency, latency, variation
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import LeftOut
@@ -172,7 +173,7 @@ def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
         arms=_plain([arm.model_dump(mode="json") for arm in measured.arms], depth=7),
         pairs=[
             {
-                "ratios": [_plain(pair.log_ratio(arm), depth=0) for arm in others],
+                "ratios": [_log_ratio(pair, arm) for arm in others],
                 "disturbances": _plain(
                     [row.model_dump(mode="json") for row in pair.disturbances], depth=6
                 ),
@@ -183,6 +184,14 @@ def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
             [verdict.model_dump(mode="json") for verdict in measured.verdicts], depth=3
         ),
     )
+
+
+def _log_ratio(pair: PairRecord, arm: int) -> float | None:
+    """ln(time of the arm / time of the baseline); None if a device sent no whole pair."""
+    try:
+        return log_ratio_of_pair(pair.times_ms(0), pair.times_ms(arm))
+    except ValueError:
+        return None
 
 
 def _measurement(attempt: Attempt) -> Measurement | None:

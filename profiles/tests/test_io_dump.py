@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import struct
 import subprocess
 import time
@@ -243,9 +242,8 @@ def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
     out.mkdir()
     input_option = ";".join(f"{path.stem}:{path}" for path in sorted(inputs.glob("*.npy")))
     subprocess.run(
-        [python, "-m", "load_and_run", str(data / "models" / "two_inputs.mge"), "--iter=1",
+        [python, ROOT / "agent" / "load_and_run", data / "models" / "two_inputs.mge", "--iter=1",
          f"--input={input_option}", f"--bin_io_dump={out}", f"--profile={out}.json"],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
 
