@@ -8,9 +8,10 @@ is (time - baseline) / baseline. None is an unknown value.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from webprofile.client.batchfile.paired import GateResult
+
 SideName = Literal["device", "host"]
 TotalName = Literal["device", "host", "latency"]
-GateResult = Literal["failed", "not enough evidence", "passed"]
 
 
 class Runtime(TypedDict):

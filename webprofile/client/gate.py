@@ -1,18 +1,18 @@
 """Judge whether tasks, or the arms of a paired comparison, are slower than a baseline."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from webprofile.client.answers import (
     Compared,
     Comparison,
     Gate,
-    GateResult,
     Judged,
     PairedVerdict,
     Pairs,
     Total,
     TotalName,
 )
+from webprofile.client.batchfile.paired import GateResult, result_of_arm, worst_of
 from webprofile.client.errors import ClientError
 
 #: totals that can be judged, in order of preference: the device total has several samples
@@ -20,8 +20,6 @@ JUDGED: dict[TotalName, str] = {
     "device": "sum of the operators' times on the device",
     "latency": "median latency (profiler off)",
 }
-#: results of the gate, the most severe first
-RESULTS: tuple[GateResult, ...] = ("failed", "not enough evidence", "passed")
 
 
 def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float | None) -> Gate:
@@ -64,7 +62,7 @@ def judged(comparison: Comparison, tasks: Sequence[int], limit_percent: float | 
         "baseline_task": tasks[0],
         "baseline_s": baseline_s,
         "others": others,
-        "result": _worst(other["result"] for other in others),
+        "result": worst_of(other["result"] for other in others),
     }
 
 
@@ -82,19 +80,11 @@ def confirmed(gate: Gate, task: int, pairs: Pairs) -> Gate:
 
 def result_of_pairs(pairs: Pairs) -> GateResult:
     """Return `failed` if an arm is slower or its outputs differ, `passed` if all are decided."""
-    if not pairs["verdicts"]:
-        return "not enough evidence"
-    return _worst(_result_of_arm(verdict, pairs) for verdict in pairs["verdicts"])
+    return worst_of(_result_of_arm(verdict, pairs) for verdict in pairs["verdicts"])
 
 
 def _result_of_arm(verdict: PairedVerdict, pairs: Pairs) -> GateResult:
-    if verdict["verdict"] == "slower" or verdict["letter"] in pairs["differing"]:
-        return "failed"
-    return "not enough evidence" if verdict["verdict"] == "not_enough" else "passed"
-
-
-def _worst(results: Iterable[GateResult]) -> GateResult:
-    return min(results, key=RESULTS.index)
+    return result_of_arm(verdict["verdict"], differs=verdict["letter"] in pairs["differing"])
 
 
 def _judged_key(totals: Mapping[TotalName, Total]) -> TotalName:

@@ -99,12 +99,12 @@ class Command(BaseCommand):
         with plain_errors():
             owner = user_named(options["owner"], for_work=True)
             cells = cells_of(
-                blocks_from_arguments(argparse.Namespace(**options)), _versions_by_device(owner)
+                blocks_from_arguments(argparse.Namespace(**options)), versions_by_device(owner)
             )
             paths = {file.path for cell in cells for file in cell.files}
             with Progress(size_of(paths), "Reading", unit="bytes") as progress:
                 files = look_at(paths, progress.advance)
-            planned = _plan(owner, cells, files)
+            planned = plan_tasks(owner, cells, files)
             if options["dry_run"]:
                 rows = [planned_task.cell.matrix_row for planned_task in planned]
                 self.stdout.write(table(rows, list(MATRIX_HEADERS)))
@@ -115,8 +115,8 @@ class Command(BaseCommand):
             until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
             submitted = list[SubmittedCell]()
             try:
-                _submit(owner, planned, until if options["wait"] else 0.0, submitted)
-                in_time = not options["wait"] or _wait_for_ends(submitted, until)
+                submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
+                in_time = not options["wait"] or wait_for_ends(submitted, until)
             except (KeyboardInterrupt, DomainError):
                 self.stderr.write(_interruption_text(submitted, len(planned)), str)  # not in red
                 raise
@@ -151,7 +151,7 @@ class Command(BaseCommand):
             raise CommandError("Waited long enough; the tasks go on.", returncode=TIMED_OUT)
 
 
-def _versions_by_device(user: User) -> dict[str, list[str]]:
+def versions_by_device(user: User) -> dict[str, list[str]]:
     """Return the usable versions of each device that a user may use, newest first."""
     return {
         worker.name: newest_first([r.version for r in worker.runtimes.all() if not r.problem])
@@ -159,7 +159,9 @@ def _versions_by_device(user: User) -> dict[str, list[str]]:
     }
 
 
-def _plan(owner: User, cells: Iterable[Cell], files: Mapping[Path, LocalFile]) -> list[PlannedTask]:
+def plan_tasks(
+    owner: User, cells: Iterable[Cell], files: Mapping[Path, LocalFile]
+) -> list[PlannedTask]:
     """Validate every cell by the rules for a single task, including the headers of data files.
 
     The client does this over the API (`tasks/judge/`). Raises BatchError with the first error of
@@ -212,7 +214,7 @@ def _field_errors(error: DomainError | ValidationError) -> Iterator[tuple[str, s
         yield problem["field"], problem["detail"]
 
 
-def _submit(
+def submit_tasks(
     owner: User, planned: Sequence[PlannedTask], until: float, submitted: list[SubmittedCell]
 ) -> None:
     """Submit the tasks one after the other; at the owner's limit, wait for room until `until`.
@@ -233,7 +235,7 @@ def _submit(
             submitted.append(entry)
 
 
-def _wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
+def wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
     """Wait until all tasks have ended; return False if some are live at the deadline."""
     names = {entry.task.pk: entry.planned.cell.name for entry in submitted if entry.task}
     waiting = set(names)

@@ -2,17 +2,41 @@
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from webprofile.client.batchfile import BatchError, Mistakes
 from webprofile.client.batchfile.arguments import pairs_of, value_of
 from webprofile.client.batchfile.matrix import ALL_VERSIONS, Block, CellFile, Value, blocks_of
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 
 #: names of the arms; the first is the baseline
 LETTERS = "ABCD"
+
+GateResult = Literal["failed", "not enough evidence", "passed"]
+#: results of arms and tasks, the most severe first
+RESULTS: tuple[GateResult, ...] = ("failed", "not enough evidence", "passed")
+#: exit codes by the result
+CODES: dict[GateResult, int] = {
+    "failed": FAILED,
+    "not enough evidence": UNDECIDED,
+    "passed": SUCCEEDED,
+}
+#: text below the examples of `--help`
+PAIRED_HELP = """The first model, A, is the baseline of the others, B, C and D. Each pair starts
+a fresh process for each arm, and the processes take turns, until the verdict
+is clear or the budget is over. The outputs on the same data are compared first.
+
+exit codes:
+  0    no arm is slower than A
+  1    an arm is slower than A, or its outputs differ from those of A; the task failed
+  2    a mistake in the arguments
+  3    the site cannot be reached, or does not allow it
+  4    not ended yet: --timeout passed
+  5    not enough evidence for a verdict, and no arm is slower
+  130  Ctrl-C; a task that was submitted goes on"""
 
 
 @dataclass(frozen=True)
@@ -99,6 +123,18 @@ class PairedModels:
         if self._options(number) != self._options(0):
             arm["options"] = self._options(number)
         return arm
+
+
+def result_of_arm(verdict: str, *, differs: bool) -> GateResult:
+    """Return whether an arm passes: it fails if it is slower or its outputs differ."""
+    if verdict == "slower" or differs:
+        return "failed"
+    return "not enough evidence" if verdict == "not_enough" else "passed"
+
+
+def worst_of(results: Iterable[GateResult]) -> GateResult:
+    """Return the most severe result; without any, there is not enough evidence."""
+    return min(results, key=RESULTS.index, default="not enough evidence")
 
 
 def add_paired_arguments(parser: argparse.ArgumentParser) -> None:

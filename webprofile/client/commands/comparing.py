@@ -5,9 +5,9 @@ import math
 from typing import Any
 
 from webprofile.client.answers import Comparison, Gate, Judged, Pairs, SideName
-from webprofile.client.batchfile.paired import LETTERS
+from webprofile.client.batchfile.paired import CODES, LETTERS
 from webprofile.client.commands import Parsers, added, open_site
-from webprofile.client.commands.pairing import CODES, print_pairs, wait_for_pairs
+from webprofile.client.commands.pairing import print_pairs, wait_for_pairs
 from webprofile.client.errors import ClientError, UsageError
 from webprofile.client.gate import confirmed, judged
 from webprofile.client.site import Site

@@ -3,36 +3,26 @@
 import argparse
 import uuid
 
-from webprofile.client.answers import GateResult, Pairs, Task
-from webprofile.client.batchfile.paired import add_paired_arguments, keys_from_arguments
+from webprofile.client.answers import Pairs, Task
+from webprofile.client.batchfile.paired import (
+    CODES,
+    PAIRED_HELP,
+    add_paired_arguments,
+    keys_from_arguments,
+)
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.errors import UsageError
 from webprofile.client.gate import result_of_pairs
 from webprofile.client.site import Site
 from webprofile.client.waiting import code_of, deadline_of, wait_until_ended
 from webprofile.terminal.arguments import seconds
-from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
+from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import duration, plain, print_json, print_table
 
-#: exit codes by the result of a gate
-CODES: dict[GateResult, int] = {
-    "failed": FAILED,
-    "not enough evidence": UNDECIDED,
-    "passed": SUCCEEDED,
-}
-_NOTES = """The first model, A, is the baseline of the others, B, C and D. Each pair starts a fresh
-process for each arm, and the processes take turns, until the verdict is clear or the budget is
-over. The outputs on the same data are compared first. With a number in place of the models, ab
-waits for an earlier comparison, for example after Ctrl-C.
+_NOTES = f"""With a number in place of the models, ab waits for an earlier comparison, for
+example after Ctrl-C.
 
-exit codes:
-  0    no arm is slower than A
-  1    an arm is slower than A, or its outputs differ from those of A; the task failed
-  2    a mistake in the arguments
-  3    the site cannot be reached, or does not allow it
-  4    not ended yet: --timeout passed
-  5    not enough evidence for a verdict, and no arm is slower
-  130  Ctrl-C; a task that was submitted goes on"""
+{PAIRED_HELP}"""
 
 
 def add_parsers(commands: Parsers) -> None:
