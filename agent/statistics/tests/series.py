@@ -30,7 +30,9 @@ def pair_values(
     logs += _speed(kind, rng, series, pairs * turns).reshape(logs.shape)
     blocks = logs.reshape(series, pairs, BLOCKS, TURNS_OF_BLOCK)
     ratios = blocks[..., _IS_OTHER].mean(axis=-1) - blocks[..., ~_IS_OTHER].mean(axis=-1)
-    values = np.median(ratios, axis=-1) + bias
+    # each pair begins with either program, by chance
+    order = rng.choice([-1.0, 1.0], size=(series, pairs))
+    values = order * np.median(ratios, axis=-1) + bias
     values *= scatter / (1.4826 * float(np.median(np.abs(values))))
     return np.ascontiguousarray(values.T)
 
