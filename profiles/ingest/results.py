@@ -5,11 +5,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from django.conf import settings
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent.protocol.artifacts import (
     LOG_NAME,
@@ -42,6 +42,8 @@ from webprofile.errors import DomainError
 from webprofile.storage import storage
 
 log = structlog.get_logger()
+
+S = TypeVar("S", bound=BaseModel)
 
 #: artifacts that are read together with the profiles
 _BESIDE = (artifact_of("get_static_mem_info"),)
@@ -121,7 +123,9 @@ def read_results(
         profile=profile if derived else None,
         derived=derived,
         measurement=row,
-        paired=_paired(attempt) if attempt.task.is_paired else None,
+        paired=paired_row(attempt, _read(attempt, PAIRED_NAME, PairedMeasurement))
+        if attempt.task.is_paired
+        else None,
     )
 
 
@@ -143,24 +147,20 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
     return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
 
 
-def _paired(attempt: Attempt) -> PairedResult:
-    """The result of a paired comparison. Raises UnusableError, DomainError storage_unreachable."""
+def _read(attempt: Attempt, name: str, schema: type[S]) -> S:
+    """A JSON artifact of the attempt. Raises UnusableError, DomainError storage_unreachable."""
     try:
-        data = storage.read(
-            artifact_key(str(attempt.pk), PAIRED_NAME), limit_bytes=limit_of(PAIRED_NAME) or 0
-        )
-        measured = PairedMeasurement.model_validate_json(data)
+        data = storage.read(artifact_key(str(attempt.pk), name), limit_bytes=limit_of(name) or 0)
+        return schema.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        detail = f"{PAIRED_NAME}: {place}: {first['msg']}"
+        detail = f"{name}: {place}: {first['msg']}"
         raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
     except DomainError as error:
         if error.code == "storage_unreachable":
             raise
-        detail = f"{PAIRED_NAME}: {error.code}"
-        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
-    return paired_row(attempt, measured)
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, f"{name}: {error.code}") from error
 
 
 def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
@@ -205,22 +205,7 @@ def _measurement(attempt: Attempt) -> Measurement | None:
         if wants_profile(attempt.task):
             return None
         raise UnusableError(Reason.MEASUREMENT_MISSING)
-    try:
-        data = storage.read(
-            artifact_key(str(attempt.pk), MEASUREMENT_NAME),
-            limit_bytes=limit_of(MEASUREMENT_NAME) or 0,
-        )
-        return Measurement.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        detail = f"{MEASUREMENT_NAME}: {place}: {first['msg']}"
-        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
-    except DomainError as error:
-        if error.code == "storage_unreachable":
-            raise
-        detail = f"{MEASUREMENT_NAME}: {error.code}"
-        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail) from error
+    return _read(attempt, MEASUREMENT_NAME, Measurement)
 
 
 def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
