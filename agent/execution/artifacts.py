@@ -110,7 +110,7 @@ def _move(option: str, source: Path, target: Path) -> None:
 
 def _pack(option: str, source: Path, target: Path) -> None:
     """Zip the plain files of a folder, with their names only. Folders are packed without links."""
-    files = list(_plain_files(source))
+    files = list(plain_files(source))
     if not files:
         raise ResultError(Note.of("option_no_file", option=option), missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
@@ -133,7 +133,8 @@ def _check_size(option: str, size: int, name: str) -> None:
         raise ResultError(Note.of("option_file_limit", option=option, **sizes), missing=False)
 
 
-def _plain_files(folder: Path) -> Iterator[Path]:
+def plain_files(folder: Path) -> Iterator[Path]:
+    """Yield the regular files in a folder, sorted by name; none if it is a link or missing."""
     try:
         names = sorted(os.listdir(folder)) if not folder.is_symlink() else []
     except OSError:

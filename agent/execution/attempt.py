@@ -44,7 +44,7 @@ from agent.protocol.inputs import InputError
 from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
 from agent.protocol.notes import Note
 from agent.protocol.options import OptionError
-from agent.protocol.pairs import check_paired_options
+from agent.protocol.pairs import ARM_NAMES, check_paired_options
 
 log = logging.getLogger(__name__)
 
@@ -332,8 +332,7 @@ class Attempt:
             pass_runner.done.has_failed = True
             return self._failed(failure, pass_runner.done.run_s)
         except InputError as error:
-            end = self._finished(EndReason.INPUT_WRONG, detail=error.note())
-            return end.model_copy(update={"cause": error.code})
+            return self._input_wrong(error)
         except Ending as end:
             return self._finished(end.reason, detail=end.note or "", run_s=pass_runner.done.run_s)
         except Stopped:
@@ -389,13 +388,18 @@ class Attempt:
         elif self._order.pairing:
             target = arm_folder(folder, 0).work
         fetch_all = self._tools.transfer.fetch_all
+        arm_name = ""
         try:
             report.begun_at, begin = time.time(), time.monotonic()
             report.received = await fetch_all(files, target)
             for number, arm in enumerate(self._order.arms, start=1):
+                arm_name = ARM_NAMES[number]
                 await fetch_all((arm.model, *arm.data), arm_folder(folder, number).work)
         except TransferError as exc:
-            raise Ending(EndReason.DOWNLOAD_FAILED, exc.note, exc.cause) from exc
+            # by the arm, the server knows which of the files with this name it is
+            values = exc.note.values | ({"arm": arm_name} if arm_name else {})
+            note = exc.note.model_copy(update={"values": values})
+            raise Ending(EndReason.DOWNLOAD_FAILED, note, exc.cause) from exc
         report.download_s = time.monotonic() - begin
         return report.download_s
 
@@ -451,6 +455,12 @@ class Attempt:
         elif reason is EndReason.TIMED_OUT:
             detail = Note.of("time_limit", seconds=self._order.timeout_s)
         return self._finished(reason, detail=detail, exit_code=result.exit_code, run_s=run_s)
+
+    def _input_wrong(self, error: InputError) -> AttemptFinished:
+        end = self._finished(EndReason.INPUT_WRONG, detail=error.note(), cause=error.code)
+        arm = error.data.get("arm")
+        notes = (Note.of("arm_failed", arm=arm),) if arm else ()
+        return end.model_copy(update={"notes": (*notes, *end.notes)})
 
     async def _unless_halted(self, work: Coroutine[Any, Any, T]) -> T:
         """Raises Stopped, or Ending as cancelled, if that comes before the work is done."""

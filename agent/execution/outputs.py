@@ -3,91 +3,120 @@
 import json
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from agent.protocol.inputs import braces
+from agent.execution.artifacts import plain_files, size_of_plain_file
+from agent.protocol.inputs import InputError, braces
+from agent.protocol.inputs.npy import map_array, read_header
 from agent.protocol.notes import Note
-from agent.protocol.pairs import OutputDifference
+from agent.protocol.pairs import MOST_OUTPUTS, OutputDifference
 
 #: lengths of the innermost axis in MegEngine's blocked layouts (NCHW4, NCHW8, NCHW32, NCHW64)
 _BLOCKS = (4, 8, 32, 64)
 #: numbers of the dtypes in a binary dump, as in `agent/load_and_run/dumps.py`
 _DTYPES = {0: "f4", 1: "u1", 2: "i1", 3: "i2", 4: "i4", 9: "f2", 13: "u2"}
 _HEAD = struct.Struct("<10I")
-#: larger outputs are not compared
-LARGEST_BYTES = 1 << 30
+#: most bytes of the list of the outputs' names
+_LONGEST_LIST = 1 << 20
+#: values that are read at once
+_VALUES = 1 << 18
+
+Array = np.ndarray[Any, Any]
 
 
-def read_outputs(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+def read_outputs(folder: Path) -> dict[str, Array]:
     """Return the outputs that a run wrote to a folder, by name.
 
     Our runner of a wheel writes `output-<n>.npy` and `outputs.json`, a compiled load_and_run the
-    files of `--bin_out_dump`, of which those of the last run count. Files that are too large or
-    cannot be read are left out; links are not followed.
+    files of `--bin_out_dump`, of which those of the last run count. Files that cannot be read are
+    left out; links are not followed. The arrays are mapped to the files, which must not change.
     """
     outputs = {}
     for number, name in enumerate(_names(folder / "outputs.json")):
         path = folder / f"output-{number}.npy"
-        if _is_usable(path):
-            with suppress(OSError, ValueError):
-                outputs[name] = np.load(path, allow_pickle=False)
-    for path in sorted(folder.glob("run*-var*"), key=lambda path: _run_of(path.name)):
-        if _is_usable(path) and (found := _dumped(path)) is not None:
+        if size_of_plain_file(path):
+            with suppress(OSError, ValueError, InputError):
+                outputs[name] = map_array(path, read_header(path, "wheel"))
+    dumps = folder / "bin_out_dump"
+    for path in sorted(plain_files(dumps), key=lambda path: _run_of(path.name)):
+        if (found := _dumped(path)) is not None:
             outputs[found[0]] = found[1]
     return outputs
 
 
 def differences(
-    baseline: dict[str, np.ndarray[Any, Any]], other: dict[str, np.ndarray[Any, Any]]
+    baseline: dict[str, Array], other: dict[str, Array]
 ) -> tuple[OutputDifference, ...]:
-    """Compare outputs by position, since versions of a model may name them differently."""
+    """Compare outputs by position, since versions of a model may name them differently.
+
+    Of more than MOST_OUTPUTS, those that differ most are returned.
+    """
     if not baseline or not other:
         return (OutputDifference(problem=Note.of("outputs_unknown")),)
     if len(baseline) != len(other):
         note = Note.of("outputs_count", count=len(other), expected=len(baseline))
         return (OutputDifference(problem=note),)
     pairs = zip(baseline.items(), other.values(), strict=True)
-    return tuple(difference(name, first, second) for (name, first), second in pairs)
+    found = [difference(name, first, second) for (name, first), second in pairs]
+    if len(found) > MOST_OUTPUTS:
+        found = sorted(found, key=lambda row: -math.inf if row.cosine is None else row.cosine)
+    return tuple(found[:MOST_OUTPUTS])
 
 
-def difference(
-    name: str, baseline: np.ndarray[Any, Any], other: np.ndarray[Any, Any]
-) -> OutputDifference:
+def difference(name: str, baseline: Array, other: Array) -> OutputDifference:
     """Return the difference of one output.
 
     cosine = a.b / (|a| |b|); SQNR = 10 log10(sum a^2 / sum (a - b)^2) dB.
     """
     name = name[:300]
-    a, b = plain(baseline, other.shape), plain(other, baseline.shape)
-    if a.shape != b.shape:
+    one, two = plain(baseline, other.shape), plain(other, baseline.shape)
+    if one.shape != two.shape:
         shapes = {"shape": braces(other.shape), "expected": braces(baseline.shape)}
         return OutputDifference(name=name, problem=Note.of("outputs_shape", **shapes))
-    a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        if np.array_equal(a, b, equal_nan=True):
-            return OutputDifference(name=name, max_abs=0.0, max_rel=0.0, cosine=1.0)
+    max_abs = largest = signal = noise = square = product = 0.0
+    is_finite = is_equal = True
+    for a, b in _blocks(one, two):
+        is_equal = is_equal and np.array_equal(a, b, equal_nan=True)
+        is_finite = is_finite and bool(np.isfinite(a).all() and np.isfinite(b).all())
+        if not is_finite:
+            continue
+        error = b - a
+        max_abs = max(max_abs, float(np.abs(error).max()))
+        largest = max(largest, float(np.abs(a).max()))
+        signal, noise = signal + float(a @ a), noise + float(error @ error)
+        square, product = square + float(b @ b), product + float(a @ b)
+    if is_equal:
+        return OutputDifference(name=name, max_abs=0.0, max_rel=0.0, cosine=1.0)
+    if not is_finite:
         return OutputDifference(name=name, problem=Note.of("outputs_not_finite"))
-    error = b - a
-    max_abs = float(np.abs(error).max(initial=0.0))
-    largest = float(np.abs(a).max(initial=0.0))
-    signal, noise = float(a @ a), float(error @ error)
-    norms = math.sqrt(signal) * math.sqrt(float(b @ b))
-    is_equal = max_abs == 0
+    norms = math.sqrt(signal) * math.sqrt(square)
     return OutputDifference(
         name=name,
         max_abs=max_abs,
-        max_rel=0.0 if is_equal else max_abs / largest if largest else None,
-        cosine=1.0 if is_equal else float(a @ b) / norms if norms else 0.0,
+        max_rel=max_abs / largest if largest else None,
+        cosine=product / norms if norms else 0.0,
         sqnr_db=10 * math.log10(signal / noise) if signal and noise else None,
     )
 
 
-def plain(array: np.ndarray[Any, Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+def _blocks(one: Array, two: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the values of both arrays in the same order, in blocks of float64."""
+    if one.size:
+        yield from np.nditer(
+            (one, two),
+            flags=("external_loop", "buffered"),
+            op_dtypes=(np.float64, np.float64),
+            casting="unsafe",
+            buffersize=_VALUES,
+        )
+
+
+def plain(array: Array, shape: Sequence[int]) -> Array:
     """Return an array of a blocked layout as NCHW if `shape` is the plain form of its shape.
 
     NCHW4 and its like have the axes (N, C / block, H, W, block), padded to whole blocks.
@@ -102,17 +131,18 @@ def plain(array: np.ndarray[Any, Any], shape: Sequence[int]) -> np.ndarray[Any, 
     return nchw[:, : shape[1]]
 
 
-def _dumped(path: Path) -> tuple[str, np.ndarray[Any, Any]] | None:
-    content = path.read_bytes()
-    if len(content) < _HEAD.size:
+def _dumped(path: Path) -> tuple[str, Array] | None:
+    with path.open("rb") as file:
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length, kind, _, *shape = _HEAD.unpack(head)
+        name = file.read(min(length, _LONGEST_LIST)).decode("utf-8", errors="replace")
+    dtype, begin = np.dtype(_DTYPES.get(kind, "V")), _HEAD.size + length
+    axes = tuple(axis for axis in shape if axis)
+    if not dtype.itemsize or path.stat().st_size - begin != math.prod(axes) * dtype.itemsize:
         return None
-    length, kind, _, *shape = _HEAD.unpack_from(content)
-    dtype, begin = _DTYPES.get(kind), _HEAD.size + length
-    axes = [axis for axis in shape if axis]
-    if dtype is None or len(content) - begin != math.prod(axes) * np.dtype(dtype).itemsize:
-        return None
-    name = content[_HEAD.size : begin].decode("utf-8", errors="replace")
-    return name, np.frombuffer(content, dtype, offset=begin).reshape(axes)
+    return name, np.memmap(path, dtype, "r", begin, axes)
 
 
 def _run_of(name: str) -> tuple[int, str]:
@@ -120,15 +150,11 @@ def _run_of(name: str) -> tuple[int, str]:
     return (int(run) if run.isdigit() else 0), variable
 
 
-def _is_usable(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST_BYTES
-
-
 def _names(path: Path) -> list[str]:
-    if not _is_usable(path):
+    if not 0 < (size_of_plain_file(path) or 0) <= _LONGEST_LIST:
         return []
     try:
-        names = json.loads(path.read_text("utf-8"))
-    except ValueError:
+        names = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
         return []
     return list(map(str, names)) if isinstance(names, list) else []

@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 
 from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
+from agent.execution.artifacts import make_folders, size_of_plain_file
 from agent.execution.measure import (
     PassFailed,
     PassResults,
@@ -41,6 +42,7 @@ from agent.protocol.messages import EndReason, Start
 from agent.protocol.notes import Note
 from agent.protocol.numbers import LimitedInteger, LimitedMilliseconds
 from agent.protocol.pairs import (
+    ARM_NAMES,
     MOST_ARMS,
     MOST_PAIRS,
     PAIRED_NAME,
@@ -70,6 +72,8 @@ _MOST_ITERATIONS = 10_000
 #: the program that runs a pair, and the first argument of its processes
 _RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
 _TAKE_TURNS = "--take-turns"
+#: bytes of the answer of the pair runner; 32 turns of 1000 times have a megabyte
+_LONGEST_ANSWER = 8 << 20
 
 
 class _TurnAnswer(BaseModel):
@@ -86,7 +90,7 @@ class _TurnAnswer(BaseModel):
 class _RunnerAnswer(BaseModel):
     """What `agent/pair_runner` writes: the turns, or which arm failed."""
 
-    failed: int | None = None
+    failed: int | None = Field(default=None, ge=0)
     usual_ms: LimitedMilliseconds = 0.0
     turns: tuple[_TurnAnswer, ...] = ()
 
@@ -121,16 +125,24 @@ class Arm:
     @property
     def name(self) -> str:
         """Name in the log: `A` is the baseline."""
-        return "ABCD"[self.number]
+        return ARM_NAMES[self.number]
 
     def command(self, *, first: bool = False) -> list[str]:
-        """Return the command of a process: it takes turns, or runs one turn (a compiled binary)."""
+        """Return the command of a process that runs one turn."""
         step = self.builder.clean(self.inputs, first=first, iterations=self.iterations)
-        command = self.runtime.command_line(step.arguments)
-        if self.takes_turns:
-            place = len(self.runtime.command)
-            command.insert(place, _TAKE_TURNS)
+        return self.runtime.command_line(step.arguments)
+
+    def command_of_turns(self, *, first: bool = False) -> list[str]:
+        """Return the command of a wheel's process, which takes turns."""
+        command = self.command(first=first)
+        command.insert(len(self.runtime.command), _TAKE_TURNS)
         return command
+
+    def outputs_command(self) -> list[str] | None:
+        """Return the command that makes a compiled binary write its outputs; None if it cannot."""
+        if self.order.options.get("lite"):  # load_and_run aborts with both options
+            return None
+        return self.runtime.command_line(self.builder.outputs(self.inputs).arguments)
 
     @property
     def takes_turns(self) -> bool:
@@ -260,13 +272,10 @@ class PairedRuns:
         try:
             for arm in self._arms:
                 await self._prepare(arm, run)
-            outputs = [await self._look(arm, run) for arm in self._arms]
-            for arm, found in zip(self._arms, outputs, strict=True):
-                record = self.done.arms[arm.number]
-                if arm.number:
-                    compared = await asyncio.to_thread(differences, outputs[0], found)
-                    record = record.model_copy(update={"outputs": compared})
-                self.done.arms[arm.number] = record
+            for arm in self._arms:
+                await self._look(arm, run)
+            # the files are read now because no process could change them meanwhile
+            await asyncio.to_thread(self._compare_outputs)
             await self._measure(run)
         finally:
             await asyncio.to_thread(self._write)
@@ -280,18 +289,17 @@ class PairedRuns:
             error.data.setdefault("arm", arm.name)
             raise
 
-    async def _look(self, arm: Arm, run: Runner) -> dict[str, Any]:
-        """Run an arm alone: choose the iterations of its turns, and return its outputs."""
+    async def _look(self, arm: Arm, run: Runner) -> None:
+        """Run an arm alone: write its outputs, and choose the iterations of its turns."""
         self._say(f"arm {arm.number + 1} of {len(self._arms)}: outputs and iteration time")
         if arm.takes_turns:
             setup = {"arms": [self._setup_of(arm, first=True)], "look": True, "turns": []}
             result = await self._run_together(run, [arm], setup)
             usual_ms = result.usual_ms
         else:
-            step = arm.builder.outputs(arm.inputs)
-            command = arm.runtime.command_line(step.arguments)
-            (arm.folder.work / "bin_out_dump").mkdir(exist_ok=True)
-            await self._run_alone(run, arm, command)
+            if command := arm.outputs_command():
+                make_folders(arm.folder, command)
+                await self._run_alone(run, arm, command)
             arm.iterations = 10
             usual_ms = statistics.median(await self._run_alone(run, arm, arm.command(first=True)))
         arm.iterations = turn_iterations(usual_ms)
@@ -300,7 +308,14 @@ class PairedRuns:
                 runtime=arm.runtime.info.version, iterations=arm.iterations, usual_ms=usual_ms
             )
         )
-        return await asyncio.to_thread(read_outputs, arm.folder.work)
+
+    def _compare_outputs(self) -> None:
+        """Compare the outputs of each arm with those of the baseline. Reads files."""
+        baseline = self._arms[0].folder.work
+        for arm in self._arms[1:]:
+            compared = differences(read_outputs(baseline), read_outputs(arm.folder.work))
+            record = self.done.arms[arm.number]
+            self.done.arms[arm.number] = record.model_copy(update={"outputs": compared})
 
     async def _measure(self, run: Runner) -> None:
         """Measure pairs until all verdicts are clear, or until the budget is over."""
@@ -362,15 +377,18 @@ class PairedRuns:
         )
 
     def _setup_of(self, arm: Arm, *, first: bool = False) -> dict[str, Any]:
-        folder = str(arm.folder.work)
-        return {"command": arm.command(first=first), "folder": folder, "count": arm.iterations}
+        command = arm.command_of_turns(first=first)
+        return {"command": command, "folder": str(arm.folder.work), "count": arm.iterations}
 
     async def _run_together(
         self, run: Runner, arms: Sequence[Arm], setup: Mapping[str, Any]
     ) -> _RunnerAnswer:
         """Run `agent/pair_runner` with these arms; return its answer. Raises PassFailed."""
         work = self._folder.work
-        (work / "setup.json").write_text(json.dumps(setup))
+        (work / "setup.json").unlink(missing_ok=True)
+        # a new file: an earlier process may have left a link
+        with (work / "setup.json").open("x") as file:
+            json.dump(setup, file)
         (work / "pair.json").unlink(missing_ok=True)
         # the sandbox shows the paths in a command, and those of the arms are in a file
         paths = dict.fromkeys(path for arm in arms for path in arm.runtime.command)
@@ -378,11 +396,16 @@ class PairedRuns:
         result = await run(command, work)
         self.done.run_s += result.run_s
         answer = _read_answer(work / "pair.json")
-        is_whole = [turn.arm for turn in answer.turns] == setup["turns"]
-        if has_succeeded(result) and answer.failed is None and is_whole:
-            return answer
-        is_known = answer.failed is not None and 0 <= answer.failed < len(arms)
-        raise _failure(result, arms[answer.failed or 0] if is_known else None)
+        if has_succeeded(result):
+            # a link in place of a folder would open another folder to later runs
+            folders = (arm.folder.work for arm in self._arms)
+            is_intact = all(path.is_dir() and not path.is_symlink() for path in folders)
+            if is_intact and answer and [turn.arm for turn in answer.turns] == setup["turns"]:
+                return answer
+            raise _nothing_timed(result)
+        failed = answer.failed if answer else None
+        is_known = failed is not None and failed < len(arms)
+        raise _failure(result, arms[failed or 0] if is_known else None)
 
     async def _run_alone(
         self, run: Runner, arm: Arm, command: list[str] | None = None
@@ -396,7 +419,7 @@ class PairedRuns:
         if not has_succeeded(result):
             raise _failure(result, arm)
         if not times:
-            raise PassFailed(result, EndReason.NOTHING_TIMED, Note.of("nothing_timed"))
+            raise _nothing_timed(result)
         return times
 
     def _say(self, title: str) -> None:
@@ -421,6 +444,10 @@ def _failure(result: RunResult, arm: Arm | None) -> PassFailed:
     return PassFailed(result, result.reason, note)
 
 
+def _nothing_timed(result: RunResult) -> PassFailed:
+    return PassFailed(result, EndReason.NOTHING_TIMED, Note.of("nothing_timed"))
+
+
 def _waits(turns: Sequence[_TurnAnswer]) -> CoreWaits | None:
     """Add up what the threads of all turns waited; None if the kernel does not count it."""
     waited = [turn.waited_ms for turn in turns if turn.waited_ms is not None]
@@ -432,10 +459,12 @@ def _waits(turns: Sequence[_TurnAnswer]) -> CoreWaits | None:
     return CoreWaits(math.fsum(waited), elapsed_ms, switches, stolen_ms)
 
 
-def _read_answer(path: Path) -> _RunnerAnswer:
-    """Return the answer of the pair runner; without turns if there is none."""
+def _read_answer(path: Path) -> _RunnerAnswer | None:
+    """Return the answer of the pair runner; None if there is none."""
+    # a process may have put anything in its place
+    if not 0 < (size_of_plain_file(path) or 0) <= _LONGEST_ANSWER:
+        return None
     try:
-        text = "" if path.is_symlink() else path.read_text("utf-8")
-        return _RunnerAnswer.model_validate_json(text)
+        return _RunnerAnswer.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
-        return _RunnerAnswer()
+        return None

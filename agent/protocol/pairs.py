@@ -6,20 +6,29 @@ arm is the baseline of all others.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent.protocol.measurement import Disturbance
 from agent.protocol.notes import Note
-from agent.protocol.numbers import LimitedCount, LimitedMilliseconds, LimitedNumber
+from agent.protocol.numbers import (
+    LARGEST_INTEGER,
+    LimitedCount,
+    LimitedMilliseconds,
+    LimitedNumber,
+)
 from agent.protocol.options import OPTIONS
 
 #: file name of the result of a paired comparison
 PAIRED_NAME = "paired.json"
-MOST_ARMS = 4
+#: names of the arms in notes, logs and pages
+ARM_NAMES = "ABCD"
+MOST_ARMS = len(ARM_NAMES)
 #: most pairs of one comparison; the budget usually ends it earlier
 MOST_PAIRS = 1000
+#: most outputs of a model that are reported
+MOST_OUTPUTS = 100
 #: bounds of the budget in seconds
 BUDGET_S = (5, 1800)
 #: options that change what a process does besides its iterations, or that choose their number
@@ -85,6 +94,12 @@ class OutputDifference(_PairedModel):
     sqnr_db: LimitedNumber | None = None
     problem: Note | None = None
 
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Self:
+        if self.problem is None and (self.max_abs is None or self.cosine is None):
+            raise ValueError("neither numbers nor a problem")
+        return self
+
 
 class ArmRecord(_PairedModel):
     """One arm. Its turns have `iterations` iterations, whose first is dropped if there are several.
@@ -96,7 +111,7 @@ class ArmRecord(_PairedModel):
     runtime: str = Field(max_length=40)
     iterations: LimitedCount
     usual_ms: LimitedMilliseconds
-    outputs: tuple[OutputDifference, ...] = Field(default=(), max_length=100)
+    outputs: tuple[OutputDifference, ...] = Field(default=(), max_length=MOST_OUTPUTS)
 
 
 class Turn(_PairedModel):
@@ -154,8 +169,15 @@ class PairedMeasurement(_PairedModel):
 
     format: Literal[1] = 1
     pairing: Pairing
-    seed: int
+    seed: int = Field(ge=0, le=LARGEST_INTEGER)
     arms: tuple[ArmRecord, ...] = Field(default=(), max_length=MOST_ARMS)
     pairs: tuple[PairRecord, ...] = Field(default=(), max_length=MOST_PAIRS)
     verdicts: tuple[ArmVerdict, ...] = Field(default=(), max_length=MOST_ARMS)
     measuring_s: LimitedNumber = 0.0
+
+    @model_validator(mode="after")
+    def _check_arms(self) -> Self:
+        numbers = [verdict.arm for verdict in self.verdicts]
+        if len(set(numbers)) < len(numbers) or any(arm >= len(self.arms) for arm in numbers):
+            raise ValueError("verdicts on other arms")
+        return self

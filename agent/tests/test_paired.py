@@ -1,28 +1,41 @@
 """Paired comparisons on the device: pairs of fresh processes that take turns."""
 
 import json
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from agent.execution.outputs import difference, plain
+from agent.execution.outputs import difference, differences, plain, read_outputs
 from agent.execution.paired import turn_iterations, turn_ms
 from agent.inventory import LocalRuntime
-from agent.protocol.messages import AttemptStarted, Cancel, ComparedArm, EndReason, RuntimeInfo
-from agent.protocol.pairs import PairedMeasurement, Pairing
+from agent.protocol.messages import (
+    AttemptStarted,
+    Cancel,
+    ComparedArm,
+    EndReason,
+    GivenInput,
+    RuntimeInfo,
+)
+from agent.protocol.pairs import MOST_OUTPUTS, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
-from agent.tests.fakes import explanation, make_load_and_run
+from agent.tests.fakes import explanation, make_load_and_run, require_sandbox
 from testdata import DATA
 
 #: an interpreter with a fake wheel: an iteration takes as many µs as its model file says, and
 #: whatever `body` adds; the first iteration of each turn is slow
 WHEEL = """\
 import json, random, struct
-if "--take-turns" not in sys.argv:
-    sys.exit(0)
 random.seed(os.getpid())
 model = json.load(open("model.mge"))
+if "--take-turns" not in sys.argv:
+    for argument in sys.argv:
+        if argument.startswith("--iter="):
+            for i in range(int(argument[7:])):
+                say(f"iter {{i}}/3: e2e={{model['us'] / 1000}} ms (host=1 ms)")
+    sys.exit(0)
 with open({pids!r}, "a") as pids:
     pids.write(str(os.getpid()) + "\\n")
 def answer(content):
@@ -49,6 +62,16 @@ for line in sys.stdin:
 """
 
 
+#: a compiled load_and_run: an iteration takes 10 ms, 10.5 ms if its model file says "slow"
+BINARY = """\
+us = 10_500 if open("model.mge").read() == "slow" else 10_000
+for argument in sys.argv:
+    if argument.startswith("--iter="):
+        for i in range(int(argument[7:])):
+            say(f"iter {i}/3: e2e={us / 1000} ms (host=1 ms)")
+"""
+
+
 @pytest.fixture
 def wheel(device):
     """Install a fake wheel; call it with a part of its program that runs in each turn."""
@@ -69,13 +92,18 @@ def as_model(storage, name: str):
     return storage.input_file(name).model_copy(update={"name": "model.mge"})
 
 
-async def compare(server, storage, *models: dict, pairing: Pairing | None = None, **changes):
-    """Order a comparison of fake models, the first of which is the baseline."""
+async def compare(
+    server, storage, *models: dict, pairing: Pairing | None = None, version="1.13.0", **changes
+):
+    """Order a comparison of fake models, the first of which is the baseline.
+
+    version: of MegEngine, for all others
+    """
     for number, model in enumerate(models):
         storage.files[f"{number}.mge"] = json.dumps(model).encode()
     data = (storage.input_file("data.npy", "data"),)
     arms = [
-        ComparedArm(runtime="1.13.0", model=as_model(storage, f"{number}.mge"), data=data)
+        ComparedArm(runtime=version, model=as_model(storage, f"{number}.mge"), data=data)
         for number in range(1, len(models))
     ]
     return await server.send_order(
@@ -185,6 +213,29 @@ async def test_failed_arm_is_named(wheel, server, storage, body, exit_code):
     assert "Arm B failed" in explanation(end)
 
 
+async def test_file_of_an_arm_that_cannot_be_downloaded_is_told_from_that_of_another(
+    wheel, server, storage
+):
+    wheel()
+    order = server.make_order()
+    missing = storage.input_file("model.mge").model_copy(update={"url": storage.url("missing")})
+    arm = ComparedArm(runtime="1.13.0", model=missing)
+    end = await server.run(model=order.model, pairing=Pairing(), arms=(arm,))
+    assert end.reason == EndReason.DOWNLOAD_FAILED
+    assert [note.values["arm"] for note in end.notes] == ["B"]
+
+
+async def test_arm_with_wrong_data_is_named(wheel, server, storage):
+    wheel()
+    order = server.make_order()
+    given = (GivenInput(name="data", literal="1,x"),)
+    arm = ComparedArm(runtime="1.13.0", model=order.model, inputs=given)
+    end = await server.run(pairing=Pairing(), arms=(arm,))
+    assert end.reason == EndReason.INPUT_WRONG
+    assert "Arm B failed" in explanation(end)
+    assert len(end.notes) == 2
+
+
 async def test_hanging_arm_ends_at_the_time_limit(wheel, server, storage):
     wheel(f"{IN_A_PAIR} and turns == 3: time.sleep(60)")
     order = await compare(server, storage, BASE, {"us": 7}, timeout_s=4)
@@ -222,13 +273,15 @@ async def test_options_that_write_files_are_refused(wheel, server, storage):
 
 
 async def test_compiled_programs_run_one_process_for_each_turn(device, server, storage):
-    device.start(
-        'us = 10_500 if open("model.mge").read() == "slow" else 10_000\n'
-        "for argument in sys.argv:\n"
-        '    if argument.startswith("--iter="):\n'
-        "        for i in range(int(argument[7:])):\n"
-        '            say(f"iter {i}/3: e2e={us / 1000} ms (host=1 ms)")'
+    # the format of --bin_out_dump: length of the name, dtype 0 (float32), axes, shape, name, data
+    dump = (
+        "import struct\n"
+        'if "--bin_out_dump=bin_out_dump" in sys.argv:\n'
+        '    data = struct.pack("<10I3s2f", 3, 0, 7, 2, *[0] * 6, b"out", 1, us / 10_000)\n'
+        '    open("bin_out_dump/run0-var8", "wb").write(bytes(51))\n'
+        '    open("bin_out_dump/run1-var8", "wb").write(data)\n'
     )
+    device.start(BINARY + dump)
     storage.files["slow.mge"] = b"slow"
     slow = as_model(storage, "slow.mge")
     arms = (ComparedArm(runtime="1.13.0", model=slow),)
@@ -237,8 +290,94 @@ async def test_compiled_programs_run_one_process_for_each_turn(device, server, s
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert result.arms[1].usual_ms == 10.5
     (output,) = result.arms[1].outputs
-    assert output.problem.code == "outputs_unknown"
+    assert (output.name, output.problem) == ("out", None)
+    assert output.max_abs == pytest.approx(0.05)
     assert all(turn.ms in (10, 10.5) for pair in result.pairs for turn in pair.turns)
+
+
+async def test_compiled_program_that_cannot_write_outputs_is_compared(device, server, storage):
+    device.start(BINARY + 'if any("bin_out_dump" in word for word in sys.argv): os.abort()')
+    storage.files["slow.mge"] = b"slow"
+    arm = ComparedArm(runtime="1.13.0", model=as_model(storage, "slow.mge"), options={"lite": True})
+    end = await server.run(pairing=Pairing(budget_s=20), arms=(arm,), options={"lite": True})
+    assert explanation(end) == ""
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    (output,) = result.arms[1].outputs
+    assert output.problem.code == "outputs_unknown"
+    assert result.pairs
+
+
+async def test_wheel_is_compared_with_a_compiled_program(wheel, device, server, storage):
+    (device.folder / "other").mkdir()
+    path = make_load_and_run(device.folder / "other", BINARY)
+    wheel()
+    info = RuntimeInfo(version="1.12.0", kind="binary")
+    device.runtimes["1.12.0"] = LocalRuntime(info, (str(path),), path=str(path))
+    storage.files |= {"a.mge": b'{"us": 10000}', "slow.mge": b"slow"}
+    data = (storage.input_file("data.npy", "data"),)
+    arm = ComparedArm(runtime="1.12.0", model=as_model(storage, "slow.mge"), data=data)
+    end = await server.run(
+        pairing=Pairing(budget_s=20), model=as_model(storage, "a.mge"), data=data, arms=(arm,)
+    )
+    assert explanation(end) == ""
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    assert [arm.runtime for arm in result.arms] == ["1.13.0", "1.12.0"]
+    assert {(turn.arm, turn.ms) for pair in result.pairs for turn in pair.turns} == {
+        (0, 10),
+        (1, 10.5),
+    }
+
+
+#: what a malicious model does in its folder, and what becomes of a file outside
+LINKED = {
+    "setup": "os.remove('../setup.json'); os.symlink({target!r}, '../setup.json')",
+    "folder": "os.rename('../arm-1', '../x'); os.symlink({folder!r}, '../arm-1')",
+    "outputs": "os.mkfifo('outputs.json'); os.mkfifo('bin_out_dump')",
+}
+
+
+@pytest.mark.parametrize("trick", LINKED)
+async def test_links_and_pipes_of_a_model_are_not_followed(wheel, device, server, storage, trick):
+    outside = device.folder / "outside"
+    outside.mkdir()
+    target = outside / "model.mge"
+    target.write_bytes(b'{"us": 7000}')
+    act = LINKED[trick].format(target=str(target), folder=str(outside))
+    wheel(f"if turns == 2 and model['us'] == 7:\n    try: {act}\n    except OSError: pass")
+    order = await compare(
+        server, storage, {"us": 7}, BASE, pairing=Pairing(budget_s=5), timeout_s=10
+    )
+    end = await server.wait_for_end(order)
+    assert target.read_bytes() == b'{"us": 7000}'
+    assert sorted(path.name for path in outside.iterdir()) == ["model.mge"]
+    if trick == "folder":
+        assert end.reason == EndReason.NOTHING_TIMED
+
+
+async def test_model_that_answers_nonsense_fails(wheel, server, storage):
+    wheel('answer({"ms": [], "elapsed_ms": 50}); continue')
+    end = await server.wait_for_end(await compare(server, storage, BASE, BASE))
+    assert (end.reason, end.exit_code) != (EndReason.EXITED, 0)
+
+
+async def test_sandbox_shows_the_programs_of_all_arms(device, server, storage, monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        monkeypatch.setenv("HOME", home)
+        (Path(home) / "diary").touch()
+        body = f"    assert not os.path.exists({home + '/diary'!r})"
+        device.spool.mkdir()
+        device.sandbox = require_sandbox((device.spool,))
+        for version in ("1.13.0", "1.12.0"):
+            folder = Path(home) / version / "bin"
+            folder.mkdir(parents=True)
+            path = make_load_and_run(folder, WHEEL.format(pids="pids", body=body))
+            info = RuntimeInfo(version=version, kind="wheel")
+            device.runtimes[version] = LocalRuntime(info, (str(path),))
+        device.start()
+        pairing = Pairing(budget_s=5)
+        result = await measured(server, storage, BASE, BASE, pairing=pairing, version="1.12.0")
+    assert [arm.runtime for arm in result.arms] == ["1.13.0", "1.12.0"]
+    assert result.pairs
 
 
 async def test_megengine_takes_turns(device, server, storage, megengine_python):
@@ -294,6 +433,26 @@ def test_blocked_layouts_are_compared_in_one_order():
     assert np.array_equal(plain(nchw4, nchw.shape), nchw)
     for one, other in ((nchw, nchw4), (nchw4, nchw)):
         assert difference("x", one, other).max_abs == 0
+
+
+def test_of_many_outputs_those_that_differ_most_are_reported():
+    ones = {str(number): np.ones(2) for number in range(MOST_OUTPUTS + 20)}
+    compared = differences(ones, ones | {"110": np.array([1.0, -1.0])})
+    assert len(compared) == MOST_OUTPUTS
+    assert (compared[0].name, compared[0].cosine) == ("110", 0)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "uint8", "float16"])
+def test_outputs_of_any_type_are_compared_in_parts(tmp_path, dtype):
+    values = np.arange(1_000_001) % 7
+    for name, factor in (("a", 1), ("b", 0)):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "output-0.npy", (values * factor).astype(dtype))
+        (tmp_path / name / "outputs.json").write_text('["out"]')
+    a, b = (read_outputs(tmp_path / name) for name in "ab")
+    assert differences(a, a)[0].max_abs == 0
+    (other,) = differences(a, b)
+    assert (other.max_abs, other.max_rel, other.cosine) == (1 if dtype == "bool" else 6, 1, 0)
 
 
 @pytest.mark.parametrize(
