@@ -164,7 +164,13 @@ def _read(attempt: Attempt, name: str, schema: type[S]) -> S:
 
 
 def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
-    """Build the row of a paired comparison, not saved yet."""
+    """Build the row of a paired comparison, not saved yet.
+
+    Raises UnusableError if it has other arms than the task.
+    """
+    if len(measured.arms) != len(attempt.task.arm_models):
+        detail = f"{PAIRED_NAME}: {len(measured.arms)} arms"
+        raise UnusableError(Reason.MEASUREMENT_UNREADABLE, detail)
     others = range(1, len(measured.arms))
     return PairedResult(
         attempt=attempt,

@@ -193,9 +193,10 @@ def _plot(result: PairedResult, verdict: dict[str, Any], pairing: Pairing) -> di
     place = verdict["arm"] - 1
     points = [(pair["ratios"][place], bool(pair["disturbances"])) for pair in result.pairs]
     known = [ratio for ratio, _is_dropped in points if ratio is not None]
-    marks = [math.log1p(pairing.margin), *(abs(ratio) for ratio in known)]
+    margin = math.log1p(pairing.margin)
+    marks = sorted([margin, *(abs(ratio) for ratio in known)])
     # a few pairs that a neighbour disturbed must not flatten all others
-    reach = 1.2 * sorted(marks)[max(math.ceil(0.9 * len(marks)) - 1, 0)]
+    reach = 1.2 * max(marks[max(math.ceil(0.9 * len(marks)) - 1, 0)], margin)
     step = (WIDTH - 2 * _MARGIN) / max(len(points), 1)
 
     def y_of(ratio: float) -> float:
@@ -209,8 +210,8 @@ def _plot(result: PairedResult, verdict: dict[str, Any], pairing: Pairing) -> di
         "width": WIDTH,
         "height": HEIGHT,
         "zero": HEIGHT / 2,
-        "margin_y": y_of(math.log1p(pairing.margin)),
-        "margin_height": round(2 * (HEIGHT / 2 - y_of(math.log1p(pairing.margin))), 1),
+        "margin_y": y_of(margin),
+        "margin_height": round(2 * (HEIGHT / 2 - y_of(margin)), 1),
         "band_y": band[0] if band else 0,
         "band_height": round(max(band[1] - band[0], 1), 1) if band else 0,
         "top": _signed_percent(math.expm1(reach)),

@@ -1,5 +1,6 @@
 """Result of a paired comparison: from the device's file to the page."""
 
+import json
 import math
 
 import pytest
@@ -183,6 +184,58 @@ def test_unreadable_file_fails_the_task(content):
     assert task.reason == "measurement_unreadable"
     assert "paired.json" in task.detail
     assert not PairedResult.objects.exists()
+
+
+def changed(**changes) -> bytes:
+    """Return a result as a device could send it, with other top-level fields."""
+    return json.dumps(measured().model_dump(mode="json") | changes).encode()
+
+
+ARM = measured().arms[1].model_dump(mode="json")
+VERDICT = measured().verdicts[0].model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arms": [ARM]},
+        {"arms": [ARM] * 3},
+        {"arms": []},
+        {"verdicts": [VERDICT | {"arm": 3}]},
+        {"verdicts": [VERDICT] * 2},
+        {"arms": [ARM, ARM | {"outputs": [{"max_abs": 1.0}]}]},
+        {"arms": [ARM, ARM | {"outputs": [{"cosine": 1.0}]}]},
+        {"seed": 2**64},
+        {"seed": -1},
+    ],
+    ids=str,
+)
+def test_result_that_does_not_fit_the_task_fails_it(changes):
+    task = make_paired(changed(**changes))
+    assert task.reason == "measurement_unreadable"
+    assert not PairedResult.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pairs": [{"turns": [{"arm": 3, "ms": -1.0}] * 64}] * 1000},
+        {"pairs": [{"turns": []}], "measuring_s": -1e300},
+        {"arms": [ARM, ARM | {"runtime": "<b>\0", "usual_ms": -5.0}]},
+        {"verdicts": [VERDICT | dict.fromkeys(("effect", "low", "high", "smallest"))]},
+        {"verdicts": [VERDICT | {"effect": -5.0, "low": -9.0, "high": -7.0}]},
+        {"verdicts": [VERDICT | {"verdict": "not_enough", "more_s": -1e18}]},
+        {"verdicts": []},
+        {"arms": [ARM, ARM | {"outputs": [{"problem": {"code": "x", "values": {"a": [{}]}}}]}]},
+    ],
+    ids=lambda changes: str(changes)[:60],
+)
+def test_strange_result_has_a_page(client, alice, changes):
+    client.force_login(alice)
+    task = make_paired(changed(**changes), alice)
+    response = client.get(f"/tasks/{task.pk}/")
+    assert response.status_code == 200
+    assert task.reason or 'id="verdict-title"' in response.text
 
 
 def test_absurd_numbers_of_a_device_do_not_break_the_page(page):
