@@ -12,6 +12,7 @@ from django.db.models import Case, Q, Value, When
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.options import OPTIONS
+from agent.protocol.pairs import ARM_NAMES
 from agent.protocol.plan import Plan
 from tasks.options import changed_options
 from tasks.states import Outcome, Status, TaskState, status_of
@@ -193,6 +194,17 @@ class Task(models.Model):
         return [models.get(arm, models[0]) for arm in range(count)] if 0 in models else []
 
     @property
+    def given_inputs(self) -> list[dict[str, Any]]:
+        """The input variables without files of all arms, each with the letter of its arm."""
+        arms = self.pairing["arms"] if self.pairing else ()
+        of_arms = [self.inputs, *(arm["inputs"] or () for arm in arms)]
+        return [
+            given | {"arm_letter": letter}
+            for letter, inputs in zip(ARM_NAMES, of_arms, strict=False)
+            for given in inputs
+        ]
+
+    @property
     def model_file(self) -> "TaskFile | None":
         return next((f for f in self.files.all() if f.kind == TaskFile.Kind.MODEL), None)
 
@@ -332,6 +344,10 @@ class TaskFile(UploadedFile):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def arm_letter(self) -> str:
+        return ARM_NAMES[self.arm]
 
     @property
     def upload_key(self) -> str:

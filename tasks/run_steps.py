@@ -161,14 +161,16 @@ def usual_run(task: Task) -> UsualRun | None:
             task__purpose=Purpose.USER,
             task__kind=task.kind,
             task__files__kind=TaskFile.Kind.MODEL,
+            task__files__arm=0,
+            task__pairing__isnull=task.pairing is None,
         )
         .order_by("-ended_at")
         .values_list(
             "started_at", "ended_at", "task__plan", "task__options", "task__script",
-            "task__files__md5", "task__files__size_bytes",
+            "task__pairing", "task__files__md5", "task__files__size_bytes",
         )[:_SEARCHED]
     )  # fmt: skip
-    own = (task.plan, task.options, task.script, model.md5, model.size_bytes)
+    own = (task.plan, task.options, task.script, task.pairing, model.md5, model.size_bytes)
     same, others = list[float](), list[float]()
     for begin, end, *about in rows:
         assert begin is not None

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from agent.protocol.messages import AttemptFinished, EndReason
 from agent.protocol.notes import Note
+from agent.protocol.pairs import ARM_NAMES
 from tasks.lifecycle.attempts import log_tail
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import end_task
@@ -80,11 +81,17 @@ def notes_with_file_names(task: Task, notes: Iterable[Note]) -> list[Any]:
     """Return notes as JSON, with files called by their uploaded names."""
     if not notes:
         return []
-    names = {file.device_name: file.name for file in task.files.all()}
 
-    def renamed(value: Any) -> Any:
+    def renamed(value: Any, names: Mapping[str, str]) -> Any:
         if isinstance(value, Mapping):
-            return {key: renamed(item) for key, item in value.items()}
+            return {key: renamed(item, names) for key, item in value.items()}
         return names.get(value, value) if isinstance(value, str) else value
 
-    return [renamed(note.model_dump(mode="json")) for note in notes]
+    return [renamed(note.model_dump(mode="json"), _names(task, note)) for note in notes]
+
+
+def _names(task: Task, note: Note) -> dict[str, str]:
+    """Return the uploaded names by those on the device, which each arm has for its own files."""
+    arm = ARM_NAMES.find(str(note.values.get("arm") or "A"))
+    files = list(task.files.all())
+    return {file.device_name: file.name for own in (0, arm) for file in files if file.arm == own}

@@ -1,15 +1,21 @@
 """Requests for paired comparisons: arms, their files and inherited parts, and refusals."""
 
+import datetime
 import html
+import re
 
 import pytest
+from django.utils import timezone
 
-from agent.protocol.messages import Script
+from agent.protocol.messages import EndReason, Script, StoredFile
+from agent.protocol.notes import Note
 from agent.protocol.pairs import MOST_ARMS, ArmVerdict, Pairing
 from tasks.dispatch.gateway import desired_state
 from tasks.lifecycle.attempts import lose_attempt
+from tasks.lifecycle.failures import notes_with_file_names
 from tasks.lifecycle.outcomes import fail_task
-from tasks.models import Task
+from tasks.models import Attempt, Task
+from tasks.run_steps import UsualRun, usual_run
 from tasks.scheduling.rebinding import move_task
 from tasks.submission.copies import compare_tasks_in_pairs
 from tasks.submission.creation import rerun_task
@@ -19,6 +25,7 @@ from tasks.tests.make import (
     MD5,
     MODEL,
     data_file,
+    finished_report,
     make_attempt,
     make_task,
     make_user,
@@ -255,3 +262,54 @@ def test_verdicts_of_a_device_for_another_kind_of_task_are_ignored(alice, storag
     receive_report(attempt, started_report(attempt, passes_done=1, verdicts=(verdict,)))
     attempt.refresh_from_db()
     assert attempt.verdicts == []
+
+
+def test_checksum_of_the_baseline_is_not_that_of_another_arm(storage):
+    files = [model_file(), data_file(), model_file(name="new.mge", arm=1)]
+    attempt = make_attempt(make_paired_task(files=files))
+    received = (StoredFile(name="model.mge", sha256="a" * 64),)
+    receive_report(attempt, finished_report(attempt, EndReason.CANCELLED, received=received))
+    sums = attempt.task.files.filter(kind="model").values_list("arm", "sha256")
+    assert dict(sums) == {0: "a" * 64, 1: ""}
+
+
+def test_files_in_notes_have_the_names_of_their_arm(storage):
+    files = [model_file(), data_file(), data_file(name="new.npy", arm=1)]
+    task = make_paired_task(files=files)
+    size = {"name": task.data_files[0].device_name, "size": 9, "expected": 10}
+    notes = (Note.of("file_size", **size), Note.of("file_size", arm="B", **size))
+    names = [note["values"]["name"] for note in notes_with_file_names(task, notes)]
+    assert names == ["data.npy", "new.npy"]
+
+
+def test_page_and_api_list_the_files_and_inputs_of_each_arm(client, alice, storage):
+    client.force_login(alice)
+    own = ArmRequest(inputs=(InputRequest("data", literal="1,2"),))
+    files = [model_file(), data_file(), model_file(name="new.mge", arm=1)]
+    task = make_paired_task(own, files=files, owner=alice)
+    page = client.get(f"/tasks/{task.pk}/").text
+    table = page[page.index('id="files"') :].partition("</table>")[0]
+    rows = [re.sub(r"<[^>]+>|\s+", " ", row).split() for row in table.split("<tr>")[2:]]
+    assert [(row[0], row[1]) for row in rows[:3]] == [
+        ("net.mge", "A"),
+        ("data.npy", "A"),
+        ("new.mge", "B"),
+    ]
+    assert "1,2" in rows[3]
+    assert "B" in rows[3]
+    listed = client.get(f"/api/v1/tasks/{task.pk}/").json()["files"]
+    assert [(file["name"], file["arm"]) for file in listed][2] == ("new.mge", 1)
+
+
+def test_usual_duration_is_that_of_the_same_comparison(storage):
+    worker = make_worker()
+    plain = make_waiting_task(worker=worker)
+    task = make_paired_task(worker=plain.worker, files=[model_file(), model_file(arm=1)])
+    now = timezone.now()
+    for other, run_s in ((plain, 5), (task, 70)):
+        attempt = make_attempt(other)
+        Attempt.objects.filter(pk=attempt.pk).update(
+            started_at=now - datetime.timedelta(seconds=run_s), ended_at=now, exit_code=0
+        )
+    assert usual_run(task) == UsualRun(70, 1, is_same=True)
+    assert usual_run(plain) == UsualRun(5, 1, is_same=True)
