@@ -1,7 +1,6 @@
 """Tests of the diagnosis: from the output of load_and_run to a reason code."""
 
 import json
-import os
 import subprocess
 import uuid
 from pathlib import Path
@@ -224,8 +223,7 @@ def test_an_input_rejected_by_the_agent_gives_its_reason(cause, code):
 
 def load_and_run(python: str, model: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [python, "-m", "load_and_run", model, "--iter=1", *options],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "agent")},
+        [python, ROOT / "agent" / "load_and_run", model, "--iter=1", *options],
         capture_output=True,
         text=True,
         timeout=120,
