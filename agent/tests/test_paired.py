@@ -27,7 +27,7 @@ from testdata import DATA
 #: an interpreter with a fake wheel: an iteration takes as many µs as its model file says, and
 #: whatever `body` adds; the first iteration of each turn is slow
 WHEEL = """\
-import json, random, struct
+import json, math, random, struct
 random.seed(os.getpid())
 model = json.load(open("model.mge"))
 if "--take-turns" not in sys.argv:
@@ -40,8 +40,11 @@ with open({pids!r}, "a") as pids:
     pids.write(str(os.getpid()) + "\\n")
 def answer(content):
     os.write(1, json.dumps(content).encode() + b"\\n")
+# both processes of a pair have the same number
+number = (len(open({pids!r}).readlines()) - 1) // 2
 def time_of():
-    return model["us"] / 1000 * random.gauss(1, model.get("scatter", 0.004))
+    swing = 1 + model.get("swing", 0) * math.sin(7 * number**2)
+    return model["us"] / 1000 * swing * random.gauss(1, 0.004)
 os.write(1, b"a message of the library\\n")
 answer({{"ready": True}})
 turns = 0
@@ -164,8 +167,9 @@ async def test_each_pair_has_fresh_processes_that_take_turns_in_random_order(
 
 async def test_too_small_a_difference_for_the_budget_is_not_enough(wheel, server, storage):
     wheel()
-    models = (BASE | {"scatter": 0.5}, {"us": 10_050, "scatter": 0.5})
-    result = await measured(server, storage, *models, pairing=Pairing(budget_s=5))
+    # up to 10 % slower or faster, without an order that a few pairs could show
+    models = (BASE, BASE | {"swing": 0.1})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=8))
     (arm,) = result.verdicts
     assert arm.verdict == "not_enough"
     assert arm.more_s is None or arm.more_s > 0
@@ -245,7 +249,7 @@ async def test_hanging_arm_ends_at_the_time_limit(wheel, server, storage):
 
 async def test_cancelled_comparison_leaves_no_process(wheel, device, server, storage):
     wheel()
-    models = (BASE | {"scatter": 0.5}, BASE | {"scatter": 0.5})
+    models = (BASE, BASE | {"swing": 0.1})
     order = await compare(server, storage, *models)
     await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
     await server.send(Cancel(attempt=order.attempt))
