@@ -8,6 +8,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
+from agent.protocol.pairs import PAIRED_NAME
 from profiles.analysis.durations import ABSENT
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import bytesize, listed
@@ -24,6 +25,10 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     MEASUREMENT_NAME: (
         _("Measurement"),
         _("Times of all iterations and passes, and the state of the device."),
+    ),
+    PAIRED_NAME: (
+        _("Paired comparison"),
+        _("Times of all turns and pairs, differences of the outputs, and the verdicts."),
     ),
     MANIFEST_NAME: (
         _("Manifest"),

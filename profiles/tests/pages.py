@@ -17,7 +17,7 @@ from profiles.tests.response_checks import response_faults
 from tasks.lifecycle.artifacts import offer_artifacts, record_artifacts
 from tasks.models import Attempt, Task, artifact_key
 from tasks.states import Outcome, TaskState
-from tasks.tests.make import make_attempt, make_user, make_waiting_task, receive_report
+from tasks.tests.make import MODEL, make_attempt, make_user, make_waiting_task, receive_report
 from webprofile.storage import storage
 
 LOG = b"[20 22:51:34 @:88] iter 0/10: e2e=7.697 ms (host=0.224 ms)\n"
@@ -68,6 +68,12 @@ def ended_attempt(
     report = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
     receive_report(attempt, report)
     return attempt
+
+
+def store_models(task: Task) -> None:
+    """Put the models of a task into storage, which its page draws."""
+    for file in task.files.filter(kind="model"):
+        storage.write(file.object_key, MODEL)
 
 
 def store_artifacts(attempt: Attempt, files: Mapping[str, bytes]) -> None:

@@ -21,7 +21,7 @@ from profiles.ingest.loading import profile_data, request_rebuild
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import CLEAN, CLEAN_ONLY, assert_same, finished_attempt, measurement_json
-from profiles.tests.pages import ended_attempt, whole_page
+from profiles.tests.pages import ended_attempt, store_models, whole_page
 from profiles.tests.passes import another_pass, change_operator
 from tasks.tests.make import make_user
 from testdata import good_profile
@@ -264,6 +264,7 @@ def test_the_page_of_a_measurement_without_a_histogram_makes_no_false_claims(cli
     clean = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY)}
     attempt = ended_attempt(clean, alice, plan=CLEAN_ONLY)
     build_attempt_profile(attempt)
+    store_models(attempt.task)
     AttemptMeasurement.objects.update(histogram={}, derived_version=0)
     text = whole_page(client, f"/tasks/{attempt.task_id}/")
     assert "there is no histogram" not in text
@@ -274,6 +275,7 @@ def test_the_page_of_a_measurement_without_a_histogram_makes_no_false_claims(cli
 def test_the_page_of_an_outdated_result_does_not_say_that_its_log_is_empty(client, alice):
     profile = build_profile()
     make_outdated(profile)
+    store_models(profile.attempt.task)
     text = whole_page(client, f"/tasks/{profile.attempt.task_id}/")
     assert "being recomputed" in text
     assert "no iteration times" not in text

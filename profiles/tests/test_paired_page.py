@@ -19,13 +19,12 @@ from agent.protocol.pairs import (
 )
 from profiles.models import PairedResult
 from profiles.services import build_attempt_profile
-from profiles.tests.pages import ended_attempt, make_result, whole_page
+from profiles.tests.pages import ended_attempt, make_result, store_models, whole_page
 from tasks.models import Task, TaskFile
 from tasks.submission.pairing import PLAN
 from tasks.submission.request import ArmRequest, PairingRequest
-from tasks.tests.make import MODEL, model_file
+from tasks.tests.make import model_file
 from testdata import good_profile
-from webprofile.storage import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
 
@@ -67,8 +66,7 @@ def make_paired(result: PairedMeasurement | bytes, owner=None) -> Task:
         files=[model_file(name="old.mge"), model_file(name="new.mge", arm=1)],
         pairing=PairingRequest(Pairing(), (ArmRequest(),)),
     )
-    for file in attempt.task.files.all():
-        storage.write(file.object_key, MODEL)
+    store_models(attempt.task)
     attempt.task.refresh_from_db()
     build_attempt_profile(attempt)
     attempt.task.refresh_from_db()

@@ -11,7 +11,7 @@ from profiles.models import AttemptMeasurement, Profile
 from profiles.tests import hostile
 from profiles.tests.imports import make_import
 from profiles.tests.make import CLEAN, CLEAN_ONLY, measurement_json, process_attempt
-from profiles.tests.pages import LOG, ended_attempt, get_page
+from profiles.tests.pages import LOG, ended_attempt, get_page, store_models
 from profiles.tests.response_checks import response_faults
 from profiles.tests.static_plans import (
     graph_of,
@@ -211,6 +211,7 @@ def test_the_plan_is_shown_beside_a_measurement_without_profiled_passes(client, 
     files = {"measurement.json": measurement_json(CLEAN, plan=CLEAN_ONLY), ZIP: packed_plan("lstm")}
     profile = build_result(alice, files, plan=CLEAN_ONLY)
     assert (profile.operators, AttemptMeasurement.objects.count()) == (0, 1)
+    store_models(profile.attempt.task)
     page = get_page(client, profile)
     assert section(page, 'id="static-memory-peak">', "<") == "333.0 KiB"
     assert 'id="measurement"' in page
