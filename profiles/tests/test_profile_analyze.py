@@ -25,6 +25,9 @@ DISORDERED = {
     ("resnet18", "-t 25 --order-by +bandwidth"),
     ("quantized", "-t 25 --order-by +bandwidth"),
 }
+#: the original tool and ours sort rows with nan by comparisons that are all false, so their order
+#: follows from the algorithm of `sorted`, which changed in Python 3.13; recorded was 3.10
+SORTS_NAN_AS_RECORDED = sys.version_info < (3, 13)
 KINDS = ("profiles", "bad/profiles")
 
 
@@ -60,6 +63,8 @@ def test_output_equals_that_of_the_original_tool(kind: str, name: str) -> None:
     for command in commands_of(kind, name):
         key = (name, command["arguments"])
         if command["status"] or "--help" in command["arguments"] or key in DISORDERED:
+            continue
+        if "nan" in command["stdout"] and not SORTS_NAN_AS_RECORDED:
             continue
         try:
             same = run_command(command, kind).encode() == command["stdout"].encode()
@@ -142,7 +147,9 @@ def test_help_equals_that_of_the_original_tool(monkeypatch: pytest.MonkeyPatch) 
 
     def without_order(help_text: str) -> str:
         # the original tool prints these choices in the order of a set
-        return re.sub(r"--print-only \{[^}]*\}", "--print-only {}", help_text)
+        text = re.sub(r"--print-only \{[^}]*\}", "--print-only {}", help_text)
+        # Python 3.13 names the value of an option once: `-t, --top TOP`
+        return re.sub(r"-(\w) [A-Z]+, (--\w+ [A-Z]+) +", r"-\1, \2 ", re.sub(r" +", " ", text))
 
     assert without_order(text) == without_order(command["stdout"])
 
