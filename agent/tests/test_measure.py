@@ -433,11 +433,13 @@ async def test_each_pass_is_judged_by_how_long_it_waited_for_a_core(device, serv
     assert (await server.run(plan=plan)).exit_code == 0
     clean, first, second = read_measurement(storage).passes
     assert (first.waited_ms, first.watched_ms, first.switches) == (90.0, 400.0, 70)
-    assert [item.code for item in first.disturbances] == ["waited"]
+    # the host of the tests may give cores to other machines meanwhile
+    codes = [
+        [item.code for item in record.disturbances if item.code != "stolen"]
+        for record in (clean, first, second, read_measurement(storage))
+    ]
+    assert codes == [[], ["waited"], [], []]
     assert first.disturbances[0].details[0] == Note.of("waited", percent=22)
-    assert not clean.disturbances
-    assert not second.disturbances
-    assert not read_measurement(storage).disturbances
 
 
 async def test_a_run_with_more_threads_than_cores_is_not_judged_by_its_own_waiting(

@@ -175,6 +175,8 @@ def test_columns_are_chosen_and_moved_and_kept(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     page.find("[popovertarget=operator-columns]").click()
+    # the list is made when it is opened
+    page.until(lambda: page.all("#operator-columns [value=out]"), "the columns")
     page.find("#operator-columns [value=out]").click()
     page.until(lambda: "Output shapes" not in "".join(page.texts("[role=columnheader]")))
     page.find("#operator-columns [value=mem]").click()
@@ -184,6 +186,7 @@ def test_columns_are_chosen_and_moved_and_kept(open_page):
     page.open()
     assert page.texts("[role=columnheader]") == expected
     page.find("[popovertarget=operator-columns]").click()
+    page.until(lambda: page.all("#operator-columns [data-act=reset]"), "the columns")
     page.find("#operator-columns [data-act=reset]").click()
     page.until(lambda: "Output shapes" in page.texts("[role=columnheader]"))
 
