@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.messages import EndReason
 from agent.protocol.options import has_dump_pass
-from agent.protocol.pairs import MOST_PAIRS
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome, Status, TaskState
 
@@ -85,7 +84,7 @@ def run_steps(task: Task, attempt: Attempt | None) -> list[Step]:
     """Return the steps of a task; none while its files are uploaded."""
     if task.state == TaskState.INITIATED or task.submitted_at is None:
         return []
-    passes = _passes(task)
+    passes = _passes(task, attempt)
     kinds = [("queue", 0), ("download", 0), *passes, ("result", 0)]
     position, done = _position(task, attempt, passes)
     state: StepState = "failed" if task.status in (Status.FAILED, Status.CANCELLED) else "now"
@@ -100,12 +99,17 @@ def run_steps(task: Task, attempt: Attempt | None) -> list[Step]:
     ]
 
 
-def _passes(task: Task) -> list[tuple[str, int]]:
-    """Return the kinds of passes in their order, each with its number of passes."""
+def _passes(task: Task, attempt: Attempt | None) -> list[tuple[str, int]]:
+    """Return the kinds of passes in their order, each with its number of passes.
+
+    Of a paired comparison this is about how many pairs fit into its budget, and one more than have
+    been measured if these are as many.
+    """
     if task.script is not None:
         return [(name, 1) for name in task.script.get("formats", ())]
     if task.is_paired:
-        return [("pairs", MOST_PAIRS)]
+        measured = attempt.passes_done if attempt is not None else 0
+        return [("pairs", max(task.pairing["budget_s"] if task.pairing else 0, measured + 1))]
     plan = task.plan
     rows = [
         ("clean", int(bool(plan.get("clean")))),
@@ -139,7 +143,7 @@ def page_title(task: Task, attempt: Attempt | None) -> str:
     """Return the title of the page: the model, and while it runs the pass: `▶ 3/6 resnet50`."""
     name = task.title or PurePath(task.model_name).stem
     if task.state == TaskState.RUNNING and attempt is not None and not task.is_paired:
-        count = sum(number for _kind, number in _passes(task))
+        count = sum(number for _kind, number in _passes(task, attempt))
         return f"▶ {min(attempt.passes_done + 1, count)}/{count} {name}"
     return name
 

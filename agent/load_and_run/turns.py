@@ -43,8 +43,8 @@ def take_turns(run_once, read_outputs):
             _answer({"outputs": _write(read_outputs())})
             continue
         count = int(line)
-        # the first of several iterations does not count, so neither does what it waited for: it
-        # runs in the caches that another process left, and beside its threads that still spin
+        # the first of several iterations does not count, nor does its waiting time: the caches
+        # still hold the data of another process, and threads of that process are still busy-waiting
         times = [run_once()] if count > 1 else []
         meter = waits.Meter()
         times += _times(run_once, count - len(times))

@@ -111,7 +111,7 @@ def measure(setup: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Run all turns of a pair; return (content of RESULT, exit code)."""
     result: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
-        # files, because nobody would read a pipe while another arm computes
+        # files: a full pipe would block an arm, because it is not read while another arm computes
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in setup["arms"]]
         arms = [Arm(number, arm, logs[number]) for number, arm in enumerate(setup["arms"])]
         try:

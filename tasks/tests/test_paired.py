@@ -251,6 +251,10 @@ def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage)
     assert "B: +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
     assert "About 20 s more would probably decide." in text
     assert "Pairs (12 measured)" in text
+    # about a pair a second, for the 60 s of the budget
+    assert 'max="60" value="12"' in text
+    receive_report(attempt, started_report(attempt, passes=60, passes_done=70))
+    assert 'max="71" value="70"' in client.get(address).text
     attempt.refresh_from_db()
     lose_attempt(attempt, reason="lease_expired")
     assert "Verdict so far" not in client.get(address).text
