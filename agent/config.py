@@ -40,9 +40,10 @@ class GateLimits(_Table):
 
 
 class MeasureTable(_Table):
-    """`[measure]`: the cores that load_and_run runs on."""
+    """`[measure]`: the cores that load_and_run runs on, and whether the device checks its speed."""
 
     cores: Literal["auto"] | list[int] = "auto"
+    canary: bool = True
 
 
 class CacheTable(_Table):
@@ -139,7 +140,8 @@ class Config(_Settings):
     hides, that a run needs. `allow_scripts`: tasks may run their users' programs, in a closed
     sandbox.
 
-    `cores`: the cores of runs. `c_opr_libs`: libraries of custom operators by name. `checks`:
+    `cores`: the cores of runs. `canary`: compare the speed of the device with its usual one before
+    and after each attempt. `c_opr_libs`: libraries of custom operators by name. `checks`:
     results of `agent runtime check` by version. `warnings` are for the log and `agent doctor`.
     `file` is the path of the configuration file.
     """
@@ -150,6 +152,7 @@ class Config(_Settings):
     hide: tuple[Path, ...] = ()
     show: tuple[Path, ...] = ()
     cores: Literal["auto"] | tuple[int, ...] = "auto"
+    canary: bool = True
     cache_bytes: int = CacheTable().size_bytes
     c_opr_libs: dict[str, Path] = Field(default_factory=dict)
     secret_files: tuple[Path, ...] = ()
@@ -184,6 +187,7 @@ def load_config(path: Path) -> Config:
         hide=tuple(folder / name for name in parsed.hide),
         show=tuple(folder / name for name in parsed.show),
         cores="auto" if cores == "auto" else tuple(cores),
+        canary=parsed.measure.canary,
         cache_bytes=parsed.cache.size_bytes,
         c_opr_libs=libraries,
         secret_files=(secret,),

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent import __version__
 from agent.config import Config, ConfigError
+from agent.device.canary import DeviceCanary
 from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
@@ -70,7 +71,10 @@ async def work(
     cache = ContentCache(config.spool / "cache", config.cache_bytes) if config.cache_bytes else None
     transfer = Transfer(policies, cache)
     heartbeat = await HeartbeatProcess.start(config.server, config.token, cores.own)
+    canary = DeviceCanary(config.spool / "canary.json", cores.measured) if config.canary else None
     try:
+        if canary is not None:
+            await canary.start()
         facts = await asyncio.to_thread(read_facts, config.server, config.labels)
         limits = choose_limits(config, facts, cores)
         sandbox = sandbox or await _find_sandbox(config)
@@ -84,6 +88,7 @@ async def work(
             warm=WarmPool(spool, runtimes if config.warm else {}, limits, sandbox),
             quiet_mode=QuietMode(config.gate, heartbeat, cores.measured),
             facts=facts,
+            canary=canary,
             libraries={name: str(path) for name, path in config.c_opr_libs.items()},
             limits=limits,
             sandbox=sandbox,
@@ -95,6 +100,8 @@ async def work(
         log.info("sandbox problem=%r", _text(tools.sandbox.problem))
         await _work(config, tools, determine)
     finally:
+        if canary is not None:
+            await canary.close()
         await heartbeat.close()
         await transfer.close()
         spool.close()

@@ -336,6 +336,9 @@ class AttemptMeasurement(models.Model):
     disturbances = models.JSONField(default=list)
     #: load of other processes, as `agent.protocol.measurement.OtherLoad`; empty if unknown
     other_load = models.JSONField(default=dict, db_default={})
+    #: speed of the device compared with itself, as `agent.protocol.measurement.Canary`; empty if
+    #: the agent did not read it
+    canary = models.JSONField(default=dict, db_default={})
     notes = models.JSONField(default=list)
     gate = models.JSONField(default=dict)
     #: state of the device before and after the run: {"before": {...}, "after": {...}}

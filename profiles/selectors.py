@@ -14,6 +14,7 @@ from profiles.presenters.attempt_messages import (
     artifact_help,
     artifact_title,
     device_rows,
+    device_speed_text,
     disturbance_notes,
     disturbance_word,
     pass_words,
@@ -117,6 +118,7 @@ def measurement_view(
         "has_gpu_memory": bool(_known(measurement, "gpu_memory_bytes")),
         "has_sampled_memory": "samples" in _known(measurement, "memory_method"),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
+        "device_speed": device_speed_text(measurement),
         "explain": EXPLANATIONS,
     }
 

@@ -392,8 +392,9 @@ class Attempt(models.Model):
     #: peak memory, the largest of its passes (`AttemptFinished`); null if it was not recorded
     host_memory_bytes = models.BigIntegerField(null=True)
     gpu_memory_bytes = models.BigIntegerField(null=True)
-    #: what its times depend on besides the task, as it was at the start: `agent` (version), and
-    #: `platform` (system and kernel) and `cpu_model` as in `agent.protocol.messages.Facts`
+    #: what its times depend on besides the task, as it was at the start: `agent` (version),
+    #: `platform` (system and kernel) and `cpu_model` as in `agent.protocol.messages.Facts`, and
+    #: `driver` of the first GPU, null without one
     environment = models.JSONField(default=dict, db_default={}, editable=False)
     #: number of passes, 0 if the agent does not report it, and number of passes that have ended
     passes = models.PositiveSmallIntegerField(default=0, db_default=0)

@@ -55,6 +55,7 @@ class DisturbanceCode(StrEnum):
     MEMORY_LOW = "memory_low"
     SWAPPED = "swapped"
     GPU_SHARED = "gpu_shared"
+    NOT_ITSELF = "not_itself"
 
 
 def pass_disturbances(

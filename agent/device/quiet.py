@@ -36,6 +36,11 @@ class QuietMode:
         """Whether an attempt is measured, its lease is renewed, and the server has no orders."""
         return self._measured > 0 and self._heartbeat.is_well
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several attempts are measured at the same time."""
+        return self._measured > 1
+
     def renew(self) -> None:
         """Tell the heartbeat process that `held()` or the heartbeat interval has changed."""
         if self._measured:

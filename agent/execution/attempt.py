@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
+from agent.device.canary import CanaryChecks, DeviceCanary
 from agent.device.cores import oversubscription
 from agent.device.disk_usage import measure_folder
 from agent.device.quiet import QuietMode
@@ -21,7 +22,7 @@ from agent.device.state import read_counters
 from agent.device.waits import WaitSampler
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
-from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs
+from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs, Runner
 from agent.execution.paired import Arm, PairedRuns, arm_folder, arm_orders
 from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
@@ -55,6 +56,10 @@ DISK_FULL = Note.of("disk_full")
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
+#: time of two equal series of passes, with a reserve, as a multiple of the time of the first one
+_TWICE = 2.5
+
+
 @dataclass(frozen=True)
 class Tools:
     """Services and settings that all attempts share.
@@ -72,6 +77,7 @@ class Tools:
     warm: WarmPool
     quiet_mode: QuietMode
     facts: Facts
+    canary: DeviceCanary | None = None
     known_inputs: KnownInputs = field(default_factory=KnownInputs)
     libraries: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -230,11 +236,19 @@ class Attempt:
         report.passes = pass_runner.done
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
+        # a script is not measured
+        canary = None if order.script or tools.quiet_mode.is_shared else tools.canary
+        report.canary = CanaryChecks(canary, self._halted)
         try:
-            end = await self._measure(pass_runner, launcher, progress, prepare_inputs)
+            await tools.warm.cleared()
+            await report.canary.before()
+            end = await self._measure(
+                pass_runner, launcher, progress, prepare_inputs, report.canary
+            )
         finally:
             await tools.quiet_mode.end(observer)
             progress.pause()
+        await report.canary.end()
         self._is_measured = True
         await progress.finish(pass_runner.done.succeeded, pass_runner.done.slowest)
         return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
@@ -289,6 +303,7 @@ class Attempt:
         launcher: Launcher,
         progress: Progress,
         prepare_inputs: PrepareInputs,
+        canary: CanaryChecks,
     ) -> AttemptFinished:
         """Run all passes and return the end of the attempt; after a failure, results are kept."""
         folder, limits = launcher.folder, self._tools.limits
@@ -327,7 +342,7 @@ class Attempt:
             return result
 
         try:
-            await pass_runner.run(run, prepare_inputs)
+            await self._run_passes(pass_runner, run, prepare_inputs, canary)
         except PassFailed as failure:
             pass_runner.done.has_failed = True
             return self._failed(failure, pass_runner.done.run_s)
@@ -341,6 +356,28 @@ class Attempt:
             # keep the log and the results of earlier passes
             return self._broke(exc)
         return self._finished(EndReason.EXITED, exit_code=0, run_s=pass_runner.done.run_s)
+
+    async def _run_passes(
+        self,
+        pass_runner: PassRunner | ScriptRuns | PairedRuns,
+        run: Runner,
+        prepare_inputs: PrepareInputs,
+        canary: CanaryChecks,
+    ) -> None:
+        """Run all passes, twice if the device is not as fast as usual after the first time.
+
+        Only passes that fit into the time limit twice are repeated; and no pairs, since their arms
+        share what happens to the device.
+        """
+        await pass_runner.run(run, prepare_inputs)
+        if await canary.after() or not isinstance(pass_runner, PassRunner):
+            return
+        if self._halted.is_set() or pass_runner.done.run_s * _TWICE > self._order.timeout_s:
+            return
+        canary.repeated()
+        pass_runner.discard()
+        await pass_runner.run(run, prepare_inputs)
+        await canary.after()
 
     def _keep(
         self,

@@ -41,6 +41,9 @@ _MOST_KNOWN = 256
 #: most tries of a clean pass, which is repeated with more iterations if it was too short
 _MOST_TRIES = 4
 
+#: note about a clean pass
+_TOO_SHORT = "clean_too_short"
+
 #: titles of passes in the log, which the page translates (`static/js/tasks/detail/log_pane.js`)
 _TITLES: Mapping[PassKind, str] = {
     "inspect": "model inputs",
@@ -176,6 +179,13 @@ class PassRunner:
         if self._builder.dumps:
             await self._pass(run, self._builder.dump(inputs))
 
+    def discard(self) -> None:
+        """Forget the passes so far, so that `run` repeats all of them."""
+        self.done.records = [row for row in self.done.records if row.kind == "inspect"]
+        self.done.slowest = None
+        told = [note for note in self.done.notes if note.code != _TOO_SHORT]
+        self.done.notes = [*told, Note.of("passes_repeated")]
+
     async def prepare(self, run: Runner, prepare_inputs: PrepareInputs) -> Mapping[str, str]:
         """Write the files of the model's inputs; return them by input. Raises as `run`."""
         tensors = await self._model_inputs(run)
@@ -301,7 +311,7 @@ class PassRunner:
 
 def _too_short(run_log: RunLog, plan: Plan) -> Note:
     return Note.of(
-        "clean_too_short",
+        _TOO_SHORT,
         seconds=round(sum(run_log.e2e_ms) / 1000, 2),
         iterations=len(run_log.e2e_ms),
         least_s=plan.clean_min_s,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agent import __version__
+from agent.device.canary import CanaryChecks
 from agent.device.cores import available_cores
 from agent.device.observe import Observer
 from agent.device.process_table import read_text
@@ -102,6 +103,7 @@ class Report:
     environment: Mapping[str, str] = field(default_factory=dict)
     passes: PassResults = field(default_factory=PassResults)
     observer: Observer | None = None
+    canary: CanaryChecks | None = None
     #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
     download_s: float | None = None
@@ -144,8 +146,12 @@ class Report:
             passes=tuple(self.passes.records),
             gate=observer.gate.to_json() if observer else {},
             device=observation.to_json() if observation else {},
-            disturbances=observation.disturbances if observation else (),
+            disturbances=(
+                *(observation.disturbances if observation else ()),
+                *(self.canary.disturbances() if self.canary else ()),
+            ),
             other_load=observation.other_load if observation else None,
+            canary=self.canary.record if self.canary else None,
             notes=(*self.notes, *self.passes.notes)[:50],
         )
 

@@ -80,6 +80,34 @@ class PassRecord(_MeasurementModel):
     disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=10)
 
 
+class CanaryReading(_MeasurementModel):
+    """Times of the device's canary: a matrix product, a copy, and a series of small operators.
+
+    `share` is the speed as a share of the device's usual one, None as long as that is not known.
+    """
+
+    gemm_ms: LimitedMilliseconds
+    copy_ms: LimitedMilliseconds
+    small_ms: LimitedMilliseconds
+    share: LimitedNumber | None = None
+
+
+class Canary(_MeasurementModel):
+    """The readings before and after the passes of an attempt (`agent.device.canary`).
+
+    `low` and `high` are the band of 99 % of the device's shares before the attempt. `waited_s` is
+    the pause after a first reading outside of it. `repeated`: the device was outside of it after
+    the passes, so they were run again; the records are those of the repetition.
+    """
+
+    before: CanaryReading
+    after: CanaryReading | None = None
+    low: LimitedNumber | None = None
+    high: LimitedNumber | None = None
+    waited_s: LimitedNumber = 0.0
+    repeated: bool = False
+
+
 class Measurement(_MeasurementModel):
     """The root object of `measurement.json`.
 
@@ -94,4 +122,5 @@ class Measurement(_MeasurementModel):
     device: LimitedJson = Field(default_factory=dict)
     disturbances: tuple[Disturbance, ...] = Field(default=(), max_length=50)
     other_load: OtherLoad | None = None
+    canary: Canary | None = None
     notes: tuple[Note, ...] = Field(default=(), max_length=50)

@@ -36,6 +36,10 @@ TEXTS: dict[str, str] = {
         "The latency pass lasted %(seconds)s s in %(iterations)s iterations, less than the "
         "%(least_s)s s that the plan requires."
     ),
+    "passes_repeated": gettext_noop(
+        "All passes were run twice, because the device was not as fast as usual after the first "
+        "time. The results are those of the second time."
+    ),
     "input_missing": gettext_noop(
         "Input “%(name)s” (%(type)s) has no data: the run uses uninitialized memory."
     ),
@@ -66,6 +70,7 @@ TEXTS: dict[str, str] = {
     "memory_low": gettext_noop("only %(mib)s MiB of memory were free"),
     "swapped": gettext_noop("%(mib)s MiB were moved between memory and swap"),
     "gpu_shared": gettext_noop("%(count)s other processes used a GPU"),
+    "at_share_of_itself": gettext_noop("%(percent)s %% of its usual speed after the run"),
     # why a runtime cannot be used
     "cannot_start": gettext_noop("Cannot start %(path)s: %(cause)s"),
     "cannot_import": gettext_noop("Cannot import MegEngine: %(cause)s"),

@@ -447,7 +447,13 @@ from agent.execution.runner import adopt_orphans
 from agent.execution.sandbox import Sandbox
 _, server, spool, kind, boxed, python, *command = sys.argv
 adopt_orphans()
-config = Config(server=server, token="mgw_secret", spool=Path(spool), allow_scripts=bool(python))
+config = Config(
+    server=server,
+    token="mgw_secret",
+    spool=Path(spool),
+    allow_scripts=bool(python),
+    canary=False,
+)
 runtime = LocalRuntime(RuntimeInfo(version="1.13.0", kind=kind), tuple(command), path=python)
 sandbox = None if boxed else Sandbox()
 asyncio.run(work(config, Policies(), {"1.13.0": runtime}, sandbox))

@@ -42,6 +42,7 @@ def test_a_file_with_all_keys_is_read(tmp_path):
         wait_s = 5
         [measure]
         cores = [0, 2]
+        canary = false
         [cache]
         size_bytes = 0
         [scripts]
@@ -66,7 +67,7 @@ def test_a_file_with_all_keys_is_read(tmp_path):
     assert config.secret_files == (tmp_path / "agent.token",)
     assert (config.require_sandbox, config.show) == (True, (tmp_path / "cuda",))
     assert config.gate == GateLimits(enabled=True, max_load=0.2, wait_s=5)
-    assert (config.cores, config.cache_bytes) == ((0, 2), 0)
+    assert (config.cores, config.canary, config.cache_bytes) == ((0, 2), False, 0)
     assert config.limits == RunLimits(silence_s=10)
     assert config.allow_scripts
     assert config.c_opr_libs == {"my-op_1": tmp_path / "libop.so"}
@@ -78,6 +79,7 @@ def test_a_file_with_all_keys_is_read(tmp_path):
 def test_missing_keys_have_defaults(tmp_path):
     config = load_config(write(tmp_path, GOOD))
     assert not config.gate.enabled
+    assert config.canary
     assert (config.cores, config.require_sandbox, config.c_opr_libs) == ("auto", False, {})
     assert config.cache_bytes == 10 << 30
     assert not config.allow_scripts

@@ -21,6 +21,7 @@ from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.formats.static_memory.summary import StaticMemory
 from profiles.models import AttemptMeasurement
 from profiles.presenters.advice import advice_of, run_facts
+from profiles.presenters.attempt_messages import device_speed_text
 from profiles.presenters.run_sources import mismatches
 from profiles.presenters.statistics import fault_notes, latency_words, statistics_view
 from profiles.selectors import measurement_of, measurement_view
@@ -105,6 +106,20 @@ class MedianIntervalAnswer(serializers.Serializer):
     processes = serializers.IntegerField(help_text="Clean passes that it is computed from.")
 
 
+class DeviceSpeedAnswer(serializers.Serializer):
+    """How fast the device was compared with its latest runs, as shares of its usual speed."""
+
+    before = fields.number("Before the passes; null as long as the usual speed is unknown.")
+    after = fields.number("After the passes.")
+    low = fields.number("Lower end of the band of 99 % of its readings.")
+    high = fields.number("Upper end of that band.")
+    repeated = serializers.BooleanField(
+        help_text="Whether the passes were run twice, since the device was outside of the band "
+        "after the first time."
+    )
+    text = serializers.CharField(help_text="The same in the user's language.")
+
+
 class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     """Iteration times with the profiler off, and the conditions of the run."""
 
@@ -140,6 +155,10 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     device = DeviceStateAnswer(many=True, help_text="The device before and after.")
     device_totals_s = fields.numbers("Total of operators on the device in each profiled pass, s.")
     waited_s = fields.number("Waiting time for an idle device, s.")
+    device_speed = DeviceSpeedAnswer(
+        allow_null=True,
+        help_text="Speed of the device compared with itself; null if its agent did not read it.",
+    )
 
     class Meta:
         model = AttemptMeasurement
@@ -148,7 +167,7 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "histogram", "steady_state", "modes", "interval", "latency_notes",
             "profiled_iterations", "profiled_median_ms", "overhead",
             "device_totals_s", "device_cv", "start_s", "load_ms", "waited_s", "passes",
-            "disturbances", "disturbed_text", "disturbance_notes", "device",
+            "disturbances", "disturbed_text", "disturbance_notes", "device", "device_speed",
         )  # fmt: skip
         extra_kwargs = {
             "iterations": {"help_text": "Number of iterations with the profiler off."},
@@ -406,6 +425,7 @@ def _latency(measurement: AttemptMeasurement) -> Any:
         "interval": measurement.interval or None,
         "latency_notes": _latency_notes(measurement),
         "waited_s": view["waited_s"],
+        "device_speed": _device_speed(measurement),
         "disturbed_text": view["disturbed_title"],
         "disturbance_notes": view["disturbance_notes"],
         "device": view["device"],
@@ -413,6 +433,20 @@ def _latency(measurement: AttemptMeasurement) -> Any:
             {"code": item["code"], "text": str(words["word"]), "detail": words["detail"]}
             for item, words in pairs
         ],
+    }
+
+
+def _device_speed(measurement: AttemptMeasurement) -> dict[str, Any] | None:
+    canary = measurement.canary
+    if not canary:
+        return None
+    shares = {when: (canary.get(when) or {}).get("share") for when in ("before", "after")}
+    return {
+        **shares,
+        "low": canary.get("low"),
+        "high": canary.get("high"),
+        "repeated": bool(canary.get("repeated")),
+        "text": device_speed_text(measurement),
     }
 
 

@@ -320,6 +320,7 @@ def measurement_row(
         device_cv=variation(known),
         plan=measurement.plan.model_dump(mode="json"),
         disturbances=_plain([row.model_dump(mode="json") for row in disturbances], depth=6),
+        canary=_plain(measurement.canary.model_dump(), depth=3) if measurement.canary else {},
         notes=_plain([note.model_dump() for note in measurement.notes], depth=3),
         gate=_plain(measurement.gate, depth=5),
         device={

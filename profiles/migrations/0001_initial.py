@@ -86,6 +86,7 @@ class Migration(migrations.Migration):
                 ('passes', models.JSONField(default=list)),
                 ('disturbances', models.JSONField(default=list)),
                 ('other_load', models.JSONField(db_default={}, default=dict)),
+                ('canary', models.JSONField(db_default={}, default=dict)),
                 ('notes', models.JSONField(default=list)),
                 ('gate', models.JSONField(default=dict)),
                 ('device', models.JSONField(default=dict)),

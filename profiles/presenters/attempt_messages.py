@@ -9,7 +9,9 @@ from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
 from agent.protocol.pairs import PAIRED_NAME
+from agent.statistics.canary import LEAST_READINGS
 from profiles.analysis.durations import ABSENT
+from profiles.analysis.numbers import share
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import bytesize, listed
 from tasks.models import Task
@@ -87,6 +89,7 @@ DISTURBANCES: dict[str, Any] = {
     "memory_low": _("memory was nearly used up"),
     "swapped": _("memory was swapped to disk"),
     "gpu_shared": _("other programs used the GPU"),
+    "not_itself": _("the device was not as fast as usual"),
 }
 
 
@@ -185,6 +188,31 @@ def disturbance_notes(measurement: AttemptMeasurement, *, with_names: bool = Tru
         gate = measurement.gate if with_names else {**measurement.gate, "reasons": None}
         notes.append(_gate_text(gate))
     return notes
+
+
+def device_speed_text(measurement: AttemptMeasurement | None) -> str:
+    """Return how fast the device was compared with itself; empty if its agent did not read it."""
+    canary = measurement.canary if measurement else {}
+    before, after = (_mapping(canary.get(when)) for when in ("before", "after"))
+    if not before:
+        return ""
+    if not _is_number(before.get("share")) or not _is_number(canary.get("low")):
+        return gettext("not known yet: this takes the first %(count)s readings of the device") % {
+            "count": LEAST_READINGS
+        }
+    values = {
+        "before": share(before["share"]),
+        "after": share(after.get("share")),
+        "low": share(canary["low"]),
+        "high": share(canary.get("high")),
+    }
+    return (
+        gettext(
+            "%(before)s of itself before the run, %(after)s after it (as usual: %(low)s to "
+            "%(high)s)"
+        )
+        % values
+    )
 
 
 def _gate_text(gate: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from django.utils import translation
 
 from agent.device.cores import oversubscription
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Disturbance, OtherLoad
+from agent.protocol.measurement import Canary, CanaryReading, Disturbance, OtherLoad
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement, Profile
@@ -339,6 +339,51 @@ def test_what_an_agent_observed_is_shown_in_the_language_of_the_user(client, sto
     assert "CPU 温度达到 93 °C" in page
     assert "设备一直未空闲，运行在等待 60 秒后开始：其他进程占用了 103 % 的单核时间。" in page
     assert "other processes" not in page
+
+
+def reading(share: float | None) -> CanaryReading:
+    return CanaryReading(gemm_ms=0.4, copy_ms=0.8, small_ms=0.1, share=share)
+
+
+def test_the_page_says_how_fast_the_device_was_compared_with_itself(client, storage):
+    canary = Canary(before=reading(0.972), after=reading(0.9), low=0.96, high=1.05, repeated=True)
+    task = process_clean_run(
+        measurement_json(
+            CLEAN,
+            plan=CLEAN_ONLY,
+            canary=canary,
+            disturbances=(
+                Disturbance(
+                    code="not_itself", details=(Note.of("at_share_of_itself", percent=90.0),)
+                ),
+            ),
+            notes=(Note.of("passes_repeated"),),
+        )
+    )
+    page = get_page(client, task, "")
+    assert "97.2 % of itself before the run, 90.0 % after it (as usual: 96.0 % to 105.0 %)" in page
+    assert "the device was not as fast as usual" in page
+    assert "90 % of its usual speed after the run" in page
+    assert "All passes were run twice" in page
+    speed = client.get(f"/api/v1/profiles/of-task/{task.pk}/measurement/").json()["device_speed"]
+    assert (speed["before"], speed["after"], speed["repeated"]) == (0.972, 0.9, True)
+    client.cookies["django_language"] = "zh-hans"
+    assert "运行前为自身平常速度的 97.2 %，运行后为 90.0 %" in get_page(client, task, "")
+
+
+def test_a_device_with_few_readings_does_not_know_its_speed(client, storage):
+    canary = Canary(before=reading(None), after=reading(None))
+    task = process_clean_run(measurement_json(CLEAN, plan=CLEAN_ONLY, canary=canary))
+    assert "this takes the first 20 readings" in get_page(client, task, "")
+
+
+def test_a_result_without_readings_does_not_mention_the_speed(client, storage):
+    task = process_clean_run(measurement_json(CLEAN, plan=CLEAN_ONLY))
+    assert "Speed of the device" not in get_page(client, task, "")
+    assert (
+        client.get(f"/api/v1/profiles/of-task/{task.pk}/measurement/").json()["device_speed"]
+        is None
+    )
 
 
 def attempt_of_passes(disturbed: set[int], times_s: tuple[float, ...]) -> Attempt:

@@ -92,6 +92,7 @@ def _environments() -> QuerySet[Worker, Any]:
             agent=F("agent_version"),
             platform=KT("facts__platform"),
             cpu_model=KT("facts__cpu_model"),
+            driver=KT("facts__gpus__0__driver"),
         )
     )
 

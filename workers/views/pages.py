@@ -15,7 +15,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.models import User
 from accounts.selectors import current_user
+from profiles.device_history import speed_history
 from profiles.health import request_health_checks
+from profiles.presenters.device_speed import speed_view
 from tasks.lifecycle.reasons import held_words, wording_of
 from tasks.scheduling.eligibility import starts_checks
 from tasks.scheduling.queue_depth import loads_of, usage_of
@@ -109,6 +111,7 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
         "checks": [(check, wording_of(check.reason)) for check in checks],
         "may_check": user.is_staff and starts_checks(worker),
         "tasks": recent_tasks(worker, user),
+        "speed": speed_view(speed_history(worker)),
     }
     return render(request, "workers/detail.html", context)
 

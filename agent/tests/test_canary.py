@@ -1,0 +1,143 @@
+"""The canary: how fast the device is compared with itself, before and after each attempt."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.device import canary
+from agent.device.canary import DeviceCanary
+from agent.protocol.measurement import Measurement
+from agent.protocol.plan import Plan
+from agent.tests.conftest import AgentDevice
+from agent.tests.fakes import NORMAL_RUN, FakeServer, Storage
+
+PLAN = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=2)
+
+
+def read_measurement(storage: Storage) -> Measurement:
+    return Measurement.model_validate_json(storage.stored["measurement.json"])
+
+
+@pytest.fixture
+async def device_canary(tmp_path: Path):
+    device_canary = DeviceCanary(tmp_path / "canary.json")
+    await device_canary.start()
+    yield device_canary
+    await device_canary.close()
+
+
+async def measured(device: AgentDevice, server: FakeServer, **fields: object) -> Measurement:
+    order = await server.send_order(plan=PLAN, **fields)
+    assert (await server.wait_for_end(order)).exit_code == 0
+    return read_measurement(server.storage)
+
+
+async def test_a_reading_has_a_time_for_each_kind_of_work(device_canary):
+    reading = await device_canary.read()
+    assert min(reading.gemm_ms, reading.copy_ms, reading.small_ms) > 0
+    assert device_canary.own_speed() is None
+
+
+async def test_readings_are_kept_for_the_next_agent(device_canary, tmp_path):
+    for _ in range(20):
+        await device_canary.read()
+    device_canary.keep()
+    again = DeviceCanary(tmp_path / "canary.json")
+    await again.start()
+    await again.close()
+    assert again.own_speed().usual_ms == pytest.approx(device_canary.own_speed().usual_ms)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"readings": [[1]]}', '{"readings": "x"}'])
+async def test_an_unreadable_history_starts_over(tmp_path, text):
+    (tmp_path / "canary.json").write_text(text)
+    device_canary = DeviceCanary(tmp_path / "canary.json")
+    await device_canary.start()
+    assert await device_canary.read() is not None
+    assert device_canary.own_speed() is None
+    await device_canary.close()
+
+
+async def test_the_history_starts_over_after_a_change_of_the_kernel(device_canary, tmp_path):
+    path = tmp_path / "canary.json"
+    for _ in range(20):
+        await device_canary.read()
+    device_canary.keep()
+    history = json.loads(path.read_text())
+    history["environment"]["kernel"] = "2.4"
+    path.write_text(json.dumps(history))
+    again = DeviceCanary(path)
+    await again.start()
+    await again.close()
+    assert again.own_speed() is None
+
+
+async def test_a_killed_process_is_started_again(device_canary):
+    await device_canary.close()
+    assert await device_canary.read() is not None
+
+
+def plant_history(device: AgentDevice, *, factor: float) -> None:
+    """Make the history say that the device usually needs `factor` times as long as it did."""
+    path = device.spool / "canary.json"
+    history = json.loads(path.read_text())
+    last = history["readings"][-1]
+    history["readings"] = [[factor * time for time in last]] * 20
+    path.write_text(json.dumps(history))
+
+
+@pytest.fixture
+async def known_device(device: AgentDevice, server: FakeServer, monkeypatch) -> AgentDevice:
+    """A stopped device that has read its speed once."""
+    monkeypatch.setattr(canary, "WAIT_S", 0.1)
+    device.changes["canary"] = True
+    device.start()
+    measurement = await measured(device, server)
+    assert measurement.canary.after is not None
+    assert (measurement.canary.before.share, measurement.canary.low) == (None, None)
+    await device.wait_until_forgotten()
+    await device.stop()
+    return device
+
+
+async def test_a_device_that_is_slower_than_usual_repeats_the_passes_and_is_flagged(
+    known_device, server
+):
+    plant_history(known_device, factor=0.1)
+    known_device.start()
+    measurement = await measured(known_device, server)
+    checked = measurement.canary
+    # a tenth, but other tests may run on this machine
+    assert checked.before.share < 0.5
+    assert (checked.waited_s > 0, checked.repeated) == (True, True)
+    assert [row.kind for row in measurement.passes if row.kept] == ["clean", "profiled", "profiled"]
+    assert [row.profile for row in measurement.passes if row.profile] == [
+        "profile.json",
+        "profile-2.json",
+    ]
+    assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
+    assert [note.code for note in measurement.notes].count("passes_repeated") == 1
+
+
+async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
+    plant_history(known_device, factor=0.1)
+    # three passes of half a second
+    known_device.start("time.sleep(0.5)\n" + NORMAL_RUN)
+    measurement = await measured(known_device, server, timeout_s=3.5)
+    assert not measurement.canary.repeated
+    assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
+
+
+async def test_a_device_within_its_band_measures_once(known_device, server):
+    path = known_device.spool / "canary.json"
+    history = json.loads(path.read_text())
+    last = history["readings"][-1]
+    # as noisy as no machine of tests is
+    factors = (0.1, 0.4, 1.0, 2.5, 10.0) * 4
+    history["readings"] = [[factor * time for time in last] for factor in factors]
+    path.write_text(json.dumps(history))
+    known_device.start()
+    checked = (await measured(known_device, server)).canary
+    assert (checked.waited_s, checked.repeated) == (0, False)
+    assert checked.low < checked.after.share < checked.high
