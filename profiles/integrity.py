@@ -9,13 +9,21 @@ import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from agent.protocol.messages import EndReason
-from profiles.models import OpenedFile, PartedUpload, Profile, ProfileUpload, RemovedObjects
+from profiles.models import (
+    OpenedFile,
+    PairedResult,
+    PartedUpload,
+    Profile,
+    ProfileUpload,
+    RemovedObjects,
+)
 from tasks.models import Artifact, Attempt, Task, TaskFile, UploadedFile
 from tasks.states import HELD_BY_WORKER, LIVE, Outcome, TaskState
 from webprofile.errors import DomainError
@@ -103,24 +111,27 @@ def _attempts(since: datetime.datetime) -> Iterator[Violation]:
 
 
 def _results() -> Iterator[Violation]:
-    of_attempts = Profile.objects.filter(attempt__isnull=False)
+    yield from _results_in(Profile.objects.all(), "profile", "profile")
+    yield from _results_in(PairedResult.objects.all(), "paired", "paired result")
+
+
+def _results_in(rows: QuerySet[Any], field: str, name: str) -> Iterator[Violation]:
+    """Results of attempts that do not count. field: the field of an attempt with its result."""
+    of_attempts = rows.filter(attempt__isnull=False)
     good = Q(attempt__end_reason=EndReason.EXITED.value, attempt__exit_code=0)
-    for profile in of_attempts.exclude(good).select_related("attempt"):
-        assert profile.attempt is not None
-        text = (
-            f"a profile belongs to attempt {profile.attempt_id} of task {profile.attempt.task_id}"
-        )
-        yield Violation("result", f"{text}, which ended as {profile.attempt.end_reason!r}")
+    for row in of_attempts.exclude(good).select_related("attempt"):
+        text = f"a {name} belongs to attempt {row.attempt_id} of task {row.attempt.task_id}"
+        yield Violation("result", f"{text}, which ended as {row.attempt.end_reason!r}")
     tasks = of_attempts.values("attempt__task")
     double = tasks.annotate(count=Count("pk")).filter(count__gt=1)
-    for row in double.order_by("attempt__task"):
-        yield Violation("result", f"task {row['attempt__task']} has {row['count']} profiles")
+    for found in double.order_by("attempt__task"):
+        text = f"task {found['attempt__task']} has {found['count']} {name}s"
+        yield Violation("result", text)
     ended = Task.objects.filter(state=TaskState.FINISHED, outcome=Outcome.SUCCEEDED)
-    numbers = ended.annotate(last=Max("attempts__number")).filter(
-        attempts__profile__isnull=False, attempts__number__lt=F("last")
-    )
+    earlier = {f"attempts__{field}__isnull": False, "attempts__number__lt": F("last")}
+    numbers = ended.annotate(last=Max("attempts__number")).filter(**earlier)
     for task in numbers.distinct():
-        yield Violation("result", f"the profile of task {task.pk} is not of its last attempt")
+        yield Violation("result", f"the {name} of task {task.pk} is not of its last attempt")
 
 
 #: primary keys of the rows whose object was listed, by model

@@ -10,7 +10,7 @@ from profiles.analysis.errors import AnalysisError
 from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.build import derive, profile_row, store_derived
 from profiles.ingest.results import Results, UnusableError, read_results
-from profiles.models import AttemptMeasurement, OpenedFile, Profile, ProfileUpload
+from profiles.models import OpenedFile, Profile, ProfileUpload
 from tasks.models import Attempt
 from webprofile.errors import DomainError
 
@@ -43,7 +43,7 @@ def rebuild_derived(profile: Profile) -> None:
 
 
 def rebuild_attempt(attempt: Attempt) -> None:
-    """Rebuild an attempt's profile, measurement or both from its artifacts.
+    """Rebuild an attempt's profile, measurement and pairs from its artifacts.
 
     Raises RebuildError, DomainError storage_unreachable.
     """
@@ -60,10 +60,10 @@ def rebuild_attempt(attempt: Attempt) -> None:
 def _keep(attempt: Attempt, results: Results) -> None:
     if results.profile is not None:
         results.profile.save()
-    if results.measurement is not None:
-        former = AttemptMeasurement.objects.filter(attempt=attempt).first()
-        results.measurement.pk = former.pk if former else None
-        results.measurement.save()
+    for row in filter(None, (results.measurement, results.paired)):
+        former = type(row)._default_manager.filter(attempt=attempt).first()
+        row.pk = former.pk if former else None
+        row.save()
     log.info("profile_rebuilt", attempt=str(attempt.pk))
 
 

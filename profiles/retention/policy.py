@@ -33,8 +33,9 @@ from agent.protocol.artifacts import (
     TRACE_NAMES,
 )
 from agent.protocol.options import artifact_of
+from agent.protocol.pairs import PAIRED_NAME
 from profiles.imports.uploads import delete_import
-from profiles.models import AttemptMeasurement, Profile, ProfileUpload, Share
+from profiles.models import AttemptMeasurement, PairedResult, Profile, ProfileUpload, Share
 from profiles.retention.deletion import erase_task, schedule_removal
 from tasks.models import (
     Artifact,
@@ -61,7 +62,7 @@ MARK = "retention"
 CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
 #: artifacts from which results are built
 _PLAN_NAME = artifact_of("get_static_mem_info")
-_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, *TRACE_NAMES, _PLAN_NAME}
+_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, PAIRED_NAME, *TRACE_NAMES, _PLAN_NAME}
 #: values, dumps and models that a run wrote because of its options
 DUMPS = frozenset(LIMITS) - CACHES - _KEPT
 #: raw files of up to 2 GiB, which no page shows if the attempt has no result
@@ -259,12 +260,14 @@ def _remove_logs(keys: Sequence[Any], before: datetime.datetime, days: int) -> i
     return removed.count()
 
 
+#: what an attempt leaves; each row has its attempt
+_RESULTS = (Artifact, Profile, AttemptMeasurement, PairedResult)
+
+
 def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
-    left = (
-        Exists(Artifact.objects.filter(attempt=OuterRef("pk")))
-        | Exists(Profile.objects.filter(attempt=OuterRef("pk")))
-        | Exists(AttemptMeasurement.objects.filter(attempt=OuterRef("pk")))
-    )
+    left = Q()
+    for model in _RESULTS:
+        left |= Q(Exists(model._default_manager.filter(attempt=OuterRef("pk"))))
     ended = _given_up(before, "task__") & Q(ended_at__isnull=False)
     return Attempt.objects.filter(left, ended)
 
@@ -272,8 +275,8 @@ def _profiles(before: datetime.datetime) -> QuerySet[Attempt]:
 @transaction.atomic
 def _remove_profiles(keys: Sequence[Any], before: datetime.datetime, days: int) -> int:
     attempts = list(_profiles(before).filter(pk__in=keys).values_list("pk", flat=True))
-    for model in (Artifact, Profile, AttemptMeasurement):
-        model.objects.filter(attempt__in=attempts).delete()
+    for model in _RESULTS:
+        model._default_manager.filter(attempt__in=attempts).delete()
     _remove_objects(artifact_key(str(key), "") for key in attempts)
     return len(attempts)
 

@@ -12,11 +12,17 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AuditEntry
 from accounts.tokens.refresh import RefreshJWT
-from profiles.models import Profile, ProfileUpload, RemovedObjects
+from profiles.models import PairedResult, Profile, ProfileUpload, RemovedObjects
 from profiles.retention import policy
 from profiles.retention.deletion import delete_task, keep_task_files
 from profiles.tests.imports import make_import
-from profiles.tests.make import make_profile, remove_expired_objects, to_json
+from profiles.tests.make import (
+    SLOWER,
+    make_paired_task,
+    make_profile,
+    remove_expired_objects,
+    to_json,
+)
 from tasks.lifecycle.attempts import assign_attempt
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Artifact, IdempotencyKey, LogChunk, Purpose, Task, TaskFile, artifact_key
@@ -67,6 +73,15 @@ def test_without_yes_nothing_is_removed():
     assert files.startswith("files, 30 days ")
     assert Task.objects.get().owner.email in files
     assert "4.9" in next(line for line in output.splitlines() if line.startswith("profiles"))
+
+
+def test_results_of_pairs_are_removed_with_their_files(storage):
+    task = make_paired_task(SLOWER)
+    Task.objects.update(finished_at=timezone.now() - LONG_AGO)
+    purge("--yes")
+    assert not PairedResult.objects.exists()
+    assert not Artifact.objects.exists()
+    assert list(Task.objects.all()) == [task]
 
 
 def test_old_files_profiles_and_logs_are_removed_and_tasks_stay():

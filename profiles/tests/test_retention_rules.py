@@ -13,10 +13,19 @@ from django.utils import timezone
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import keep_task_files, sweep_removed_files
 from profiles.retention.policy import DUMPS, POLICIES, retention_sweep
-from profiles.tests.make import make_profile, put_files, remove_expired_objects, to_json, verify
+from profiles.tests.make import (
+    SLOWER,
+    finish_in_pairs,
+    make_pairing,
+    make_profile,
+    put_files,
+    remove_expired_objects,
+    to_json,
+    verify,
+)
 from profiles.tests.pages import make_result, store_artifacts, whole_page
 from tasks.models import Artifact, Attempt, LogChunk, Mark, Task, TaskFile, artifact_key
-from tasks.tests.make import data_file, make_task, make_user, model_file
+from tasks.tests.make import data_file, make_task, make_user, make_waiting_task, model_file
 from webprofile.settings.environment import retention_rules
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import expect_problem
@@ -107,6 +116,23 @@ def test_rules_remove_files_and_logs_but_not_the_result(ended_task, client):
     assert (attempt.log_kept_days, attempt.log_removed_at is None) == (30, False)
     client.force_login(ended_task.owner)
     assert client.get(f"/tasks/{ended_task.pk}/").status_code == 200
+
+
+def test_rules_remove_the_files_of_all_arms_but_not_the_pairs(storage, settings, client):
+    settings.RETENTION = retention_rules("dumps=30d failed=30d files=30d")
+    files = [model_file(), model_file(name="new.mge", arm=1)]
+    task = make_waiting_task(pairing=make_pairing(), files=files)
+    finish_in_pairs(task, SLOWER)
+    put_files(task)
+    Task.objects.update(finished_at=timezone.now() - LONG_AGO)
+    sweep_all()
+    assert stored_names(task) == {"paired.json", "measurement.json"}
+    assert dict(task.files.values_list("arm", "kept_days")) == {0: 30, 1: 30}
+    client.force_login(task.owner)
+    assert "B is 10.0 % slower than A" in whole_page(client, f"/tasks/{task.pk}/")
+    assert verify() == []
+    remove_expired_objects()
+    assert [object_store.head(file.object_key) for file in task.files.all()] == [None, None]
 
 
 def test_objects_are_removed_after_their_presigned_urls_expire(ended_task):

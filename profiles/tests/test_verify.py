@@ -12,7 +12,7 @@ from profiles.models import OpenedFile, Profile
 from profiles.retention.deletion import delete_task
 from profiles.retention.policy import POLICIES, purge
 from profiles.tests.imports import make_import
-from profiles.tests.make import make_profile, put_files, to_json, verify
+from profiles.tests.make import SLOWER, make_paired_task, make_profile, put_files, to_json, verify
 from profiles.tests.pages import make_result
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
@@ -44,6 +44,7 @@ def test_a_consistent_site_has_no_violations(profile):
     make_import(make_user("bob"), to_json(make_profile({"1": 0.5})))
     make_task()
     put_files(make_waiting_task())
+    put_files(make_paired_task(SLOWER, owner=make_user("carol")))
     make_live_attempt("a")
     lose_attempt(make_live_attempt("b"), reason="lease_expired")
     assert verify() == []
@@ -120,6 +121,15 @@ def test_a_result_of_an_earlier_attempt_is_reported(profile):
     second = Profile.objects.create(attempt=later, operators=1)
     object_store.write(second.derived_key, b"derived")
     assert ("result", f"task {first.task_id} has 2 profiles") in verify()
+
+
+def test_a_paired_result_of_an_attempt_that_does_not_count_is_reported(storage):
+    task = make_paired_task(SLOWER)
+    put_files(task)
+    Attempt.objects.update(end_reason="lease_expired")
+    [(promise, detail)] = verify()
+    assert promise == "result"
+    assert f"paired result belongs to attempt {task.attempts.get().pk}" in detail
 
 
 def test_missing_objects_of_all_kinds_are_reported(profile):
