@@ -201,7 +201,8 @@ class FilesView(ViewSetMixin, DataView):
     def export(self, request: Request, profile_id: int, name: str) -> HttpResponseBase:
         """A file in one of the formats csv, json, trace (Chrome, Perfetto), report (HTML) and
         text (as `profile_analyze` prints). csv and json hold the operators that the query
-        selects; without a query they hold all operators.
+        selects; without a query they hold all operators. trace and text, and the timeline of a
+        report, are of the one `pass` that the query names, by default the first.
         """
         self.validated_query(PassesQuery)
         return export_response(request._request, self.profile(profile_id), name)

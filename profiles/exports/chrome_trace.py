@@ -24,8 +24,8 @@ _THREADS = 10_000_000
 PROCESSES: tuple[tuple[int, Side, str], ...] = ((1, "device", "Device"), (2, "host", "Host"))
 
 
-def to_trace(data: ProfileData, meta: Mapping[str, Any]) -> bytes:
-    """Return a JSON object of the last iteration of the first pass, for Perfetto.
+def to_trace(data: ProfileData, meta: Mapping[str, Any], place: int = 0) -> bytes:
+    """Return a JSON object of the last iteration of the pass at `place`, for Perfetto.
 
     Process 1 is the device with one thread per computing node, process 2 the host with its threads.
     Each operator is a complete event (`X`, µs, to the ns). It contains `wait`, until its first
@@ -35,9 +35,9 @@ def to_trace(data: ProfileData, meta: Mapping[str, Any]) -> bytes:
     `otherData`.
     """
     events: list[dict[str, Any]] = []
-    left_out = 0
+    left_out, graph = 0, data.graph_of_pass(place)
     for pid, side, title in PROCESSES:
-        intervals = data.graph.device if side == "device" else data.graph.host
+        intervals = graph.device if side == "device" else graph.host
         events += _name("process_name", pid, 0, title)
         sound, start_ns, kern_ns, end_ns = _nanoseconds(intervals)
         left_out += int((~sound).sum())

@@ -52,6 +52,7 @@ class Export:
     """The content of an exported file.
 
     displayed: `data`, or the times of the one pass that the query selects
+    place: the pass, counted from 0, for what shows a single one: a timeline, `profile_analyze`
     rows: (m,) the selected rows of `displayed`
     groups: None if single operators were requested
     meta: `provenance`, and the query string as `query` if it is not empty
@@ -64,6 +65,7 @@ class Export:
     groups: Selection | None
     meta: Meta
     profile: Profile | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _json(export: Export) -> list[bytes]:
 
 
 def _trace(export: Export) -> list[bytes]:
-    return [to_trace(export.data, export.meta)]
+    return [to_trace(export.data, export.meta, export.place)]
 
 
 def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
@@ -105,11 +107,11 @@ def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
 
 def _text(export: Export) -> Iterable[bytes]:
     # `profile_analyze` knows one pass, and no medians
-    return text_of(export.data.columns_of_pass(0))
+    return text_of(export.data.columns_of_pass(export.place))
 
 
 def _report(export: Export) -> list[bytes]:
-    return [report_html(export.data, export.meta, export.profile).encode()]
+    return [report_html(export.data, export.meta, export.profile, export.place).encode()]
 
 
 FORMATS: dict[str, Format] = {
@@ -230,7 +232,8 @@ def prepare_export(
     except AnalysisError as error:
         raise _refusal(str(error)) from error
     meta = {**meta, "query": address} if address else meta
-    return Export(data, displayed, rows, groups, meta, profile)
+    place = max(request.pass_number - 1, 0)
+    return Export(data, displayed, rows, groups, meta, profile, place)
 
 
 def _refusal(detail: str) -> DomainError:

@@ -13,11 +13,13 @@ from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema
 from arro3.core import Field as ArrowField
 from django.db.models import Prefetch, QuerySet
 
+from agent.protocol.pairs import ARM_NAMES
 from profiles.analysis.errors import AnalysisError
 from profiles.exports.csv_file import write_csv
 from profiles.exports.fields import FIELDS, Field, as_json, rows_by_time, values_of
 from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
+from profiles.presenters.paired import arm_options
 from tasks.models import Attempt, Task, TaskFile
 from webprofile.errors import DomainError
 
@@ -44,7 +46,7 @@ TASK_FIELDS: tuple[Field, ...] = (
     Field("model_md5", "text", "MD5 of the model or script."),
     Field("worker", "text", "Name of the device."),
     Field("version", "text", "Version of MegEngine."),
-    Field("plan", "text", "quick, standard, thorough or custom; script for a script."),
+    Field("plan", "text", "quick, standard, thorough or custom; or script or pairs."),
     Field("options", "json", "Options of load_and_run that differ from their defaults."),
     Field("seed", "text", "Of random inputs; digits, since it may have 19."),
     Field("submitted_at", "text", "When it was submitted, ISO 8601 in UTC."),
@@ -77,7 +79,14 @@ RESULT_FIELDS: tuple[Field, ...] = (
     Field("host_total_s", "number", "Self times of all operators on the host, seconds."),
     Field("host_memory_bytes", "count", "Peak memory of the last attempt on the host, bytes."),
     Field("gpu_memory_bytes", "count", "Peak memory of the last attempt on GPUs, bytes."),
+    Field(
+        "arms",
+        "json",
+        "Of a paired comparison, the arms after the baseline: model, version, options and verdict.",
+    ),
 )
+#: fields of a verdict in `arms`, as in the API
+_VERDICT = ("verdict", "effect", "low", "high", "pairs")
 _MEMORY = ("host_memory_bytes", "gpu_memory_bytes")
 #: fields by the kind of row: a task or an operator
 ROWS: Mapping[str, tuple[Field, ...]] = {
@@ -129,7 +138,7 @@ def _pieces(tasks: QuerySet[Task]) -> Iterator[list[Task]]:
 
 _WITH = (
     Prefetch("files", TaskFile.objects.filter(kind=TaskFile.Kind.MODEL)),
-    Prefetch("attempts", Attempt.objects.select_related("profile", "measurement")),
+    Prefetch("attempts", Attempt.objects.select_related("profile", "measurement", "paired")),
 )
 
 
@@ -143,11 +152,17 @@ def _of_task(task: Task) -> list[Any]:
         model.md5 if model else None,
         task.worker.name,
         task.runtime_version,
-        "script" if task.is_script else str(task.plan.get("preset", "")),
+        _plan_of(task),
         as_json(task.options),
         str(task.seed),
         _time(task.submitted_at),
     ]
+
+
+def _plan_of(task: Task) -> str:
+    if task.is_script:
+        return "script"
+    return "pairs" if task.is_paired else str(task.plan.get("preset", ""))
 
 
 def _of_result(task: Task) -> list[Any]:
@@ -173,7 +188,30 @@ def _of_result(task: Task) -> list[Any]:
         else None,
         *(_of(profile, name) for name in ("operators", "device_total_s", "host_total_s")),
         *(_of(attempts[-1] if attempts else None, name) for name in _MEMORY),
+        _arms_of(task),
     ]
+
+
+def _arms_of(task: Task) -> str | None:
+    """Return the arms of a paired comparison after the first, with their verdicts if it has any."""
+    if task.pairing is None:
+        return None
+    results = (getattr(attempt, "paired", None) for attempt in task.attempts.all())
+    result = next(filter(None, results), None)
+    verdicts = {row["arm"]: row for row in result.verdicts} if result else {}
+    models = task.arm_models
+    rows = []
+    for number, arm in enumerate(task.pairing["arms"], start=1):
+        verdict = verdicts.get(number, {})
+        row = {
+            "arm": ARM_NAMES[number],
+            "model": models[number].name if models else None,
+            "model_md5": models[number].md5 if models else None,
+            "version": arm["runtime_version"],
+            "options": arm_options(task, number),
+        }
+        rows.append(row | {name: verdict.get(name) for name in _VERDICT})
+    return as_json(rows)
 
 
 def _steady(measurement: AttemptMeasurement | None) -> list[Any]:

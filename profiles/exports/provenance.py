@@ -59,6 +59,7 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "kind": task.kind,
         "script": task.script,
         "plan": None if task.is_script else task.plan,
+        "pairing": task.pairing,
         "options": task.options,
         "seed": task.seed,
         "command": attempt.command,
@@ -69,7 +70,9 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
             {
                 "name": file.name,
                 "kind": file.kind,
+                "arm": file.arm,
                 "input": file.input,
+                "option": file.option,
                 "size_bytes": file.size_bytes,
                 "md5": file.md5,
                 "sha256": file.sha256,

@@ -36,11 +36,14 @@ MOST_ROWS = 2_000
 _MOST_TENSORS = 6
 
 
-def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None) -> str:
+def report_html(
+    data: ProfileData, meta: Mapping[str, Any], profile: Profile | None = None, place: int = 0
+) -> str:
     """Return the report in the user's language.
 
     meta: `provenance`
     profile: None for a file that is not in the database
+    place: the pass that the timeline draws, counted from 0
     """
     script = render_to_string("profiles/report.js").strip()
     facts = run_facts(profile) if profile else of_trace(data)
@@ -66,8 +69,8 @@ def report_html(data: ProfileData, meta: Mapping[str, Any], profile: Profile | N
         "attempt": profile.attempt if profile else None,
         "types": type_bars(data),
         "curve": curve(data),
-        "timeline": timeline_drawing(data),
-        "timeline_pass": pass_sentence(data),
+        "timeline": timeline_drawing(data, place),
+        "timeline_pass": pass_sentence(data, place),
         "tables": [table for side in SIDES if (table := _table(data, side))],
         "most_rows": MOST_ROWS,
     }

@@ -21,7 +21,10 @@ from profiles.exports.many import ROWS, WRITERS
 from profiles.models import AttemptMeasurement, Profile
 from profiles.services import build_attempt_profile
 from profiles.tests.make import (
+    SLOWER,
     finished_attempt,
+    make_paired_task,
+    make_pairing,
     make_profile,
     measurement_json,
     profile_json,
@@ -97,6 +100,24 @@ def test_a_row_of_an_operator_begins_with_the_fields_of_its_task(tasks, tmp_path
     assert [float(row["device_time_s"]) for row in rows] == [0.5, 1.0, 0.5]
     assert list(rows[0])[-len(FIELDS) :] == [field.heading for field in FIELDS]
     assert int(rows[0]["device_samples"]) == 2
+
+
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_a_row_of_a_paired_comparison_has_its_arms_and_verdicts(tasks, tmp_path, ending):
+    alice = tasks[0].owner
+    make_paired_task(SLOWER, owner=alice)
+    waiting = make_task(alice, pairing=make_pairing())
+    first, *_, decided, undecided = rows_of(export(tmp_path / f"all.{ending}"))
+    assert first["arms"] in (None, "")
+    assert undecided["task"] in (waiting.pk, str(waiting.pk))
+    assert (decided["model"], decided["plan"]) == ("net.mge", "pairs")
+    (arm,), (open_arm,) = (
+        row["arms"] if ending == "json" else json.loads(row["arms"]) for row in (decided, undecided)
+    )
+    assert (arm["arm"], arm["model"], arm["version"]) == ("B", "net.mge", "1.13.0")
+    assert arm["options"] == {"fast_run": True}
+    assert (arm["verdict"], arm["effect"], arm["low"], arm["high"]) == ("slower", 0.1, 0.08, 0.12)
+    assert (open_arm["model"], open_arm["verdict"]) == ("net.mge", None)
 
 
 def test_without_a_clean_pass_iteration_times_are_from_profiled_passes(tasks, tmp_path):

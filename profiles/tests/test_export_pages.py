@@ -105,6 +105,26 @@ def test_an_export_of_one_pass_has_its_times(client, alice):
     assert text == profile_text(parse(first), top=0, show_host=True)
 
 
+def test_timelines_of_exports_are_of_the_chosen_pass(client, alice):
+    first, second = good_profile("tiny"), another_pass(good_profile("tiny"), 2)
+    profile = make_import(alice, first, second).profile
+    data = profile_data(profile)
+    address = f"/profiles/{profile.pk}/export"
+    for query, place in (("", 0), ("?pass=2", 1)):
+        trace = json.loads(client.get(f"{address}/trace/{query}").getvalue())
+        drawn = {
+            event["args"]["row"]: event["dur"]
+            for event in trace["traceEvents"]
+            if event["ph"] == "X" and event["pid"] == 1 and "args" in event
+        }
+        expected = {row: data.device.end_s[place, row] * 1e6 for row in drawn}
+        assert drawn == pytest.approx(expected, abs=2e-3)
+        report = client.get(f"{address}/report/{query}").getvalue().decode()
+        assert f"Profiled pass {place + 1}, one iteration" in report
+        text = client.get(f"{address}/text/{query}").getvalue().decode()
+        assert text == profile_text(parse((first, second)[place]), top=0, show_host=True)
+
+
 def test_every_csv_row_identifies_its_task(client, imported, task_profile):
     task = task_profile.attempt.task
     task.title, task.options = "=nightly", {"fast_run": True}

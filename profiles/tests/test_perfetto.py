@@ -9,6 +9,7 @@ from profiles.presenters import viewers
 from profiles.tests.flows import MLP as FLOW
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result, policy_of, whole_page
+from profiles.tests.passes import another_pass
 from profiles.tests.traces import MLP
 from profiles.viewer_packages import perfetto_address
 from testdata import good_profile
@@ -84,6 +85,17 @@ class TestPage:
             assert 'id="overview"' not in page
             result = client.get(profile.page_url).text
             assert f'href="/profiles/{profile.pk}/trace/"' in result
+
+    def test_the_timeline_of_a_chosen_pass_is_shown(self, client, alice):
+        first = good_profile("tiny")
+        profile = make_import(alice, first, another_pass(first, 2)).profile
+        address = f"/profiles/{profile.pk}"
+        page = client.get(f"{address}/trace/?pass=2").text
+        assert f'data-cut="{address}/export/trace/?pass=2"' in page
+        assert f'href="{address}/export/trace/?pass=2"' in page
+        assert "pass 2" in page
+        for query in ("", "?pass=3", "?pass=x"):
+            assert f'href="{address}/export/trace/"' in client.get(f"{address}/trace/{query}").text
 
     def test_a_profile_without_operators_has_no_timeline(self, client, alice):
         memory = make_import(alice, FLOW.read_bytes()).profile

@@ -25,6 +25,7 @@ from profiles.exports.provenance import title_of
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
+from profiles.presenters.charts import pass_number
 from profiles.presenters.viewers import (
     is_trace,
     model_times,
@@ -47,6 +48,7 @@ from profiles.viewer_packages import (
 )
 from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
 from tasks.models import Task
+from webprofile.integers import parse_int
 from webprofile.origins import framing_origins
 
 _PACKED = {".js", ".json", ".css", ".ico", ".wasm"}
@@ -106,7 +108,7 @@ def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
     """Show a trace, or the timeline of a profile, in Perfetto, as large as the window.
 
     A trace is shown as uploaded, or a part of it that the user chooses; of a profile, the exported
-    trace of its first pass.
+    trace of a pass (`pass` in the query, by default the first).
     """
     profile = profile_or_404(request, profile_id)
     return timeline_page(request, profile, profile_links(profile))
@@ -123,9 +125,11 @@ def timeline_page(request: HttpRequest, profile: Profile, links: ResultLinks) ->
         context["overview"] = timeline_view(profile)
         context["file"] = trace_file_view(profile)
         context["number"] = original.number if (original := trace_original(profile)) else 1
-    elif not links.login or not run_data(profile).has_operators:
+    elif not links.login or not (data := run_data(profile)).has_operators:
         # the exported trace of other profiles is not shared by a link
         raise Http404
+    elif place := parse_int(request.GET.get("pass", ""), maximum=len(data.passes)):
+        context |= {"query": f"?pass={place}", "pass_number": pass_number(data, place - 1)}
     return render(request, "profiles/timeline.html", context)
 
 

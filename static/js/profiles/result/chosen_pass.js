@@ -3,6 +3,12 @@
 const NAME = "timeline";
 const CHANGED = "timeline:pass";
 
+/** The query of an address that shows the chosen pass; empty for the first one. */
+export function passQuery() {
+  const pass = new URLSearchParams(location.search).get(NAME);
+  return pass ? `?${new URLSearchParams({ pass })}` : "";
+}
+
 /**
  * Let a `<select>` show and change the choice; `draw(pass)` is called after each change. Returns the pass.
  * @param {HTMLSelectElement | undefined} select without one there is a single pass

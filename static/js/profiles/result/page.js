@@ -3,6 +3,7 @@
 import { getFragment } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { startTable } from "../table/index.js";
+import { passQuery } from "./chosen_pass.js";
 import { startPanel } from "./operator_panel.js";
 import { startPrinting } from "./printing.js";
 import { select, selected } from "./selection.js";
@@ -55,8 +56,15 @@ bindShortcuts({
 });
 
 // rows of the table that the server rendered, and operators that a recommendation names
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const share = event.target.closest("#share");
+  if (share) {
+    event.preventDefault();
+    const { openShareDialog } = await import("../share.js");
+    openShareDialog(share);
+    return;
+  }
   const operator = event.target.closest("#tables tr[data-row], [data-select]");
   const view = event.target.closest("[data-open-view]");
   const some = event.target.closest("[data-rows]");
@@ -80,13 +88,13 @@ document.addEventListener("operators:filter", async ({ detail }) => {
   table?.list(detail.rows);
 });
 
-// exported tables hold what the page's address asks for at the moment of the click, also of one with
-// the middle button, or of "copy the address"
-for (const link of document.querySelectorAll("#export a[data-asks]")) {
-  const address = link.href;
-  for (const name of ["pointerdown", "focus", "click"]) {
-    link.addEventListener(name, () => { link.href = address + window.location.search; });
-  }
+// exported tables hold what the page's address asks for at the moment of the click, and timelines are of the
+// pass that the page draws; also after a click with the middle button, or "copy the address"
+for (const name of ["pointerdown", "focusin", "click"]) {
+  document.addEventListener(name, ({ target }) => {
+    const link = target.closest?.("a[data-asks], a[data-with-pass]");
+    if (link) link.search = "asks" in link.dataset ? window.location.search : passQuery();
+  }, { capture: true });
 }
 
 const print = document.querySelector("#print");
