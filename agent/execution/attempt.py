@@ -42,7 +42,14 @@ from agent.link.retries import Policies
 from agent.link.transfers import Transfer
 from agent.protocol.artifacts import MEASUREMENT_NAME, PROFILE_NAME
 from agent.protocol.inputs import InputError
-from agent.protocol.messages import AttemptAccepted, AttemptFinished, EndReason, Facts, Start
+from agent.protocol.messages import (
+    MAX_RECEIVED,
+    AttemptAccepted,
+    AttemptFinished,
+    EndReason,
+    Facts,
+    Start,
+)
 from agent.protocol.notes import Note
 from agent.protocol.options import OptionError
 from agent.protocol.pairs import ARM_NAMES, check_paired_options
@@ -287,8 +294,7 @@ class Attempt:
             if builder is None:
                 raise TypeError("a script is no arm")
             own = arm_folder(folder, number)
-            # the files of a result describe the baseline; paired.json describes the arms
-            about = report if not number else replace(report, order=order, runtime=runtime)
+            about = report.add_arm(order, runtime, builder.options) if number else report
             prepare = partial(prepare_order, order, own.work, runtime.info.kind, about)
             arms.append(Arm(number, order, builder, own, runtime, prepare))
 
@@ -389,7 +395,7 @@ class Attempt:
         """Move the files to upload into the result folder. Blocks: call it in a thread."""
         report.write(folder.result)
         changes: dict[str, object] = {
-            "received": report.received,
+            "received": report.received[:MAX_RECEIVED],
             "command": "\n".join(pass_runner.done.distinct_commands())[:8000],
         }
         if end.reason is EndReason.EXITED and end.exit_code == 0:
@@ -431,7 +437,9 @@ class Attempt:
             report.received = await fetch_all(files, target)
             for number, arm in enumerate(self._order.arms, start=1):
                 arm_name = ARM_NAMES[number]
-                await fetch_all((arm.model, *arm.data), arm_folder(folder, number).work)
+                files, target = (arm.model, *arm.data), arm_folder(folder, number).work
+                stored = await fetch_all(files, target)
+                report.received += tuple(f.model_copy(update={"arm": number}) for f in stored)
         except TransferError as exc:
             # by the arm, the server knows which of the files with this name it is
             values = exc.note.values | ({"arm": arm_name} if arm_name else {})

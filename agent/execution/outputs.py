@@ -29,28 +29,27 @@ _VALUES = 1 << 18
 Array = np.ndarray[Any, Any]
 
 
-def read_outputs(folder: Path) -> dict[str, Array]:
-    """Return the outputs that a run wrote to a folder, by name.
+def read_outputs(folder: Path) -> list[tuple[str, Array]]:
+    """Return the outputs that a run wrote to a folder, with their names, which need not differ.
 
     Our runner of a wheel writes `output-<n>.npy` and `outputs.json`, a compiled load_and_run the
     files of `--bin_out_dump`, of which those of the last run count. Files that cannot be read are
     left out; links are not followed. The arrays are mapped to the files, which must not change.
     """
-    outputs = {}
+    outputs: list[tuple[str, Array]] = []
     for number, name in enumerate(_names(folder / "outputs.json")):
         path = folder / f"output-{number}.npy"
         if size_of_plain_file(path):
             with suppress(OSError, ValueError, InputError):
-                outputs[name] = map_array(path, read_header(path, "wheel"))
-    dumps = folder / "bin_out_dump"
-    for path in sorted(plain_files(dumps), key=lambda path: _run_of(path.name)):
-        if (found := _dumped(path)) is not None:
-            outputs[found[0]] = found[1]
+                outputs.append((name, map_array(path, read_header(path, "wheel"))))
+    dumps = sorted(plain_files(folder / "bin_out_dump"), key=lambda path: _run_of(path.name))
+    last = _run_of(dumps[-1].name)[0] if dumps else 0
+    outputs += filter(None, (_dumped(path) for path in dumps if _run_of(path.name)[0] == last))
     return outputs
 
 
 def differences(
-    baseline: dict[str, Array], other: dict[str, Array]
+    baseline: Sequence[tuple[str, Array]], other: Sequence[tuple[str, Array]]
 ) -> tuple[OutputDifference, ...]:
     """Compare outputs by position, since versions of a model may name them differently.
 
@@ -61,8 +60,8 @@ def differences(
     if len(baseline) != len(other):
         note = Note.of("outputs_count", count=len(other), expected=len(baseline))
         return (OutputDifference(problem=note),)
-    pairs = zip(baseline.items(), other.values(), strict=True)
-    found = [difference(name, first, second) for (name, first), second in pairs]
+    pairs = zip(baseline, other, strict=True)
+    found = [difference(name, first, second) for (name, first), (_, second) in pairs]
     if len(found) > MOST_OUTPUTS:
         found = sorted(found, key=lambda row: -math.inf if row.cosine is None else row.cosine)
     return tuple(found[:MOST_OUTPUTS])

@@ -5,7 +5,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ from agent.protocol.messages import (
 )
 from agent.protocol.notes import Note
 from agent.protocol.options import Value
+from agent.protocol.pairs import ARM_NAMES, Pairing
 from agent.protocol.plan import Plan
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,21 @@ class InputRecord(Frozen):
     sha256: str = ""
 
 
+class ArmManifest(Frozen):
+    """What an arm of a paired comparison has in place of the same fields of `Manifest`."""
+
+    name: str
+    files: tuple[FileRecord, ...] = ()
+    inputs: tuple[InputRecord, ...] = ()
+    options: dict[str, Value] = Field(default_factory=dict)
+    runtime: dict[str, Any] = Field(default_factory=dict)
+
+
 class Manifest(Frozen):
-    """The root object of `manifest.json`: everything needed to reproduce an attempt."""
+    """The root object of `manifest.json`: everything needed to reproduce an attempt.
+
+    Of a paired comparison it describes the baseline, and `arms` the others.
+    """
 
     format: Literal[1] = 1
     attempt: str
@@ -78,6 +92,8 @@ class Manifest(Frozen):
     seed: int = 0
     options: dict[str, Value] = Field(default_factory=dict)
     plan: Plan
+    pairing: Pairing | None = None
+    arms: tuple[ArmManifest, ...] = ()
     script: Script | None = None
     commands: tuple[str, ...] = ()
     runtime: dict[str, Any] = Field(default_factory=dict)
@@ -89,7 +105,10 @@ class Manifest(Frozen):
 
 @dataclass
 class Report:
-    """The data of both files, collected during the attempt and written after any end of it."""
+    """The data of both files, collected during the attempt and written after any end of it.
+
+    Of a paired comparison it is about the baseline, and `arms` are the reports of the others.
+    """
 
     order: Start
     facts: Facts
@@ -107,6 +126,15 @@ class Report:
     #: begin and duration of the download; the duration is None if it failed
     begun_at: float = 0.0
     download_s: float | None = None
+    arm: int = 0
+    arms: list["Report"] = field(default_factory=list)
+
+    def add_arm(self, order: Start, runtime: LocalRuntime, options: dict[str, Value]) -> "Report":
+        """Return the report of a further arm of a paired comparison, which this one includes."""
+        number = len(self.arms) + 1
+        arm = replace(self, order=order, runtime=runtime, options=options, arm=number, arms=[])
+        self.arms.append(arm)
+        return arm
 
     def phases(self) -> tuple[Phase, ...]:
         """Return the finished phases: the download and the passes."""
@@ -162,11 +190,13 @@ class Report:
             agent_version=__version__,
             protocol=PROTOCOL_VERSION,
             written_at=time.time(),
-            files=tuple(_file_records(order, self.received)),
+            files=self._files(),
             inputs=self.inputs,
             seed=order.seed,
             options=self.options,
             plan=order.plan,
+            pairing=order.pairing,
+            arms=tuple(arm._as_arm() for arm in self.arms),
             script=order.script,
             commands=self.passes.commands(),
             runtime=_describe_runtime(self.runtime),
@@ -180,6 +210,29 @@ class Report:
             sandbox=self._sandbox_words(),
         )
 
+    def _as_arm(self) -> ArmManifest:
+        return ArmManifest(
+            name=ARM_NAMES[self.arm],
+            files=self._files(),
+            inputs=self.inputs,
+            options=self.options,
+            runtime=_describe_runtime(self.runtime),
+        )
+
+    def _files(self) -> tuple[FileRecord, ...]:
+        digests = {file.name: file.sha256 for file in self.received if file.arm == self.arm}
+        return tuple(
+            FileRecord(
+                name=file.name,
+                input=file.input,
+                option=file.option,
+                size_bytes=file.size_bytes,
+                sha256=digests[file.name],
+            )
+            for file in (self.order.model, *self.order.data)
+            if file.name in digests
+        )
+
     def _sandbox_words(self) -> str:
         if not self.sandbox.bwrap:
             return f"none: {self.sandbox.problem}"
@@ -189,21 +242,6 @@ class Report:
 
 def _phase(name: str, started_at: float, span_s: float) -> Phase:
     return Phase(name=name, started_at=started_at, ended_at=started_at + span_s)
-
-
-def _file_records(order: Start, received: Sequence[StoredFile]) -> list[FileRecord]:
-    digests = {file.name: file.sha256 for file in received}
-    return [
-        FileRecord(
-            name=file.name,
-            input=file.input,
-            option=file.option,
-            size_bytes=file.size_bytes,
-            sha256=digests[file.name],
-        )
-        for file in (order.model, *order.data)
-        if file.name in digests
-    ]
 
 
 def _describe_runtime(runtime: LocalRuntime) -> dict[str, Any]:

@@ -31,6 +31,8 @@ from typing import IO, Any, cast
 #: duration from which a series of iterations tells the time of one, and the longest series
 _ENOUGH_MS = 30.0
 _MOST_ITERATIONS = 10_000
+#: limit on the printed stderr of an arm
+_MOST_PRINTED_BYTES = 256 << 10
 
 
 class ArmFailed(Exception):
@@ -85,7 +87,8 @@ class Arm:
         return 128 - code if code < 0 else code
 
     def print_log(self) -> None:
-        self._log.seek(0)
+        """Print the end of what the process has written to stderr."""
+        self._log.seek(max(self._log.seek(0, os.SEEK_END) - _MOST_PRINTED_BYTES, 0))
         sys.stderr.write(self._log.read().decode("utf-8", "replace"))
         sys.stderr.flush()
 

@@ -95,6 +95,7 @@ MAX_LABELS = 32
 #: W3C trace context, or empty (https://www.w3.org/TR/trace-context/#traceparent-header)
 TraceParent = Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$")]
 MAX_PHASES = 64
+MAX_RECEIVED = 128
 #: most notes in `AttemptFinished`
 MAX_NOTES = 20
 #: untrusted text from programs and files; NUL is replaced because PostgreSQL cannot store it
@@ -207,10 +208,14 @@ class GivenInput(Frozen):
 
 
 class StoredFile(Frozen):
-    """The SHA-256 that the agent computed for a downloaded file of the order."""
+    """The SHA-256 that the agent computed for a downloaded file of the order.
+
+    `arm` is the arm of a paired comparison that the file was downloaded for; 0 is the baseline.
+    """
 
     name: FileName
     sha256: Sha256
+    arm: int = Field(default=0, ge=0, lt=MOST_ARMS)
 
 
 class FileOffer(Frozen):
@@ -399,10 +404,11 @@ class AttemptFinished(Frozen):
     `detail` is one line of another program: an exception, or the name of a signal. `cause` is a
     code from `agent.protocol.inputs` if `reason` is `input_wrong`, and may be `CAUSE_DIGEST` if it
     is `download_failed`. `command` holds one command line for each kind of pass, separated by
-    newlines. `received` lists the downloaded files of the order. `log_end` is the end of the output
-    before a failure, since log chunks may be lost in transit. `phases` are in chronological order,
-    at most `MAX_PHASES` of them. `host_memory_bytes` and `gpu_memory_bytes` are the peak memory
-    (`PassRecord`), the largest of the kept passes without that of dumps; None if it is unknown.
+    newlines. `received` lists the first `MAX_RECEIVED` downloaded files of the order. `log_end` is
+    the end of the output before a failure, since log chunks may be lost in transit. `phases` are in
+    chronological order, at most `MAX_PHASES` of them. `host_memory_bytes` and `gpu_memory_bytes`
+    are the peak memory (`PassRecord`), the largest of the kept passes without that of dumps; None
+    if it is unknown.
     """
 
     type: Literal["attempt.finished"] = "attempt.finished"
@@ -417,7 +423,7 @@ class AttemptFinished(Frozen):
     command: Text = Field(default="", max_length=8000)
     log_end: Text = Field(default="", max_length=LOG_END_CHARACTERS)
     files: tuple[FileOffer, ...] = Field(default=(), max_length=128)
-    received: tuple[StoredFile, ...] = Field(default=(), max_length=128)
+    received: tuple[StoredFile, ...] = Field(default=(), max_length=MAX_RECEIVED)
     phases: tuple[Phase, ...] = Field(default=(), max_length=MAX_PHASES)
     host_memory_bytes: Size | None = None
     gpu_memory_bytes: Size | None = None

@@ -1,5 +1,6 @@
 """Paired comparisons on the device: pairs of fresh processes that take turns."""
 
+import hashlib
 import json
 import tempfile
 from collections import Counter
@@ -8,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.config import RunLimits
 from agent.execution.outputs import difference, differences, plain, read_outputs
 from agent.execution.paired import turn_iterations, turn_ms
+from agent.execution.report import Manifest
 from agent.inventory import LocalRuntime
 from agent.protocol.messages import (
     AttemptStarted,
@@ -21,7 +24,13 @@ from agent.protocol.messages import (
 )
 from agent.protocol.pairs import MOST_OUTPUTS, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
-from agent.tests.fakes import explanation, make_load_and_run, require_sandbox
+from agent.tests.fakes import (
+    explanation,
+    is_alive,
+    make_load_and_run,
+    require_sandbox,
+    start_agent,
+)
 from testdata import DATA
 
 #: an interpreter with a fake wheel: an iteration takes as many µs as its model file says, and
@@ -217,6 +226,41 @@ async def test_failed_arm_is_named(wheel, server, storage, body, exit_code):
     assert "Arm B failed" in explanation(end)
 
 
+async def test_much_stderr_of_a_failed_arm_is_cut_to_its_end(wheel, server, storage):
+    wheel('if model["us"] == 7: sys.stderr.write("x" * 10_000_000 + "last words"); sys.exit(3)')
+    end = await server.wait_for_end(await compare(server, storage, BASE, {"us": 7}))
+    assert "Arm B failed" in explanation(end)
+    log = storage.stored["log.txt"]
+    assert log.rstrip().endswith(b"last words")
+    assert len(log) < 1_000_000
+
+
+async def test_endless_stderr_of_an_arm_ends_at_the_disk_limit(wheel, device, server, storage):
+    device.changes["limits"] = RunLimits(disk_bytes=50 << 20)
+    wheel('while model["us"] == 7: sys.stderr.write("x" * (1 << 20))')
+    end = await server.wait_for_end(await compare(server, storage, BASE, {"us": 7}))
+    assert end.reason == EndReason.OUTPUT_TOO_LARGE
+
+
+async def test_comparison_of_a_killed_agent_is_not_continued(wheel, device, server, storage):
+    wheel()
+    command = device.runtimes["1.13.0"].command
+    await device.stop()
+    agent = await start_agent(server, device.spool, "wheel", command)
+    models = (BASE, BASE | {"swing": 0.1})
+    order = await compare(server, storage, *models)
+    await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
+    agent.kill()
+    await agent.wait()
+    device.start()
+    end = await server.wait_for_end(order)
+    assert end.reason == EndReason.AGENT_RESTARTED
+    # the server repeats the task as a new attempt, which has only its own pairs
+    assert "paired.json" not in storage.stored
+    pids = (device.folder / "pids").read_text().split()
+    assert not any(is_alive(int(pid)) for pid in pids)
+
+
 async def test_file_of_an_arm_that_cannot_be_downloaded_is_told_from_that_of_another(
     wheel, server, storage
 ):
@@ -332,6 +376,37 @@ async def test_wheel_is_compared_with_a_compiled_program(wheel, device, server, 
     }
 
 
+async def test_manifest_describes_the_baseline_and_the_other_arms(wheel, device, server, storage):
+    wheel()
+    info = RuntimeInfo(version="1.12.0", kind="wheel")
+    device.runtimes["1.12.0"] = LocalRuntime(info, device.runtimes["1.13.0"].command)
+    storage.files |= {"0.mge": b'{"us": 10000}', "1.mge": b'{"us": 10500}'}
+    data = (storage.input_file("data.npy", "data"),)
+    arm = ComparedArm(
+        runtime="1.12.0", model=as_model(storage, "1.mge"), data=data, options={"fast_run": True}
+    )
+    end = await server.run(
+        pairing=Pairing(budget_s=5), model=as_model(storage, "0.mge"), data=data, arms=(arm,)
+    )
+    assert explanation(end) == ""
+    sums = {name: hashlib.sha256(storage.files[name]).hexdigest() for name in ("0.mge", "1.mge")}
+    manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
+    assert (manifest.options, manifest.runtime["version"]) == ({}, "1.13.0")
+    assert (manifest.files[0].name, manifest.files[0].sha256) == ("model.mge", sums["0.mge"])
+    (other,) = manifest.arms
+    assert (other.name, other.runtime["version"]) == ("B", "1.12.0")
+    assert other.options == {"fast_run": True}
+    assert (other.files[0].name, other.files[0].sha256) == ("model.mge", sums["1.mge"])
+    assert [(entry.name, entry.source) for entry in other.inputs] == [("data", "file")]
+    # a device that knows the checksums need not download the files again
+    assert [(file.arm, file.name) for file in end.received] == [
+        (0, "model.mge"),
+        (0, "data.npy"),
+        (1, "model.mge"),
+        (1, "data.npy"),
+    ]
+
+
 #: what a malicious model does in its folder, and what becomes of a file outside
 LINKED = {
     "setup": "os.remove('../setup.json'); os.symlink({target!r}, '../setup.json')",
@@ -440,10 +515,21 @@ def test_blocked_layouts_are_compared_in_one_order():
 
 
 def test_of_many_outputs_those_that_differ_most_are_reported():
-    ones = {str(number): np.ones(2) for number in range(MOST_OUTPUTS + 20)}
-    compared = differences(ones, ones | {"110": np.array([1.0, -1.0])})
+    ones = [(str(number), np.ones(2)) for number in range(MOST_OUTPUTS + 20)]
+    other = [*ones[:110], ("110", np.array([1.0, -1.0])), *ones[111:]]
+    compared = differences(ones, other)
     assert len(compared) == MOST_OUTPUTS
     assert (compared[0].name, compared[0].cosine) == ("110", 0)
+
+
+def test_outputs_with_the_same_name_are_compared_each(tmp_path):
+    for name, second in (("a", 2.0), ("b", 3.0)):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "output-0.npy", np.ones(2, "f4"))
+        np.save(tmp_path / name / "output-1.npy", np.full(2, second, "f4"))
+        (tmp_path / name / "outputs.json").write_text('["out", "out"]')
+    compared = differences(*(read_outputs(tmp_path / name) for name in "ab"))
+    assert [(row.name, row.max_abs) for row in compared] == [("out", 0), ("out", 1)]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "uint8", "float16"])

@@ -70,10 +70,11 @@ def reason_and_detail(
     reason, detail = diagnose_run(report, chunks if chunks.endswith(end) else f"{chunks}\n{end}")
     detail = detail[:_MOST_DETAIL]
     around = (r"(?<![\w./-])", r"(?![\w-])") if task.is_script else ('(?<=")', '(?=")')
-    for file in task.files.all():
+    letters = (note["values"]["arm"] for note in attempt.notes if "arm" in note["values"])
+    for on_device, name in _names(task, next(letters, None)).items():
         # the user chose the name: escape backslashes, which are special in a replacement
-        name = file.name.replace("\\", r"\\")
-        detail = re.sub(re.escape(file.device_name).join(around), name, detail)
+        escaped = name.replace("\\", r"\\")
+        detail = re.sub(re.escape(on_device).join(around), escaped, detail)
     return reason, detail
 
 
@@ -87,11 +88,17 @@ def notes_with_file_names(task: Task, notes: Iterable[Note]) -> list[Any]:
             return {key: renamed(item, names) for key, item in value.items()}
         return names.get(value, value) if isinstance(value, str) else value
 
-    return [renamed(note.model_dump(mode="json"), _names(task, note)) for note in notes]
+    return [
+        renamed(note.model_dump(mode="json"), _names(task, note.values.get("arm")))
+        for note in notes
+    ]
 
 
-def _names(task: Task, note: Note) -> dict[str, str]:
-    """Return the uploaded names by those on the device, which each arm has for its own files."""
-    arm = ARM_NAMES.find(str(note.values.get("arm") or "A"))
+def _names(task: Task, letter: object) -> dict[str, str]:
+    """Return the uploaded names by those on the device, which each arm has for its own files.
+
+    letter: of the arm; None for the baseline
+    """
+    arm = ARM_NAMES.find(str(letter or "A"))
     files = list(task.files.all())
     return {file.device_name: file.name for own in (0, arm) for file in files if file.arm == own}

@@ -148,15 +148,14 @@ def _continue_after_end(attempt: Attempt, report: AttemptFinished) -> None:
 def _store_checksums(attempt: Attempt, report: AttemptFinished) -> None:
     """Store the SHA-256 of each file as the agent received it; devices use it as a cache key.
 
-    Of a paired comparison, the agent reports the baseline's files; those of other arms have the
-    same names on the device.
+    Files of several arms of a paired comparison have the same names on the device.
     """
-    checksums = {file.name: file.sha256 for file in report.received}
+    checksums = {(file.arm, file.name): file.sha256 for file in report.received}
     if not checksums:
         return
     changed = list[TaskFile]()
     for file in attempt.task.files.all():
-        sha256 = "" if file.arm else checksums.get(file.device_name, "")
+        sha256 = checksums.get((file.arm, file.device_name), "")
         if sha256 and sha256 != file.sha256:
             file.sha256 = sha256
             changed.append(file)

@@ -1,8 +1,5 @@
 """Move a waiting task to another worker, and change its priority."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import structlog
 from django.db import transaction
 from django.db.models import F
@@ -56,11 +53,8 @@ def rebind_task(task: Task, *, to: Runtime, because: str) -> bool:
 
 def fits(task: Task, runtime: Runtime) -> bool:
     """Whether a runtime and its worker support everything that the task requests."""
-    return refusal_by(check_fits, runtime, request_of(task), _arrays(task)) is None
-
-
-def _arrays(task: Task) -> list[Mapping[str, Any]]:
-    return [array for file in task.files.all() for array in file.arrays]
+    arrays = [array for file in task.files.all() for array in file.arrays]
+    return refusal_by(check_fits, runtime, request_of(task), arrays) is None
 
 
 @transaction.atomic
@@ -71,9 +65,11 @@ def move_task(task: Task, *, to: Worker) -> None:
     if the task no longer waits.
     """
     runtime = runtime_of(task.owner, to, task.runtime_version)
+    arrays = {file.object_key: file.arrays for file in task.files.all()}
     for arm in arm_requests(request_of(task)):
         version = arm.runtime_version or task.runtime_version
-        check_fits(runtime_of(task.owner, to, version), arm, _arrays(task))
+        own = [array for file in arm.files for array in arrays[file.source]]
+        check_fits(runtime_of(task.owner, to, version), arm, own)
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
     if not is_moved and not rebind_task(task, to=runtime, because="asked"):
         raise DomainError("not_waiting", status=409)

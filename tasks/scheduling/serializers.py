@@ -96,6 +96,9 @@ class CommandAnswer(serializers.Serializer):
     title = serializers.SerializerMethodField(help_text="Description in the user's language.")
     processes = serializers.IntegerField(help_text="Number of processes.")
     line = serializers.CharField(help_text="As typed on a command line.")
+    arm = serializers.CharField(
+        allow_blank=True, help_text="Letter of the arm of a paired comparison, or empty."
+    )
 
     def get_title(self, command: Command) -> str:
         return str(PASS_KINDS[command.kind])

@@ -70,19 +70,29 @@ def inspect_files(task: Task, files: Sequence[TaskFile], heads: Mapping[int, byt
     if task.is_script:
         return  # data files of a script feed no inputs; they are stored beside it
     data = [file for file in files if file.kind == TaskFile.Kind.DATA and file.pk in heads]
-    kind = _kind(task) if data else ""
+    kinds = _kinds(task, files) if data else {}
     for file in data:
-        file.arrays = inspect(file.name, heads[file.pk], file.size_bytes, kind=kind)
+        file.arrays = inspect(file.name, heads[file.pk], file.size_bytes, kind=kinds[file.arm])
     _check_feeds(task, files)
 
 
-def _kind(task: Task) -> str:
-    """Return the kind of runtime to check for.
+def _kinds(task: Task, files: Sequence[TaskFile]) -> dict[int, str]:
+    """Return the kind of runtime to check the data of each arm for; 0 without pairing.
 
     With a target this is `wheel`, which accepts more, since the task may move to another worker.
+    Data of the baseline is for all arms that have none of their own, so one binary decides.
     """
-    runtime = task.worker.runtimes.filter(version=task.runtime_version).first()
-    return runtime.kind if runtime and task.target is None else "wheel"
+    if task.target is not None:
+        return {0: "wheel"}
+    known = dict(task.worker.runtimes.values_list("version", "kind"))
+    kinds = {0: known.get(task.runtime_version, "wheel")}
+    own = {file.arm for file in files if file.kind == TaskFile.Kind.DATA}
+    for number, arm in enumerate(task.pairing["arms"] if task.pairing else (), start=1):
+        kinds[number] = known.get(arm["runtime_version"], "wheel")
+        is_shared = number not in own and arm["inputs"] is None
+        if is_shared and kinds[number] == "binary":
+            kinds[0] = "binary"
+    return kinds
 
 
 def _check_feeds(task: Task, files: Sequence[TaskFile]) -> None:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -19,9 +19,11 @@ from agent.protocol.options import (
     options_of_passes,
     unavailable,
 )
+from agent.protocol.pairs import ARM_NAMES
 from tasks.models import TaskFile, program_name
 from tasks.scheduling.targets import candidates_or_refuse
 from tasks.submission.inputs import read_inputs
+from tasks.submission.pairing import arm_requests, check_pairing
 from tasks.submission.request import InputRequest, TaskRequest
 from tasks.submission.schema import find_worker, task_request_of
 from tasks.submission.validation import (
@@ -49,11 +51,13 @@ class Command:
 
     kind: clean, profiled or dump; for a script timeline or memory
     processes: number of processes that run it
+    arm: letter of the arm of a paired comparison that it is for; empty for other tasks
     """
 
     kind: str
     processes: int
     line: str
+    arm: str = ""
 
 
 @dataclass
@@ -91,6 +95,7 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
             draft.refusal = error
     runtime = _runtime(user, worker, request, problems)
     refusals = [
+        refusal_by(check_pairing, request),
         refusal_by(check_priority, user, request.priority),
         refusal_by(check_time_limit, request),
     ]
@@ -105,12 +110,34 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
         return draft
     if runtime:
         draft.unavailable, draft.libraries = _unavailable(runtime), list(runtime.libraries)
-    inputs = _inputs(request, runtime, problems)
-    problems += option_refusals(request, runtime.capabilities if runtime else None)
-    if not problems:
-        options = check_options(request.options, files=request.option_files, profiled=False)
-        draft.commands = commands_of(request, options, inputs)
+    for number, arm in enumerate(arm_requests(request)):
+        found = _runtime(user, worker, arm, problems) if number else runtime
+        _check_arm(draft, arm, found, number, ARM_NAMES[number] if request.pairing else "")
     return draft
+
+
+def _check_arm(
+    draft: Draft, request: TaskRequest, runtime: Runtime | None, number: int, letter: str
+) -> None:
+    """Add the commands and problems of an arm to the draft; after a problem, there are no commands.
+
+    A task without pairing is one arm.
+    """
+    own = list[DomainError]()
+    inputs = _inputs(request, runtime, own)
+    own += option_refusals(request, runtime.capabilities if runtime else None)
+    # an arm has the options and inputs of the baseline, unless it has its own
+    known = {(error.code, error.field) for error in draft.problems}
+    for error in own:
+        if (error.code, error.field) not in known:
+            error.field = f"pairing.arms.{number - 1}.{error.field}" if number else error.field
+            draft.problems.append(error)
+    if draft.problems:
+        draft.commands = []
+        return
+    options = check_options(request.options, files=request.option_files, profiled=False)
+    commands = commands_of(request, options, inputs)
+    draft.commands += [replace(command, arm=letter) for command in commands]
 
 
 def _runtime(

@@ -242,7 +242,37 @@ def test_request_sets_plan_inputs_seed_and_time_limit(client, alice, storage):
 
 
 def test_paired_comparison_is_judged_without_profiled_passes(client, alice):
-    pairing = {"arms": [{"options": {"fast_run": True}}]}
-    answer = judge(client, options={"record_comp_seq": True}, pairing=pairing)
+    pairing = {"arms": [{"options": {"share_param_mem": True, "no_sanity_check": False}}]}
+    files = [
+        {"kind": "data", "name": "old.npy", "input": "data"},
+        {"kind": "model", "name": "new.mge", "arm": 1},
+        {"kind": "data", "name": "new.ppm", "input": "image", "arm": 1},
+    ]
+    options = {"record_comp_seq": True, "no_sanity_check": False}
+    answer = judge(client, options=options, pairing=pairing, files=files)
     assert answer["problems"] == []
-    assert [command["kind"] for command in answer["commands"]] == ["clean"]
+    assert [(row["arm"], row["kind"], row["line"]) for row in answer["commands"]] == [
+        (
+            "A",
+            "clean",
+            "load_and_run model.mge --input=data:input_0.npy --record_comp_seq --iter=10",
+        ),
+        (
+            "B",
+            "clean",
+            "load_and_run model.mge --input=image:input_0.npy --share_param_mem --iter=10",
+        ),
+    ]
+
+
+def test_problems_of_an_arm_have_its_fields(client, alice):
+    arms = [{}, {"options": {"warmup_iter": "x"}, "inputs": [{"name": "a", "literal": "1,x"}]}]
+    answer = judge(client, options={"iter_": 1}, pairing={"arms": arms})
+    assert [row["field"] for row in answer["problems"]] == [
+        "iter_",
+        "pairing.arms.1.inputs.0",
+        "pairing.arms.1.warmup_iter",
+    ]
+    assert answer["commands"] == []
+    answer = judge(client, pairing={"arms": [{"options": {"thread": 2}}]})
+    assert [row["code"] for row in answer["problems"]] == ["pairing_option"]

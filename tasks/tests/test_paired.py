@@ -12,7 +12,7 @@ from agent.protocol.notes import Note
 from agent.protocol.pairs import MOST_ARMS, ArmVerdict, Pairing
 from tasks.dispatch.gateway import desired_state
 from tasks.lifecycle.attempts import lose_attempt
-from tasks.lifecycle.failures import notes_with_file_names
+from tasks.lifecycle.failures import end_failed_run, notes_with_file_names
 from tasks.lifecycle.outcomes import fail_task
 from tasks.models import Attempt, Task
 from tasks.run_steps import UsualRun, usual_run
@@ -21,6 +21,8 @@ from tasks.submission.copies import compare_tasks_in_pairs
 from tasks.submission.creation import rerun_task
 from tasks.submission.plans import longest_run_s
 from tasks.submission.request import ArmRequest, InputRequest, PairingRequest, request_of
+from tasks.submission.uploads import submit_task
+from tasks.submission.validation import storage_quota_of
 from tasks.tests.make import (
     MD5,
     MODEL,
@@ -32,9 +34,11 @@ from tasks.tests.make import (
     make_waiting_task,
     make_worker,
     model_file,
+    npy_bytes,
     post_json,
     receive_report,
     started_report,
+    stored_objects,
 )
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -183,6 +187,45 @@ def test_repetition_keeps_all_arms(alice, storage):
     assert request.pairing == request_of(task).pairing
 
 
+def test_form_lists_the_arms_of_the_comparison_to_repeat(client, alice, storage):
+    client.force_login(alice)
+    own = ArmRequest(options={"fast_run": True}, inputs=(InputRequest("mask", literal="1,2"),))
+    files = [model_file(), data_file(), model_file(name="new.mge", arm=1)]
+    task = make_paired_task(own, ArmRequest(), files=files, owner=alice)
+    fail_task(task, reason="model_invalid")
+    assert f'href="/tasks/new/?from={task.pk}"' in client.get(f"/tasks/{task.pk}/").text
+    page = client.get(f"/tasks/new/?from={task.pk}").text
+    arms = page[page.index('id="origin-arms"') :].partition("</ul>")[0]
+    texts = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in arms.split("<li")[1:]]
+    assert "B new.mge · MegEngine 1.13.0 · --fast_run · mask" in texts[0]
+    assert "C model of A · MegEngine 1.13.0 · options of A" in texts[1]
+    task.files.filter(arm=1).update(purged_at=timezone.now())
+    page = client.get(f"/tasks/new/?from={task.pk}").text
+    assert 'value="1" disabled' in page
+    assert "no longer in storage" in page
+
+
+def test_data_of_the_baseline_must_suit_the_versions_of_all_arms_that_use_it(storage):
+    worker = make_worker()
+    Runtime.objects.create(worker=worker, version="1.12.0", kind="binary")
+    content = npy_bytes((1, 3), "int64")
+    data = data_file(size_bytes=len(content))
+    shared = make_task(pairing=pairing(ArmRequest("1.12.0")), files=[model_file(), data])
+    file = shared.files.get(kind="data")
+    with pytest.raises(DomainError, match="input_dtype_not_here"):
+        submit_task(shared, stored_objects(shared), {file.pk: content})
+    own = ArmRequest("1.12.0", inputs=(InputRequest("data", literal="1.0"),))
+    apart = make_task(pairing=pairing(own), files=[model_file(), data])
+    submit_task(apart, stored_objects(apart), {apart.files.get(kind="data").pk: content})
+    apart.refresh_from_db()
+    assert apart.state == "waiting"
+
+
+def test_files_of_all_arms_count_as_storage(alice):
+    make_task(alice, pairing=pairing(), files=[model_file(), model_file(arm=1)])
+    assert storage_quota_of(alice).used == 2 * len(MODEL)
+
+
 def test_results_are_compared_in_pairs_with_copies_of_their_files(alice, storage):
     worker = make_worker()
     tasks = []
@@ -268,13 +311,26 @@ def test_verdicts_of_a_device_for_another_kind_of_task_are_ignored(alice, storag
     assert attempt.verdicts == []
 
 
-def test_checksum_of_the_baseline_is_not_that_of_another_arm(storage):
+def test_checksums_are_stored_for_the_files_of_each_arm(storage):
     files = [model_file(), data_file(), model_file(name="new.mge", arm=1)]
     attempt = make_attempt(make_paired_task(files=files))
-    received = (StoredFile(name="model.mge", sha256="a" * 64),)
+    received = tuple(
+        StoredFile(name=name, sha256=letter * 64, arm=arm)
+        for name, letter, arm in (
+            ("model.mge", "a", 0),
+            (attempt.task.data_files[0].device_name, "b", 0),
+            ("model.mge", "c", 1),
+            # that of the baseline, which the arm has no file of its own for
+            (attempt.task.data_files[0].device_name, "b", 1),
+        )
+    )
     receive_report(attempt, finished_report(attempt, EndReason.CANCELLED, received=received))
-    sums = attempt.task.files.filter(kind="model").values_list("arm", "sha256")
-    assert dict(sums) == {0: "a" * 64, 1: ""}
+    sums = attempt.task.files.values_list("arm", "kind", "sha256")
+    assert [(*place, sum_[:1]) for *place, sum_ in sums] == [
+        (0, "model", "a"),
+        (0, "data", "b"),
+        (1, "model", "c"),
+    ]
 
 
 def test_files_in_notes_have_the_names_of_their_arm(storage):
@@ -284,6 +340,40 @@ def test_files_in_notes_have_the_names_of_their_arm(storage):
     notes = (Note.of("file_size", **size), Note.of("file_size", arm="B", **size))
     names = [note["values"]["name"] for note in notes_with_file_names(task, notes)]
     assert names == ["data.npy", "new.npy"]
+
+
+def test_files_in_the_log_of_a_failed_arm_have_the_names_of_this_arm(storage):
+    files = [model_file(), model_file(name="new.mge", arm=1)]
+    attempt = make_attempt(make_paired_task(files=files))
+    report = finished_report(
+        attempt,
+        exit_code=1,
+        notes=(Note.of("arm_failed", arm="B"),),
+        log_end="terminate called after throwing an instance of 'lar::ModelError'\n"
+        '  what():  can not read "model.mge"',
+    )
+    receive_report(attempt, report)
+    attempt.refresh_from_db()
+    end_failed_run(attempt)
+    task = Task.objects.get()
+    assert "new.mge" in task.detail
+    assert "net.mge" not in task.detail
+
+
+def test_comparison_moves_if_each_arm_can_read_its_own_data(storage):
+    worker = make_worker()
+    binary = {"version": "1.12.0", "kind": "binary"}
+    Runtime.objects.create(worker=worker, **binary)
+    own = ArmRequest("1.12.0", inputs=(InputRequest("data", literal="1.0"),))
+    content = npy_bytes((1, 3), "int64")
+    files = [model_file(), data_file(size_bytes=len(content))]
+    task = make_task(worker=worker, pairing=pairing(own), files=files)
+    submit_task(task, stored_objects(task), {task.files.get(kind="data").pk: content})
+    task.refresh_from_db()
+    other = make_worker()
+    Runtime.objects.create(worker=other, **binary)
+    move_task(task, to=other)
+    assert Task.objects.get().worker == other
 
 
 def test_page_and_api_list_the_files_and_inputs_of_each_arm(client, alice, storage):

@@ -61,7 +61,14 @@ from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.submission.presets import save_option_preset
 from tasks.views.bulk_actions import cancel_words
 from tasks.views.plain_form import create_from_form, options_of
-from tasks.views.task_form import file_words, form_data, outlook_of, read_priority, where_rows
+from tasks.views.task_form import (
+    arm_rows,
+    file_words,
+    form_data,
+    outlook_of,
+    read_priority,
+    where_rows,
+)
 from webprofile.api.problems import flattened
 from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
@@ -122,6 +129,7 @@ def _form(request: HttpRequest) -> HttpResponse:
     origin = visible_tasks(reader).filter(pk=parse_key(origin_id)).first()
     context = {
         "origin": form_data(origin, request.GET.getlist("option")) if origin else None,
+        "origin_arms": arm_rows(origin) if origin else [],
         "is_origin_gone": bool(origin_id) and origin is None,
         "kind": origin.kind if origin else request.GET.get("kind", ""),
         "script_times": _script_times(),

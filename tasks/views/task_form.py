@@ -11,8 +11,10 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from agent.protocol.options import OPTIONS, Value
+from agent.protocol.pairs import ARM_NAMES
 from tasks.api.serializers import TaskAnswer
-from tasks.models import Task
+from tasks.models import Task, TaskFile
+from tasks.options import changed_options
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.messages import queue_rows
 from tasks.scheduling.queue_depth import loads_of
@@ -148,6 +150,31 @@ def form_data(task: Task, switches: Sequence[str] = ()) -> dict[str, Any]:
         | {name: True for name in switches if name in OPTIONS and OPTIONS[name].kind == "bool"},
         "seed": str(task.seed),
     }
+
+
+def arm_rows(task: Task) -> list[dict[str, Any]]:
+    """Return the arms of a paired comparison after the baseline, as the form lists them.
+
+    `model`, `options` and `inputs` are those that the arm has in place of the baseline's.
+    """
+    rows = []
+    for number, arm in enumerate(task.pairing["arms"] if task.pairing else (), start=1):
+        own = [file for file in task.files.all() if file.arm == number]
+        names = {kind: [file.name for file in own if file.kind == kind] for kind in TaskFile.Kind}
+        given = [variable["name"] for variable in arm["inputs"] or ()]
+        rows.append(
+            {
+                "number": number,
+                "letter": ARM_NAMES[number],
+                "model": "".join(names[TaskFile.Kind.MODEL]),
+                "version": arm["runtime_version"],
+                "has_options": arm["options"] is not None,
+                "options": changed_options(arm["options"] or {}),
+                "inputs": [*names[TaskFile.Kind.DATA], *given],
+                "is_stored": all(file.stored_at and not file.purged_at for file in own),
+            }
+        )
+    return rows
 
 
 def _exact(value: Value) -> Value:

@@ -5,8 +5,12 @@ import pytest
 from django.contrib.sessions.models import Session
 from selenium.webdriver.support.ui import Select
 
+from agent.protocol.pairs import Pairing
 from tasks.models import Task
-from tasks.tests.make import MODEL, make_user, make_worker
+from tasks.submission.request import ArmRequest, PairingRequest
+from tasks.submission.uploads import submit_task
+from tasks.tests.make import MODEL, make_task, make_user, make_worker, model_file, stored_objects
+from webprofile.storage import storage
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.form import Form, save
 from webprofile.tests.browser.pages import PASSWORD, allow
@@ -139,6 +143,39 @@ def test_other_model_makes_a_paired_comparison(form, model, tmp_path, uploads):
     assert [(file.arm, file.name) for file in task.files.all()] == [(0, "net.mge"), (1, "new.mge")]
     assert task.pairing["margin"] == 0.02
     assert form.find("h1").text == "net.mge ↔ new.mge"
+
+
+def test_paired_comparison_is_repeated_with_changed_arms(form, model, tmp_path, uploads):
+    task = make_task(
+        files=[model_file(), model_file(name="b.mge", arm=1), model_file(name="c.mge", arm=2)],
+        pairing=PairingRequest(
+            Pairing(margin=0.02), (ArmRequest(), ArmRequest(options={"fast_run": True}))
+        ),
+    )
+    for file in task.files.all():
+        storage.write(file.object_key, MODEL)
+    submit_task(task, stored_objects(task))
+    form.open(f"?from={task.pk}")
+    form.until(lambda: len(form.lines) == 3, "the commands of three arms")
+    assert "--fast_run" in form.lines[2]
+    letters = [row.text for row in form.browser.find_elements("css selector", ".arms__letter")]
+    assert letters == ["B", "C"]
+    form.click("#origin-arms [value='1']")
+    form.until(lambda: len(form.lines) == 2, "the commands without arm B")
+    other = tmp_path / "new.mge"
+    other.write_bytes(MODEL)
+    form.find("#other-model").send_keys(str(other))
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
+    form.click("#submit")
+    form.until(lambda: form.path != "/tasks/new/", "the page of the task")
+    copy = Task.objects.get(copied_from=task)
+    assert [(file.arm, file.name) for file in copy.files.all()] == [
+        (0, "net.mge"),
+        (1, "c.mge"),
+        (2, "new.mge"),
+    ]
+    assert copy.pairing["margin"] == 0.02
+    assert [arm["options"] for arm in copy.pairing["arms"]] == [{"fast_run": True}, None]
 
 
 # only the complete browser keeps pages in its cache when a user goes on to the next one

@@ -28,7 +28,9 @@ export function showError(field, message) {
 function boxOf(field) {
   const parts = field.split(".");
   for (let end = parts.length; end > 0; end -= 1) {
-    for (const name of [parts.slice(0, end).join("."), parts[end - 1]]) {
+    // an option of an arm is no field of the form
+    const last = parts[0] === "pairing" ? [] : [parts[end - 1]];
+    for (const name of [parts.slice(0, end).join("."), ...last]) {
       // the files of models and of scripts have the same names: use the visible part
       const boxes = [...form.querySelectorAll(`[data-field="${CSS.escape(name)}"]`)];
       const box = boxes.find((candidate) => !candidate.closest("[data-task-kind][hidden]"));
@@ -50,7 +52,10 @@ function reveal(box) {
 /** Show each problem, {field, detail}, at its field. */
 export function showProblems(problems) {
   const texts = new Map();
-  for (const { field, detail } of problems) texts.set(field, [...(texts.get(field) ?? []), detail]);
+  for (const { field, detail } of problems) {
+    const [, place, name] = field.match(/^(pairing\.arms\.\d)\.(.+)$/) ?? [null, field, ""];
+    texts.set(place, [...(texts.get(place) ?? []), name ? `${name}: ${detail}` : detail]);
+  }
   for (const [field, details] of texts) showError(field, sentences(details));
 }
 

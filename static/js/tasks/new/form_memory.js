@@ -69,6 +69,7 @@ function readForm() {
     })),
     model: fileOf(model),
     takenModel: storedFileOf(model),
+    otherModel: fileOf(form.elements["other-model"]),
     program: fileOf(program),
     takenProgram: storedFileOf(program),
     beside: listExtraFiles(),
@@ -105,6 +106,10 @@ export function restoreForm(saved) {
   const { model, program } = form.elements;
   if (!model.files.length && saved.model) model.dataset.missingFile = saved.model;
   if (!program.files.length && saved.program) program.dataset.missingFile = saved.program;
+  if (saved.otherModel) {
+    form.elements["other-model"].dataset.missingFile = saved.otherModel;
+    document.querySelector("#pairing").open = true;
+  }
   showRestored(saved, lostFiles(saved));
   form.dispatchEvent(new Event("change"));
 }
@@ -148,7 +153,7 @@ function addSavedRow(saved) {
 function lostFiles(saved) {
   const { model, program } = form.elements;
   const isScript = form.elements.kind.value === "script";
-  const ofModel = [model.dataset.missingFile, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
+  const ofModel = [model.dataset.missingFile, saved.otherModel, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
   const ofScript = [program.dataset.missingFile, ...saved.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
   const hasOptionFiles = optionChoosers().some((chooser) => chooser.files.length);
   return (isScript ? ofScript : [...ofModel, ...(hasOptionFiles ? [] : saved.optionFiles)]).filter(Boolean);

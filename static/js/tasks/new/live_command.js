@@ -118,10 +118,10 @@ export class LiveCommand {
 
   #showCommands(commands) {
     this.lines.replaceChildren(
-      ...commands.map(({ title, processes, line }) => {
+      ...commands.map(({ title, processes, line, arm }) => {
         const pass = document.getElementById("command-line").content.cloneNode(true).firstElementChild;
         const times = processes > 1 ? ` · ${fill(this.box.dataset.processes, { number: processes })}` : "";
-        pass.querySelector(".command__label").textContent = title + times;
+        pass.querySelector(".command__label").textContent = (arm ? `${arm} · ${title}` : title) + times;
         pass.querySelector(".command__text").append(...wordsOf(line));
         return pass;
       }),

@@ -168,6 +168,7 @@ function fillForm() {
   const saved = loadSavedForm();
   const origin = document.getElementById("origin-request");
   if (origin) document.getElementById("origin").hidden = false;
+  document.getElementById("origin-arms")?.removeAttribute("hidden");
   if (saved) restoreForm(saved);
   else if (origin) prefill(JSON.parse(origin.textContent));
 }

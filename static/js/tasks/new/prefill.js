@@ -18,10 +18,11 @@ export function prefill(request) {
   form.elements.priority.value = String(request.priority);
   form.elements.title.value = request.title;
   for (const [name, value] of Object.entries(request.options)) setOption(name, value);
-  choosePlan(request.plan);
+  if (request.pairing) fillPairing(request.pairing);
+  else choosePlan(request.plan);
   form.elements.seed.value = String(request.seed);
   form.elements.model_time_limit_s.value = request.time_limit_s || "";
-  const missing = request.files.filter((file) => !reuseFile(file)).map((file) => file.name);
+  const missing = request.files.filter((file) => !file.arm && !reuseFile(file)).map((file) => file.name);
   for (const input of request.inputs) addInput(input);
   showNotes(moved, missing);
   form.dispatchEvent(new Event("change"));
@@ -48,6 +49,12 @@ function choosePlan(plan) {
     }
   }
   form.querySelector(`[name=preset][value="${CSS.escape(plan.preset)}"]`)?.dispatchEvent(new Event("change"));
+}
+
+/** Fill in the numbers of a paired comparison; its arms are in the page. */
+function fillPairing(pairing) {
+  document.querySelector("#pairing").open = true;
+  for (const name of ["margin", "budget_s", "least_cosine"]) form.elements[`pairing-${name}`].value = String(pairing[name]);
 }
 
 /** Use a file of the earlier task again. Returns false if it is no longer in storage. */

@@ -7,6 +7,7 @@ import { isScript, readScript, scriptDraft, scriptFiles } from "./script_form.js
 import { readWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
+const LETTERS = "ABCD";
 
 /** The draft of the task for validation: incomplete rows are left out. */
 export function readDraft() {
@@ -16,10 +17,12 @@ export function readDraft() {
   const data = rows.filter((row) => row.mode === "file");
   return {
     ...common(options),
+    pairing: readPairing(),
     inputs: markInputs(rows),
     files: [
       ...data.map(({ name, input }) => ({ kind: "data", name, input })),
       ...files.map(({ option }) => ({ kind: "option", option })),
+      ...storedArms().flatMap(({ files: own }, i) => own.map(({ kind, name, input, option }) => ({ kind, name, input, option, arm: i + 1 }))),
     ],
   };
 }
@@ -48,6 +51,7 @@ export function readTask(uploads, sums) {
     files: [
       ...sent,
       ...storedFiles(),
+      ...storedArms().flatMap(({ files: own }, i) => own.map(({ kind, id, input }) => ({ kind, from_file: id, input, arm: i + 1 }))),
       ...files.filter(({ stored }) => stored).map(({ option, stored }) => ({ kind: "option", option, ...stored })),
     ],
   };
@@ -64,15 +68,41 @@ export function readUploads() {
     ...(model ? [{ file: model, kind: "model", input: "", option: "" }] : []),
     ...data.map(({ file, input }) => ({ file, kind: "data", input, option: "" })),
     ...files.filter(({ file }) => file).map(({ file, option }) => ({ file, kind: "option", input: "", option })),
-    ...(other ? [{ file: other, kind: "model", input: "", option: "", arm: 1 }] : []),
+    ...(other ? [{ file: other, kind: "model", input: "", option: "", arm: storedArms().length + 1 }] : []),
   ];
 }
 
-/** The paired comparison with the other model; null if none is chosen. */
+/** The paired comparison with the arms of an earlier task and the other model; null if there are none. */
 function readPairing() {
-  if (!form.elements["other-model"].files.length) return null;
+  const arms = storedArms().map(({ arm }) => arm);
+  if (form.elements["other-model"].files.length) arms.push({});
+  if (!arms.length) return null;
   const numbers = ["margin", "budget_s", "least_cosine"].map((name) => [name, readNumber(form.elements[`pairing-${name}`].value.trim())]);
-  return { ...Object.fromEntries(numbers), arms: [{}] };
+  return { ...Object.fromEntries(numbers), arms };
+}
+
+/**
+ * The checked arms of the earlier task that the form was filled from: [{arm, files}]. Sets their letters, and the
+ * field paths at which the server's errors are shown.
+ */
+function storedArms() {
+  const boxes = [...document.querySelectorAll("#origin-arms [name=arm]")];
+  const kept = boxes.filter((box) => box.checked);
+  for (const box of boxes) {
+    const item = box.closest("li");
+    const place = kept.indexOf(box);
+    item.dataset.field = place < 0 ? "" : `pairing.arms.${place}`;
+    item.querySelector(".arms__letter").textContent = place < 0 ? "–" : LETTERS[place + 1];
+    item.classList.toggle("arms__arm--out", place < 0);
+  }
+  if (!kept.length) return [];
+  const { pairing, files, runtime_version: version } = JSON.parse(document.getElementById("origin-request").textContent);
+  return kept.map(({ value }) => {
+    const arm = pairing.arms[Number(value) - 1];
+    // the version of the baseline may be changed in the form
+    const own = arm.runtime_version === version ? "" : arm.runtime_version;
+    return { arm: { ...arm, runtime_version: own }, files: files.filter((file) => file.arm === Number(value)) };
+  });
 }
 
 /** References to the model and data files of an earlier task that are used again. */
