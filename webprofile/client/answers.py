@@ -32,6 +32,23 @@ class Device(TypedDict):
     runtimes: list[Runtime]
 
 
+class Preset(TypedDict):
+    """A preset of options of load_and_run."""
+
+    id: int
+    name: str
+    options: dict[str, Any]
+
+
+class ShareLink(TypedDict):
+    """A new link to a result. Only this answer has its address, `url`."""
+
+    id: int
+    url: str
+    parts: list[str]
+    expires_at: str
+
+
 class Reason(TypedDict):
     """Why a task failed or was cancelled; `code` is stable, the texts are in the user's language.
 

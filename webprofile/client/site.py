@@ -19,6 +19,8 @@ from webprofile.client.answers import (
     OperatorTable,
     Pairs,
     Planned,
+    Preset,
+    ShareLink,
     SideName,
     Statistics,
     Task,
@@ -104,6 +106,10 @@ class Site:
     def workers(self) -> list[Device]:
         """Return the devices that the user may use."""
         return devices_of(self.api)
+
+    def presets(self) -> list[Preset]:
+        """Return the user's presets of options, by name."""
+        return [cast(Preset, row) for row in self.api.pages("tasks/option-presets/")]
 
     def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Task]:
         """Return tasks, newest first.
@@ -282,6 +288,27 @@ class Site:
         Raises ClientError if a task has no result, or there is no time to judge.
         """
         return judged(self.compare(tasks, rows=1), tasks, limit_percent)
+
+    def share(self, task: int, *, days: int | None = None, parts: Sequence[str] = ()) -> ShareLink:
+        """Create a link to a result, for readers without an account.
+
+        days: until it expires; None for the site's default, 30
+        parts: what it shows besides figures, operators and graph: `log`, `inputs`, `model`
+
+        Only the returned value has the address of the link. Raises ProblemError without a result.
+        """
+        body: dict[str, Any] = {"task": task, "parts": list(parts)}
+        if days is not None:
+            body["days"] = days
+        try:
+            link: ShareLink = self.api.post("shares/", body)
+        except ProblemError as error:
+            if error.status == 404:
+                raise ClientError(
+                    f"Task {task} does not exist, is not yours or has no result."
+                ) from error
+            raise
+        return link
 
     def export(self, task: int, format: Format = "csv") -> bytes:
         """Return all operators of a result as a file."""

@@ -51,6 +51,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     add("-w", "--worker", action="append", metavar="NAME", help="a device; may be repeated")
     add("-V", "--megengine", action="append", metavar="VERSION", help="or all; may be repeated")
     add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run")
+    add("--preset", metavar="NAME", help="a preset of options; --option replaces its values")
     add(
         "-d",
         "--data",
@@ -96,6 +97,7 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
         "workers": args.worker,
         "versions": args.megengine,
         "options": pairs_of("--option", args.option, value_of),
+        "option_preset": args.preset,
         "data": _data(args.data),
         "inputs": pairs_of("--input", args.input, str),
         "plan": _plan(args.plan),

@@ -244,7 +244,7 @@ def _block(place: str, reader: BlockReader) -> Block:
         plan=reader.plan(),
         title=reader.text("title"),
         values=reader.request_values(
-            "seed", "priority", *(["time_limit_s"] if script is None else [])
+            "seed", "priority", "option_preset", *(["time_limit_s"] if script is None else [])
         ),
         script=script,
     )

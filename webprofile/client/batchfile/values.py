@@ -26,6 +26,7 @@ KEYS = {
     "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
     "options": "a table: load_and_run's options of all tasks",
     "option_sets": "a table of tables: each is one more factor, added to `options`",
+    "option_preset": "name of one of your presets of options; `options` replaces its values",
     "option_files": "a table: option = file",
     "data": "a table: input variable = file; or a list of .json files, which name theirs; "
     "of scripts a list of any files, which lie beside them",

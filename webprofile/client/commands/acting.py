@@ -1,4 +1,4 @@
-"""Commands `cancel`, `retry` and `delete`, with a result for each task."""
+"""Commands `share`, and `cancel`, `retry` and `delete` with a result for each task."""
 
 import argparse
 import sys
@@ -24,6 +24,9 @@ _EXIT_CODES = """exit codes:
   2    a mistake in the arguments
   3    the site cannot be reached, or does not allow it
   130  Ctrl-C; what was done so far stays done"""
+
+_SHARE_NOTES = """Everybody who has the link can view the result. It ends when it expires, when
+you revoke it on the page "Share links" of the site, or when the task is deleted."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,18 @@ def add_parsers(commands: Parsers) -> None:
         "--created-before 2026-01-01 --yes",
     )  # fmt: skip
     delete.set_defaults(command=delete_tasks)
+    share = added(
+        commands, "share", "create a link to a result, for readers without an account", "12",
+        "12 --days 7 --show log --show inputs", notes=_SHARE_NOTES,
+    )  # fmt: skip
+    share.add_argument("task", type=int, metavar="TASK", help="number of a task with a result")
+    share.add_argument("--days", type=int, metavar="N", help="until it expires; default: 30")
+    share.add_argument(
+        "--show", action="append", choices=("log", "inputs", "model"), default=[],
+        help="in addition to figures, operators and graph; can be repeated",
+    )  # fmt: skip
+    share.add_argument("--json", action="store_true", help="all details as JSON")
+    share.set_defaults(command=share_task)
 
 
 def _added(
@@ -74,6 +89,17 @@ def _added(
         "--json", action="store_true", help="print the result for each task as JSON"
     )
     return parser
+
+
+def share_task(args: argparse.Namespace) -> int:
+    with open_site() as site:
+        link = site.share(args.task, days=args.days, parts=args.show)
+    if args.json:
+        print_json(link)
+    else:
+        print(link["url"])
+        print(f"Expires {link['expires_at'][:10]}. It is not shown again.", file=sys.stderr)
+    return SUCCEEDED
 
 
 def cancel_tasks(args: argparse.Namespace) -> int:

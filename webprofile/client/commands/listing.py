@@ -1,4 +1,4 @@
-"""Commands `workers` and `list`."""
+"""Commands `workers`, `presets` and `list`."""
 
 import argparse
 
@@ -29,6 +29,11 @@ def add_parsers(commands: Parsers) -> None:
     )
     workers.add_argument("--json", action="store_true", help="all details as JSON")
     workers.set_defaults(command=list_workers)
+    presets = added(
+        commands, "presets", "list your presets of options, for submit --preset", "", "--json"
+    )
+    presets.add_argument("--json", action="store_true", help="the presets as JSON")
+    presets.set_defaults(command=list_presets)
     tasks = added(
         commands,
         "list",
@@ -79,6 +84,20 @@ def list_workers(args: argparse.Namespace) -> int:
         for worker in workers
     ]
     print_table(rows, ("device", "state", "MegEngine", "labels"))
+    return SUCCEEDED
+
+
+def list_presets(args: argparse.Namespace) -> int:
+    with open_site() as site:
+        presets = site.presets()
+    if args.json:
+        print_json(presets)
+        return SUCCEEDED
+    rows = [
+        (row["name"], " ".join(f"{name}={value}" for name, value in row["options"].items()))
+        for row in presets
+    ]
+    print_table(rows, ("preset", "options"))
     return SUCCEEDED
 
 

@@ -1,7 +1,9 @@
-"""Tests of `webprofile list`, `cancel`, `retry` and `delete`, with a result for each task."""
+"""Tests of `webprofile list`, `cancel`, `retry`, `delete` and `share`."""
 
+import httpx2
 import pytest
 
+from profiles.models import Share
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
@@ -25,6 +27,19 @@ def make_ended(alice):
 
 def lines(result):
     return result.stdout.splitlines()
+
+
+def test_share_prints_a_link_that_anybody_can_open(client, alice, make_steady, live_server):
+    task = make_steady(0.5)
+    result = client.run("share", task, "--days", "7", "--show", "log")
+    (address,) = lines(result)
+    share = Share.objects.get()
+    assert (share.ids, share.parts) == ([task], ["log"])
+    assert f"Expires {share.ends_at.date().isoformat()}" in result.stderr
+    assert httpx2.get(address).status_code == 200
+    assert client.json("share", task)["url"].startswith(f"{live_server.url}/s/mws_")
+    waiting = make_waiting_task(alice)
+    assert "has no result" in client.run("share", waiting.pk, code=1).stderr
 
 
 def test_list_and_tasks_filter_the_tasks(client, alice):

@@ -11,8 +11,8 @@ from webprofile.terminal import exit_codes
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = (
-    "login", "logout", "workers", "list", "cancel", "retry", "delete", "submit", "wait", "show",
-    "compare", "export",
+    "login", "logout", "workers", "presets", "list", "cancel", "retry", "delete", "share",
+    "submit", "wait", "show", "compare", "export",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from accounts.tokens.access import issue_token
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
+from tasks.submission.presets import save_option_preset
 from tasks.tests.make import make_user, make_waiting_task, make_worker, model_bytes
 from tasks.tests.scripts import make_script_worker, zip_of
 from webprofile.storage import storage as object_store
@@ -129,6 +130,18 @@ def test_private_device_is_unknown_to_others(client):
     make_worker("secret", is_public=False)
     stderr = client.run("submit", "-m", "net.mge", "-w", "secret", code=2).stderr
     assert "there is no device" in stderr
+
+
+def test_preset_of_options_is_listed_and_used(client, alice):
+    save_option_preset(alice, name="fast run", options={"fast_run": True, "iter": 5})
+    assert "fast run" in client.run("presets").stdout
+    assert client.json("presets")[0]["options"] == {"fast_run": True, "iter": 5}
+    submit = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
+    client.run(*submit, "--preset", "fast run", "-o", "iter=7")
+    assert Task.objects.get().options == {"fast_run": True, "iter": 7}
+    refused = client.run(*submit, "--preset", "other", code=2).stderr
+    assert "option_preset" in refused
+    assert "other" in refused
 
 
 def test_read_only_token_cannot_submit(client, alice, live_server):

@@ -100,5 +100,15 @@ def test_two_clicks_share_a_result(page, log_in, live_server):
     page.until(lambda: page.find("#share-made").text == "Link created and copied")
     assert page.js("return navigator.clipboard.readText()") == link
     assert Share.objects.get().ids == [profile.attempt.task_id]
+    # still the page of the result, and ready for another link
+    assert page.browser.current_url.endswith(f"/tasks/{profile.attempt.task_id}/")
+    page.find("#share-dialog [method=dialog] button").click()
+    page.find("#share").click()
+    page.until(lambda: page.all("#share-create"))
+    page.find("#share-list").click()
+    page.until(lambda: page.all("#shares"))
     assert page.find("#shares").find_elements(By.CSS_SELECTOR, ".confirm")
+    page.find("#share-create").click()
+    page.until(lambda: Share.objects.count() == 2)
+    page.until(lambda: page.all("#secret"))
     assert page.console_errors() == []

@@ -107,11 +107,16 @@ function takeOverTimelines(page) {
   awaitTimelines();
 }
 
-function onClick(event) {
-  const link = event.target.closest("a[data-swap]");
+async function onClick(event) {
+  const link = event.target.closest("a[data-swap], #share");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  open(link.href);
+  if (link.id !== "share") {
+    open(link.href);
+    return;
+  }
+  const { openShareDialog } = await import("../share.js");
+  openShareDialog(link);
 }
 
 function onSubmit(event) {
