@@ -226,8 +226,8 @@ def verdict_advice(code: Verdict) -> str:
         ),
         "none": gettext(
             "equal runs or passes differ by the same amount; a less busy device or more passes "
-            "(the plan “thorough”) may show a difference, but hardly between two runs with the "
-            "same files and settings"
+            "(the plan “thorough”) may show a difference, but two runs with the same files and "
+            "settings are unlikely to differ"
         ),
     }
     return advice.get(code, "")

@@ -651,8 +651,8 @@ def _pareto(curve: Cumulative) -> str:
         return ""
     share, operators = curve.milestones[1]
     return ngettext(
-        "%(number)d of %(all)d operators makes %(share)s of the time.",
-        "%(number)d of %(all)d operators make %(share)s of the time.",
+        "%(number)d of %(all)d operators accounts for %(share)s of the time.",
+        "%(number)d of %(all)d operators account for %(share)s of the time.",
         operators,
     ) % {"number": operators, "all": len(curve.rows), "share": percent(share)}
 

@@ -309,7 +309,7 @@ def _steady_words(state: dict[str, Any], unit: TimeUnit) -> tuple[str, str]:
     brief = ngettext(
         "steady after %(number)s iteration", "steady after %(number)s iterations", start
     ) % {"number": start}
-    text = _("%(steady)s, with a median of %(median)s from there on") % {
+    text = _("%(steady)s, with a median of %(median)s from then on") % {
         "steady": brief,
         "median": duration(state["median_ms"] / 1000, unit),
     }

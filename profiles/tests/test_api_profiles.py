@@ -247,7 +247,7 @@ def test_the_measurement_has_the_steady_state_modes_and_interval(alice):
     assert answer["steady_state"] == row.steady_state
     assert (answer["modes"], answer["interval"]) == (row.modes, row.interval)
     assert answer["latency_notes"] == [
-        "steady after 14 iterations, with a median of 10.0 ms from there on",
+        "steady after 14 iterations, with a median of 10.0 ms from then on",
         "2 modes: 10.0 ms (70 %), 12.9 ms (30 %)",
         "Confidence interval of the median (95 %): 9.90 ms to 10.3 ms, from 5 processes",
     ]

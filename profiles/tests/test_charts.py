@@ -42,7 +42,7 @@ def test_all_charts_use_the_same_rows(make_getter):
     charts = {kind: get(kind).json() for kind in KINDS}
     operators = len(charts["operators"]["names"])
     assert operators == 173
-    assert charts["cumulative"]["sentence"] == "17 of 173 operators make 80 % of the time."
+    assert charts["cumulative"]["sentence"] == "17 of 173 operators account for 80 % of the time."
     assert "ConvolutionForward\u2069: 74 %" in charts["types"]["sentence"]
     for kind in ("timeline", "roofline", "memory", "cumulative"):
         assert set(charts[kind]["rows"]) <= set(range(operators))

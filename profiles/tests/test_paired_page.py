@@ -89,7 +89,7 @@ def test_page_begins_with_the_verdict_and_names_the_arms(page):
     text = page(measured())
     assert "B is 5.00 % slower than A (95 % interval +4.12 % to +5.88 %)." in text
     assert "12 of 12 pairs of processes count. Measuring took 14.2 s." in text
-    assert "12 pairs with this scatter show differences of 1.10 % or more" in text
+    assert "with this scatter, 12 pairs can show differences of 1.10 % or more" in text
     assert "old.mge" in text
     assert "new.mge" in text
     assert text.count('<line class="paired__dot"') == 12

@@ -114,7 +114,7 @@ def noisy(level_ms: float, n: int, seed: int) -> np.ndarray:
 def test_the_latency_says_when_it_is_steady_and_its_modes():
     row = make_row(clean_pass(*noisy(15, 14, 1), *noisy(10, 86, 2)))
     assert latency_words(row) == {
-        "steady": "steady after 14 iterations, with a median of 10.0 ms from there on",
+        "steady": "steady after 14 iterations, with a median of 10.0 ms from then on",
         "brief": "steady after 14 iterations",
         "modes": "",
         "interval": "unknown: one clean pass does not show how much processes differ",

@@ -14,7 +14,7 @@ from tasks.scheduling.queue_status import Cause, Hint, QueueFacts, RunningNow, W
 STUCK = {*(rule.code for rule in RULES), "no_match", "no_fit", "matches_away"}
 #: messages by code of the cause; `%(since)s` and `%(until)s` are formatted times
 CAUSES: dict[str, Any] = {
-    "offline": _("%(worker)s is offline since %(since)s."),
+    "offline": _("%(worker)s has been offline since %(since)s."),
     "never_online": _("%(worker)s has never been online."),
     "shut_out": _(
         "The token of %(worker)s was revoked at %(since)s. It accepts tasks again when it is "
@@ -35,9 +35,7 @@ CAUSES: dict[str, Any] = {
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
     ),
-    "no_match": _(
-        "No device that its owner can use meets all requirements of the task any longer."
-    ),
+    "no_match": _("No device that its owner can use still meets all requirements of the task."),
     "no_fit": _("The matching devices do not meet all requirements of the task."),
     "matches_away": _("No matching device accepts tasks at the moment: %(devices)s."),
     "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),

@@ -46,7 +46,7 @@ def test_each_cause_has_a_message(alice):
     # another day has a date
     is_today = since.date() == timezone.now().date()
     moment = f"{since:%H:%M}" if is_today else f"{since:%Y-%m-%d %H:%M}"
-    assert cause_texts(task, alice) == [f"desk is offline since {moment} UTC."]
+    assert cause_texts(task, alice) == [f"desk has been offline since {moment} UTC."]
     assert queue_facts(task, reader=alice).wait is None
     change(worker, last_seen_at=None)
     assert cause_texts(task, alice) == ["desk has never been online."]

@@ -282,7 +282,7 @@ def test_page_of_a_failed_run_keeps_its_first_operators(client, alice):
     attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
     fail_run(attempt)
     page = client.get(f"/tasks/{attempt.task_id}/").text
-    assert "The run ended before its result." in page
+    assert "The run ended without a result." in page
     assert "conv(data,conv1.weight)[493]" in page
 
 

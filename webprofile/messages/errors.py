@@ -282,8 +282,8 @@ WORDINGS: dict[str, Any] = {
         "All arms of a paired comparison run on one device. Choose the device instead of a target."
     ),
     "pairing_option": _(
-        "A paired comparison does not accept %(option)s, which writes files, prints, or changes "
-        "what an iteration is. Remove the option."
+        "A paired comparison does not accept %(option)s, because it writes files, prints, or "
+        "changes what an iteration does. Remove the option."
     ),
     "pairing_field": _("%(name)s must be between %(low)s and %(high)s."),
     "script_data_name": _(
