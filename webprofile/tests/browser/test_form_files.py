@@ -167,7 +167,7 @@ def test_paired_comparison_is_repeated_with_changed_arms(form, model, tmp_path, 
     form.find("#other-model").send_keys(str(other))
     form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
     form.click("#submit")
-    form.until(lambda: form.path != "/tasks/new/", "the page of the task")
+    form.until(lambda: form.find("#task-status"), "the page of the task")
     copy = Task.objects.get(copied_from=task)
     assert [(file.arm, file.name) for file in copy.files.all()] == [
         (0, "net.mge"),

@@ -93,6 +93,7 @@ def test_two_clicks_share_a_result(page, log_in, live_server):
     )
     page.browser.get(f"{live_server.url}/tasks/{profile.attempt.task_id}/")
     page.find("#share").click()
+    page.until(lambda: page.all("#share-create"))
     page.find("#share-create").click()
     page.until(lambda: page.all("#secret"), "no link was created")
     link = page.find("#secret").get_attribute("value")
