@@ -61,21 +61,29 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def compare(
+    visitor: Visitor, models: tuple[Path, Path], pairing: dict[str, float]
+) -> PairedMeasurement:
+    """Compare two models in pairs, as a task of a user; `pairing` is that of the order."""
+    files = {path: {"kind": "model", "arm": arm} for arm, path in enumerate(models)}
+    worker = visitor.device(WORKER)["id"]
+    order = {**pairing, "arms": [{}]}
+    task = announce(visitor, worker, files, pairing=order)  # type: ignore[arg-type]
+    upload(visitor, task, files)
+    confirm(visitor, task)
+    wait_for_end(visitor, (task["id"], 0.0))
+    link = visitor._client.get(f"/tasks/{task['id']}/artifacts/{PAIRED_NAME}").headers["Location"]
+    return PairedMeasurement.model_validate_json(httpx2.get(link).content)
+
+
 def measure(visitor: Visitor, model: str, hour: str) -> Iterator[dict[str, Any]]:
     """Compare a model with itself, and yield its pairs."""
     path = DATA / "models" / f"{model}.mge"
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / path.name
         other.write_bytes(path.read_bytes())
-        files = {path: {"kind": "model"}, other: {"kind": "model", "arm": 1}}
-        pairing = {"budget_s": BUDGET_S, "margin": MARGIN, "arms": [{}]}
-        worker = visitor.device(WORKER)["id"]
-        task = announce(visitor, worker, files, pairing=pairing)  # type: ignore[arg-type]
-        upload(visitor, task, files)
-        confirm(visitor, task)
-        wait_for_end(visitor, (task["id"], 0.0))
-    link = visitor._client.get(f"/tasks/{task['id']}/artifacts/{PAIRED_NAME}").headers["Location"]
-    for pair in PairedMeasurement.model_validate_json(httpx2.get(link).content).pairs:
+        paired = compare(visitor, (path, other), {"budget_s": BUDGET_S, "margin": MARGIN})
+    for pair in paired.pairs:
         yield {
             "model": model,
             "hour": hour,

@@ -21,7 +21,10 @@ _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_
 _COUNTING_SLACK_S = 0.05
 #: waiting time of all threads of a pass, in percent of its duration; the trials are in
 #: docs/decisions/judged-by-waiting.md
-WAITED_PERCENT = 5.0
+_WAITED_PERCENT = 5.0
+#: the same of a pair of processes that take turns, whose waiting costs all of them alike; the trial
+#: is in docs/decisions/measured-in-pairs.md
+PAIR_WAITED_PERCENT = 10.0
 #: load of other processes, in percent of one core: a criterion where waiting is not counted, and
 #: elsewhere the load from which processes are named
 OTHER_PERCENT = 10.0
@@ -59,14 +62,23 @@ class DisturbanceCode(StrEnum):
 
 
 def pass_disturbances(
-    waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int] = ()
+    waits: CoreWaits | None,
+    before: Counters,
+    after: Counters,
+    cores: Sequence[int] = (),
+    *,
+    most_waited: float = _WAITED_PERCENT,
 ) -> list[Disturbance]:
-    """Return the disturbances of one pass.
+    """Return the disturbances of one pass or pair.
 
     `waits` is None if the waiting of its threads says nothing about other processes. The counters
     are those just before and after the pass; `cores` are those of the run, empty for all.
+    `most_waited` is the limit of the waiting time in percent.
     """
-    return [*_waiting(waits, before, after, cores), *_stealing(waits, before, after, cores)]
+    return [
+        *_waiting(waits, before, after, cores, most_waited),
+        *_stealing(waits, before, after, cores),
+    ]
 
 
 def run_disturbances(
@@ -105,7 +117,11 @@ def _disturbance(code: DisturbanceCode, *details: Note) -> Disturbance:
 
 
 def _waiting(
-    waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
+    waits: CoreWaits | None,
+    before: Counters,
+    after: Counters,
+    cores: Sequence[int],
+    most_waited: float,
 ) -> Iterator[Disturbance]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     load_s = other_cores(before, after, cores) * elapsed_s
@@ -116,7 +132,7 @@ def _waiting(
             yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
         return
     waited = 100 * waits.waited_ms / waits.elapsed_ms
-    if waited > WAITED_PERCENT:
+    if waited > most_waited:
         yield _disturbance(DisturbanceCode.WAITED, Note.of("waited", percent=round(waited)), others)
 
 

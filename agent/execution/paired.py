@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from agent.device.disturbance import pass_disturbances
+from agent.device.disturbance import PAIR_WAITED_PERCENT, pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import make_folders, size_of_plain_file
 from agent.execution.measure import (
@@ -366,6 +366,9 @@ class PairedRuns:
                 times = await self._run_alone(run, self._arms[number])
                 turns.append(Turn(arm=number, ms=turn_ms(times)))
         after = read_counters(processes=False)
+        disturbances = pass_disturbances(
+            waits, before, after, self._cores, most_waited=PAIR_WAITED_PERCENT
+        )
         return PairRecord(
             started_at=started_at,
             run_s=time.monotonic() - begun,
@@ -373,7 +376,7 @@ class PairedRuns:
             waited_ms=waits.waited_ms if waits else None,
             elapsed_ms=waits.elapsed_ms if waits else None,
             stolen_ms=waits.stolen_ms if waits else None,
-            disturbances=tuple(pass_disturbances(waits, before, after, self._cores)),
+            disturbances=tuple(disturbances),
         )
 
     def _setup_of(self, arm: Arm, *, first: bool = False) -> dict[str, Any]:
