@@ -1,6 +1,7 @@
 """Run health checks of devices: store the model's file and read the latency of the measurement."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
 from django.utils import timezone
@@ -9,6 +10,7 @@ from accounts.audit import record_audit_entry
 from accounts.models import User
 from profiles.comparison.history import FIGURES, samples_of
 from profiles.models import AttemptMeasurement
+from profiles.selectors import paired_of
 from tasks import health_checks
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Task
@@ -16,7 +18,8 @@ from tasks.scheduling.eligibility import starts_checks
 from tasks.submission import uploads
 from webprofile.errors import DomainError
 from workers.health import close_check, open_check
-from workers.models import HealthCheck, Worker
+from workers.models import MEASURING, HealthCheck, Worker
+from workers.trust import AaFigures
 
 log = structlog.get_logger()
 
@@ -39,7 +42,7 @@ def run_health_checks() -> None:
             detail=detail,
             held_reason=health_checks.held_reason_of(check, reason),
             median_s=_median_s(measurement),
-            samples=_samples(measurement) if check.cause == HealthCheck.Cause.SCATTER else None,
+            samples=_samples(check, task, measurement),
         )
         if task is not None and task.is_live:
             cancel_task(task)
@@ -74,12 +77,12 @@ def request_health_checks(worker: Worker, *, by: User | None) -> HealthCheck:
 
 def begin_health_checks(worker: Worker, *, cause: HealthCheck.Cause) -> HealthCheck | None:
     """Start a check on a device; None if it has no version to check, or a check is in progress."""
-    is_scatter = cause == HealthCheck.Cause.SCATTER
-    choose = health_checks.newest_runtime if is_scatter else health_checks.runtime_to_check
+    measures = cause in MEASURING
+    choose = health_checks.newest_runtime if measures else health_checks.runtime_to_check
     runtime = choose(worker)
     if runtime is None:
         return None
-    environment = health_checks.environment_of(worker, runtime) if is_scatter else ""
+    environment = health_checks.environment_of(worker, runtime) if measures else ""
     check = open_check(worker, version=runtime.version, cause=cause, environment=environment)
     if check is None:
         return None
@@ -110,8 +113,30 @@ def _median_s(row: AttemptMeasurement | None) -> float | None:
     return None if row is None or row.median_ms is None else row.median_ms / 1000
 
 
-def _samples(row: AttemptMeasurement | None) -> dict[str, Sequence[float | None]] | None:
-    """Return the samples of a run that measures scatter; None if it was disturbed."""
-    if row is None or row.disturbances:
-        return None
+def _samples(
+    check: HealthCheck, task: Task | None, row: AttemptMeasurement | None
+) -> Mapping[str, Any]:
+    """Return `HealthCheck.samples`; empty if the run was disturbed or has no verdict."""
+    if check.cause == HealthCheck.Cause.AA:
+        figures = _aa_figures(task)
+        return {} if figures is None else dict(figures)
+    if check.cause != HealthCheck.Cause.SCATTER or row is None or row.disturbances:
+        return {}
     return {figure: samples_of(row, figure) for figure in FIGURES}
+
+
+def _aa_figures(task: Task | None) -> AaFigures | None:
+    paired = paired_of(task) if task is not None else None
+    if paired is None or not paired.verdicts:
+        return None
+    verdict = paired.verdicts[0]
+    return AaFigures(
+        verdict=verdict["verdict"],
+        effect=verdict["effect"],
+        low=verdict["low"],
+        high=verdict["high"],
+        smallest=verdict["smallest"],
+        pairs=verdict["pairs"],
+        measuring_s=paired.measuring_s,
+        usual_ms=paired.arms[0]["usual_ms"],
+    )

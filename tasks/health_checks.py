@@ -13,6 +13,7 @@ from django.utils import translation
 from django.utils.translation import gettext
 
 from accounts.services import system_user
+from agent.protocol.pairs import Pairing
 from agent.protocol.plan import PRESETS, Plan
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Blame, Reason, wording_of
@@ -21,13 +22,13 @@ from tasks.scheduling.eligibility import takes_tasks
 from tasks.scheduling.targets import newest_first
 from tasks.states import LIVE, Outcome, TaskState
 from tasks.submission.creation import create_task
-from tasks.submission.request import FileRequest, TaskRequest
+from tasks.submission.request import ArmRequest, FileRequest, PairingRequest, TaskRequest
 from workers.health import recheck_at
-from workers.models import HealthCheck, Runtime, Worker
+from workers.models import MEASURING, HealthCheck, Runtime, Worker
 
 #: made by examples/make_health.py
 MODEL = Path(__file__).with_name("health.mge")
-#: model of runs that measure scatter, made by examples/make_sample.py
+#: model of runs that measure a device, made by examples/make_sample.py
 SAMPLE = Path(__file__).with_name("sample.mge")
 #: a clean and a profiled pass, which exercise everything that a user's task needs
 PLAN = Plan(preset="custom", clean=True, clean_min_s=0.05, clean_min_iterations=5, profiled=1)
@@ -92,11 +93,39 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
             every and not worker.is_busy and now - (worker.checked_at or worker.created_at) > every
         ):
             yield worker, HealthCheck.Cause.SCHEDULE
-        elif settings.SCATTER_RUNS and worker.may_lack_scatter and not worker.is_busy:
-            if _is_measured(worker):
+        elif _measures() and worker.may_lack_scatter and not worker.is_busy:
+            cause = _missing_run(worker)
+            if cause is None:
                 Worker.objects.filter(pk=worker.pk).update(may_lack_scatter=False)
             elif not worker.was_used:
-                yield worker, HealthCheck.Cause.SCATTER
+                yield worker, cause
+
+
+def _measures() -> bool:
+    return bool(settings.SCATTER_RUNS or settings.AA_RUN_S)
+
+
+def _missing_run(worker: Worker) -> HealthCheck.Cause | None:
+    """Return which run is to measure a device next; None if none is missing."""
+    if settings.SCATTER_RUNS and not _is_measured(worker):
+        return HealthCheck.Cause.SCATTER
+    if settings.AA_RUN_S and _lacks_aa_run(worker):
+        return HealthCheck.Cause.AA
+    return None
+
+
+def _lacks_aa_run(worker: Worker) -> bool:
+    """Whether no A/A run has ended since the last check that passed, in this environment."""
+    runtime = newest_runtime(worker)
+    if runtime is None:
+        return False
+    checks = HealthCheck.objects.filter(worker=worker).order_by("-id")
+    last = checks.filter(cause=HealthCheck.Cause.AA).exclude(result=HealthCheck.Result.ABANDONED)
+    run = last.first()
+    if run is None or run.environment != environment_of(worker, runtime):
+        return True
+    passed = checks.exclude(cause__in=MEASURING).filter(result=HealthCheck.Result.PASSED)
+    return passed.filter(pk__gt=run.pk).exists()
 
 
 def _is_measured(worker: Worker) -> bool:
@@ -136,10 +165,10 @@ def environment_of(worker: Worker, runtime: Runtime) -> str:
 
 def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set[int]) -> Q:
     """Workers that are quarantined, failed, have had no check for the interval, or may lack
-    runs that measure scatter.
+    runs that measure them.
     """
     may_be_due = Q(held_at__isnull=False) | Q(pk__in=suspects)
-    if settings.SCATTER_RUNS:
+    if _measures():
         may_be_due |= Q(may_lack_scatter=True)
     if every:
         checked = HealthCheck.objects.filter(worker=OuterRef("pk"), created_at__gte=now - every)
@@ -178,8 +207,7 @@ def runtime_to_check(worker: Worker) -> Runtime | None:
 
 def model_and_plan(check: HealthCheck) -> tuple[Path, Plan]:
     """Return the model that a check runs, and its plan."""
-    is_scatter = check.cause == HealthCheck.Cause.SCATTER
-    return (SAMPLE, SAMPLE_PLAN) if is_scatter else (MODEL, PLAN)
+    return (SAMPLE, SAMPLE_PLAN) if check.measures else (MODEL, PLAN)
 
 
 @transaction.atomic
@@ -198,11 +226,17 @@ def create_health_task(check: HealthCheck) -> Task:
         plan=plan,
         files=(model,),
         purpose=Purpose.HEALTH,
+        pairing=_equal_arms() if check.cause == HealthCheck.Cause.AA else None,
     )
     task = create_task(owner=system_user(), worker=check.worker, request=request)
     HealthCheck.objects.filter(pk=check.pk).update(task_id=task.pk)
     check.task_id = task.pk
     return task
+
+
+def _equal_arms() -> PairingRequest:
+    """Return a paired comparison of the model with itself."""
+    return PairingRequest(Pairing(budget_s=settings.AA_RUN_S), (ArmRequest(),))
 
 
 def checks_ended(now: datetime.datetime) -> Iterator[tuple[HealthCheck, Task | None, Verdict]]:

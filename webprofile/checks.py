@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
+from agent.protocol.pairs import BUDGET_S
 from webprofile.observability import trace_context
 from webprofile.origins import origin_of
 from webprofile.settings.environment import AMQP
@@ -197,4 +198,11 @@ def _times() -> Iterator[CheckMessage]:
             "LEASE_S is under three heartbeats: a single lost one would end running attempts.",
             hint="Raise LEASE_S or lower HEARTBEAT_S.",
             id="webprofile.E002",
+        )
+    shortest_s, longest_s = BUDGET_S
+    if settings.AA_RUN_S and not shortest_s <= settings.AA_RUN_S <= longest_s:
+        yield Error(
+            f"AA_RUN_S is no measuring time of a paired comparison: {settings.AA_RUN_S} s.",
+            hint=f"Set {shortest_s} to {longest_s}, or 0 for no A/A runs.",
+            id="webprofile.E016",
         )

@@ -11,7 +11,7 @@ from tasks.views import pages as task_views
 from webprofile.admin.site import set_up_admin_site
 from webprofile.operations.views import metrics, readyz
 from webprofile.views import favicon, healthz
-from workers.views import agents, installation
+from workers.views import agents, installation, pages
 
 # webprofile.apps.AdminConfig does not import the admin modules
 set_up_admin_site()
@@ -20,6 +20,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="tasks:list"), name="home"),
     path("tasks/", include("tasks.urls")),
     path("workers/", include("workers.urls")),
+    path("trust/", pages.trust, name="trust"),
     path("profiles/", include("profiles.urls")),
     path("s/<str:token>/", include((shared_urlpatterns, "shared"))),
     path("netron/<str:tag>/", netron, name="netron"),

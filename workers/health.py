@@ -48,7 +48,7 @@ def close_check(
     detail: str = "",
     held_reason: str = "",
     median_s: float | None = None,
-    samples: Mapping[str, Sequence[float | None]] | None = None,
+    samples: Mapping[str, Any] | None = None,
 ) -> bool:
     """End a pending check, and hold the worker back or release it; return whether it was pending.
 
@@ -71,14 +71,21 @@ def close_check(
         return False
     check.refresh_from_db()
     log.info("health_checked", worker=check.worker.name, result=result, reason=reason)
-    if check.cause == HealthCheck.Cause.SCATTER:
-        pass  # it measures and says nothing about the device's health
-    elif result == HealthCheck.Result.FAILED:
+    if not check.measures:
+        _judge(check, result, held_reason, now)
+    _delete_old_checks(check.worker)
+    return True
+
+
+def _judge(
+    check: HealthCheck, result: HealthCheck.Result, held_reason: str, now: datetime.datetime
+) -> None:
+    """Hold the worker back or release it; an A/A run follows a check that passed."""
+    if result == HealthCheck.Result.FAILED:
         _hold(check.worker, held_reason, now)
     elif result == HealthCheck.Result.PASSED:
         release_worker(check.worker, by=None)
-    _delete_old_checks(check.worker)
-    return True
+        Worker.objects.filter(pk=check.worker_id).update(may_lack_scatter=True)
 
 
 def recheck_at(worker: Worker) -> datetime.datetime:

@@ -72,8 +72,9 @@ class Worker(models.Model):
     retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
-    #: set when the agent reports something new, since its times may be others then; cleared once
-    #: the scatter of equal runs is known (`tasks.health_checks`)
+    #: set when the agent reports something new, since its times may be others then, and by each
+    #: health check; cleared once the scatter of equal runs is known and an A/A run has followed
+    #: (`tasks.health_checks`)
     may_lack_scatter = models.BooleanField(default=True, db_default=True, editable=False)
     created_at = models.DateTimeField(_("registered"), auto_now_add=True)
     granted = models.ManyToManyField(
@@ -279,6 +280,8 @@ class HealthCheck(models.Model):
         ASKED = "asked", _("requested")
         #: one of several equal runs that show how far runs on this device differ
         SCATTER = "scatter", _("run-to-run variance")
+        #: a paired comparison of a model with itself, which shows how often verdicts are wrong
+        AA = "aa", _("A/A run")
 
     class Result(models.TextChoices):
         PENDING = "", _("in progress")
@@ -301,12 +304,13 @@ class HealthCheck(models.Model):
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
     #: median time of an iteration, s
     median_s = models.FloatField(_("median"), null=True, blank=True)
-    #: for the cause `scatter`: fingerprint of what the times depend on (kernel, agent, runtime)
+    #: for `MEASURING`: fingerprint of what the times depend on (kernel, agent, runtime)
     environment = models.CharField(
         max_length=40, blank=True, default="", db_default="", editable=False
     )
     #: for the cause `scatter`: {"device": [s], "host": [s], "latency": [s]}, one value for each
-    #: pass; empty if the run was disturbed
+    #: pass; empty if the run was disturbed. For the cause `aa`: `workers.trust.AaFigures`; empty
+    #: without a verdict
     samples = models.JSONField(default=dict, db_default={}, editable=False)
 
     class Meta:
@@ -324,6 +328,15 @@ class HealthCheck(models.Model):
         return f"{self.worker} {self.result or 'pending'}"
 
     @property
+    def measures(self) -> bool:
+        """Whether it measures the device, and says nothing about its health."""
+        return self.cause in MEASURING
+
+    @property
     def message(self) -> str:
         """Explanation of the reason in the active language; empty if there is none."""
         return notes_text(self.notes, self.detail)
+
+
+#: causes of runs that measure a device; they yield to users' tasks
+MEASURING = (HealthCheck.Cause.SCATTER, HealthCheck.Cause.AA)

@@ -33,6 +33,7 @@ SETTINGS = {
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",
     "SCATTER_RUNS": "0",
+    "AA_RUN_S": "0",
 }
 
 

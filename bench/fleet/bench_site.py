@@ -27,6 +27,7 @@ ENVIRONMENT = {
     "HEALTH_CHECK_EVERY_S": "0",
     "HEALTH_CHECK_AFTER_FAILURES": "0",
     "SCATTER_RUNS": "0",
+    "AA_RUN_S": "0",
     "LOG_LEVEL": "WARNING",
     "DATABASE_POOL": "20",
 }

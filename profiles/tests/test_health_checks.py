@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from agent.protocol.messages import AttemptFinished, EndReason
 from profiles.health import begin_health_checks, run_health_checks
+from profiles.tests.make import SAME, finish_in_pairs
 from tasks.actors import diagnose_run
 from tasks.dispatch.gateway import desired_state
 from tasks.health_checks import MODEL
@@ -18,6 +19,7 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import make_user, make_worker, receive_report, set_last_heartbeat
 from webprofile.storage import storage as objects
 from workers.models import HealthCheck, Worker
+from workers.trust import Trust, trust_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("storage")]
 
@@ -112,3 +114,17 @@ def test_only_an_administrator_can_start_a_health_check(worker):
     assert (response.status_code, response.url) == (302, reverse("workers:detail", args=["w"]))
     assert HealthCheck.objects.get().cause == "asked"
     assert admin.post(address).status_code == 409
+
+
+def test_an_aa_run_keeps_its_verdict_with_the_check(worker, settings):
+    settings.HEALTH_CHECK_EVERY_S, settings.AA_RUN_S = 0, 20
+    run_health_checks()
+    task = Task.objects.get()
+    assert (task.purpose, task.is_paired) == ("health", True)
+    finish_in_pairs(task, SAME)
+    run_health_checks()
+    check = HealthCheck.objects.get()
+    assert (check.cause, check.result) == ("aa", "passed")
+    assert trust_of([worker])[worker.pk] == Trust(
+        runs=1, false_alarms=0, intervals=1, covered=1, smallest=pytest.approx(0.0026, abs=1e-4)
+    )

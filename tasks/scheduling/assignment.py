@@ -27,7 +27,7 @@ from tasks.scheduling.queue_depth import history_of, usual_s_in
 from tasks.scheduling.rebinding import fits, rebind_task
 from tasks.scheduling.targets import candidates, match, pools_of, target_of
 from tasks.states import LIVE, TaskState
-from workers.models import LONG, HealthCheck, Runtime, Worker
+from workers.models import LONG, MEASURING, HealthCheck, Runtime, Worker
 
 log = structlog.get_logger()
 
@@ -40,8 +40,8 @@ ORPHANS_READ = 200
 ORPHANS_IN_VAIN = 400
 #: large columns of a task that scheduling does not need
 LONG_OF_TASK = ("script", "options", "plan", "inputs", "target")
-#: a pending run that measures scatter
-_MEASURING = {"result": "", "cause": HealthCheck.Cause.SCATTER}
+#: a pending run that measures the device
+_MEASURING = {"result": "", "cause__in": MEASURING}
 #: the waiting tasks of one user in one tier, and the first of them
 Head = tuple[UserQueue, list[Task]]
 
@@ -67,7 +67,7 @@ def assign_waiting(worker_ids: Collection[int] | None = None) -> list[Attempt]:
 
 
 def _yield_to_tasks(worker_ids: Collection[int]) -> None:
-    """Cancel runs that measure scatter on workers for which a user's task is waiting."""
+    """Cancel runs that measure the device on workers for which a user's task is waiting."""
     waiting = _waiting().filter(worker=OuterRef("worker"), purpose=Purpose.USER)
     pending = HealthCheck.objects.filter(Exists(waiting), worker__in=worker_ids, **_MEASURING)
     ids = [task_id for task_id in pending.values_list("task_id", flat=True) if task_id]

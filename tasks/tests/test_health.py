@@ -345,6 +345,71 @@ def test_a_run_that_measures_scatter_yields_to_a_task(scatter_runs):
     assert task.state == TaskState.CANCELLING
 
 
+@pytest.fixture
+def aa_runs(settings) -> None:
+    settings.AA_RUN_S = 20
+
+
+def make_aa_run(worker: Worker, result: str = Result.PASSED) -> None:
+    runtime = newest_runtime(worker)
+    assert runtime is not None
+    environment = environment_of(worker, runtime)
+    check = open_check(worker, version=runtime.version, cause=Cause.AA, environment=environment)
+    assert check is not None
+    close_check(check, Result(result))
+
+
+def test_an_aa_run_follows_each_health_check(aa_runs):
+    worker = make_worker("w")
+    assert due() == {"w": "aa"}
+    make_aa_run(worker)
+    assert due() == {}
+    make_check(worker)
+    assert due() == {"w": "aa"}
+    make_aa_run(worker)
+    assert due() == {}
+
+
+def test_an_aa_run_that_yielded_to_a_task_is_repeated(aa_runs):
+    worker = make_worker("w")
+    make_aa_run(worker, Result.ABANDONED)
+    assert due() == {"w": "aa"}
+
+
+def test_a_failed_aa_run_neither_holds_the_device_nor_is_repeated(aa_runs):
+    worker = make_worker("w")
+    make_aa_run(worker, Result.FAILED)
+    worker.refresh_from_db()
+    assert worker.held_at is None
+    assert due() == {}
+
+
+def test_no_aa_run_follows_a_failed_health_check(aa_runs):
+    worker = make_worker("w")
+    make_aa_run(worker)
+    assert due() == {}
+    make_check(worker, Result.FAILED, held_reason="x")
+    assert due() == {}
+
+
+def test_an_aa_run_compares_the_sample_model_with_itself(aa_runs):
+    worker = make_worker("w")
+    check = open_check(worker, version="1.13.0", cause=Cause.AA)
+    task = create_health_task(check)
+    assert task.pairing["budget_s"] == 20
+    assert [file.md5 for file in task.arm_models] == [task.arm_models[0].md5] * 2
+
+
+def test_an_aa_run_yields_to_a_task(aa_runs):
+    worker = make_worker("w")
+    task = create_health_task(open_check(worker, version="1.13.0", cause=Cause.AA))
+    Task.objects.filter(pk=task.pk).update(state=TaskState.RUNNING)
+    make_waiting_task(make_user(), worker)
+    assign_waiting([worker.pk])
+    task.refresh_from_db()
+    assert task.state == TaskState.CANCELLING
+
+
 def test_a_health_check_does_not_yield(scatter_runs):
     worker = make_worker("w")
     check = open_check(worker, version="1.13.0", cause=Cause.SCHEDULE)

@@ -271,6 +271,9 @@ HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
 #: number of undisturbed runs of a sample model by which an idle device measures how far equal runs
 #: differ; again after a change of its kernel, agent or runtime; 0: never
 SCATTER_RUNS = env.int("SCATTER_RUNS", default=5)
+#: longest measuring time, s, of the A/A run that follows each health check: a paired comparison of
+#: the sample model with itself, which shows how often verdicts of the device are wrong; 0: never
+AA_RUN_S = env.int("AA_RUN_S", default=20)
 #: pause before a failed health check is repeated; it doubles each time
 HEALTH_RECHECK_S = env.float("HEALTH_RECHECK_S", default=60.0)
 

@@ -33,4 +33,5 @@ ACCOUNT_RATE_LIMITS = ACCOUNT_RATE_LIMITS | {"signup": None}
 HEARTBEAT_BATCH_S = 0.0
 # tests of health checks turn it on
 SCATTER_RUNS = 0
+AA_RUN_S = 0
 API_RATES = dict[str, str]()

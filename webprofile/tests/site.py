@@ -40,7 +40,9 @@ class EmbeddedSite:
             [sys.executable, "-m", "webprofile.operations.devserver", "run", "--port", port],
             cwd=root,
             # no runs of the site's own beside those of the tests
-            env=inherited | {"MGW_HOME": str(home), "SCATTER_RUNS": "0"} | environment,
+            env=inherited
+            | {"MGW_HOME": str(home), "SCATTER_RUNS": "0", "AA_RUN_S": "0"}
+            | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

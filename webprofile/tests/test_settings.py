@@ -42,6 +42,7 @@ def test_valid_settings_pass_the_checks(settings, changes):
         ({"S3_SECRET_ACCESS_KEY": ""}, "webprofile.E001"),
         ({"ACCOUNT_EMAIL_VERIFICATION": "mandatory"}, "webprofile.W001"),
         ({"LEASE_S": 5.0, "HEARTBEAT_S": 5.0}, "webprofile.E002"),
+        ({"AA_RUN_S": 2}, "webprofile.E016"),
         ({"S3_ACCESS_KEY_ID": "", "S3_SECRET_ACCESS_KEY": ""}, "webprofile.W002"),
         ({"S3_ADDRESSING": "host"}, "webprofile.E006"),
         ({"S3_ENCRYPTION": "kms"}, "webprofile.E007"),

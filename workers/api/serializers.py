@@ -1,6 +1,7 @@
 """Serializers of devices, runtimes, pools and options of load_and_run."""
 
 import datetime
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -9,11 +10,12 @@ from rest_framework import serializers
 
 from tasks.lifecycle.reasons import held_words
 from tasks.scheduling.queue_depth import usage_of
-from webprofile.answers import texts
+from webprofile.answers import number, texts
 from workers import releases
 from workers.models import Pool, Runtime, Worker
 from workers.selectors import labels_of
 from workers.status import DeviceStatus, status_of
+from workers.trust import trust_of
 
 #: network addresses of a device, which only administrators may see
 PRIVATE_FACTS = frozenset({"hostname", "ip"})
@@ -143,6 +145,17 @@ class UsageAnswer(serializers.Serializer):
     week = serializers.FloatField(help_text="Of the last seven days, 0 to 1.")
 
 
+class TrustAnswer(serializers.Serializer):
+    """What the A/A runs of a device show: paired comparisons of a model with itself."""
+
+    runs = serializers.IntegerField(help_text="A/A runs with a verdict.")
+    false_alarms = serializers.IntegerField(help_text="Those that said faster or slower.")
+    intervals = serializers.IntegerField(help_text="Those with an interval.")
+    covered = serializers.IntegerField(help_text="Those whose interval contains 0.")
+    smallest = number("Smallest difference that 2 minutes of measuring show, as a ratio.")
+    drift = number("Change of the times from the oldest to the newest runs, as a ratio.")
+
+
 class WorkerAnswer(WorkerRow):
     """A device."""
 
@@ -154,8 +167,12 @@ class WorkerAnswer(WorkerRow):
         help_text="Whether its agent has another version than the site provides."
     )
 
+    trust = serializers.SerializerMethodField(help_text="How often its verdicts are wrong.")
+
     class Meta(WorkerRow.Meta):
-        fields = (*WorkerRow.Meta.fields, "held_text", "is_agent_behind", "usage", "created_at")
+        fields = (
+            *WorkerRow.Meta.fields, "held_text", "is_agent_behind", "usage", "trust", "created_at",
+        )  # fmt: skip
         extra_kwargs = WorkerRow.Meta.extra_kwargs | {
             "created_at": {"help_text": "When it was registered."}
         }
@@ -163,6 +180,10 @@ class WorkerAnswer(WorkerRow):
     @extend_schema_field(UsageAnswer)
     def get_usage(self, worker: Worker) -> dict[str, float]:
         return usage_of(worker)
+
+    @extend_schema_field(TrustAnswer)
+    def get_trust(self, worker: Worker) -> dict[str, Any]:
+        return asdict(trust_of([worker])[worker.pk])
 
     def get_held_text(self, worker: Worker) -> str:
         return held_words(worker)

@@ -138,7 +138,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('runtime_version', models.CharField(max_length=40, verbose_name='MegEngine version')),
-                ('cause', models.CharField(choices=[('schedule', 'on schedule'), ('failure', 'after failures'), ('asked', 'requested'), ('scatter', 'run-to-run variance')], max_length=8, verbose_name='cause')),
+                ('cause', models.CharField(choices=[('schedule', 'on schedule'), ('failure', 'after failures'), ('asked', 'requested'), ('scatter', 'run-to-run variance'), ('aa', 'A/A run')], max_length=8, verbose_name='cause')),
                 ('result', models.CharField(blank=True, choices=[('', 'in progress'), ('passed', 'passed'), ('failed', 'failed'), ('abandoned', 'abandoned')], default='', max_length=9, verbose_name='result')),
                 ('task_id', models.PositiveBigIntegerField(blank=True, editable=False, null=True)),
                 ('reason', models.CharField(blank=True, max_length=40, verbose_name='reason')),

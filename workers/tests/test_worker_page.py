@@ -185,12 +185,12 @@ def test_the_number_of_queries_does_not_depend_on_tasks(django_assert_num_querie
     address = reverse("workers:detail", args=[worker.name])
     make_waiting_task(reader, worker)
     client.get(address)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         client.get(address)
     for number in range(5):
         make_waiting_task(make_user(f"u{number}"), worker)
         Runtime.objects.create(worker=worker, version=f"1.{number}", kind="binary")
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         client.get(address)
 
 

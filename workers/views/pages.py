@@ -27,6 +27,7 @@ from workers import releases
 from workers.models import Worker
 from workers.selectors import labels_of, search_workers, visible_workers
 from workers.status import ONLINE, DeviceStatus, status_of
+from workers.trust import total_of, trust_of
 
 PAGE_SIZE = 50
 #: health checks on the page of a device
@@ -112,8 +113,22 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
         "may_check": user.is_staff and starts_checks(worker),
         "tasks": recent_tasks(worker, user),
         "speed": speed_view(speed_history(worker)),
+        "trust": trust_of([worker])[worker.pk],
     }
     return render(request, "workers/detail.html", context)
+
+
+@login_required
+@require_safe
+def trust(request: HttpRequest) -> HttpResponse:
+    """Show how often verdicts are wrong, over all devices that the user may see."""
+    workers = list(visible_workers(current_user(request)).prefetch_related(None))
+    trusts = trust_of(workers)
+    context = {
+        "rows": [(worker, trusts[worker.pk]) for worker in workers],
+        "total": total_of(trusts.values()),
+    }
+    return render(request, "workers/trust.html", context)
 
 
 @login_required
