@@ -1,4 +1,4 @@
-"""The agent's command line: enrol, run, doctor, runtime, options.
+"""The agent's command line: enrol, run, doctor, tune, runtime, options.
 
 Exit codes: 0 success, 1 a problem on this device, 2 refused by the server, 75 the agent has
 replaced its own file and must be started again.
@@ -24,6 +24,7 @@ from agent.protocol.options import describe
 from agent.runtimes.describe import describe_binary, describe_wheel
 from agent.runtimes.install import find_wheels
 from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
+from agent.tune import tune
 
 _NO_RUNTIME = """\
 Without --runtime-python or --runtime-binary it can run nothing yet. Add to {config}:
@@ -52,8 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="check the agent's requirements")
     doctor.set_defaults(command=lambda namespace: report_health(namespace.config))
+    tuning = commands.add_parser(
+        "tune", help="set the kernel's settings for measuring, until --restore or a reboot"
+    )
+    tuning.add_argument("--restore", action="store_true", help="bring the former settings back")
+    tuning.set_defaults(command=lambda namespace: tune(namespace.config, restore=namespace.restore))
     _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
-    for name in ("enrol", "run", "doctor"):
+    for name in ("enrol", "run", "doctor", "tune"):
         _add_config(commands.choices[name])
     options = commands.add_parser(
         "options", help="list load_and_run's options that this agent supports"

@@ -14,6 +14,7 @@ from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
 from agent.device.quiet import QuietMode
+from agent.device.settings import Machine
 from agent.execution.attempt import Tools
 from agent.execution.manager import AttemptManager
 from agent.execution.process_pool import WarmPool
@@ -33,6 +34,7 @@ from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
 from agent.protocol.messages import FEATURE_SCRIPTS, Hello
 from agent.protocol.notes import Note
+from agent.tune import TuneError, describe_tuning
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ async def serve(config: Config) -> None:
     """
     for warning in config.warnings:
         log.warning("config_warning text=%r", warning)
+    _log_tuning(config)
     drop_privileges()
     adopt_orphans()
     runtimes = await asyncio.to_thread(
@@ -54,6 +57,14 @@ async def serve(config: Config) -> None:
     for runtime in runtimes.values():
         log.info("runtime version=%s problem=%r", runtime.info.version, _text(runtime.info.problem))
     await _until_signal(work(config, Policies(), runtimes))
+
+
+def _log_tuning(config: Config) -> None:
+    try:
+        if text := describe_tuning(config.spool, Machine()):
+            log.warning("tuning text=%r", text)
+    except TuneError as exc:
+        log.warning("tuning_unknown text=%r", str(exc))
 
 
 async def work(

@@ -12,8 +12,9 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent.config import Config, ConfigError, load_config
-from agent.device.cores import CoresUnavailable, as_list, choose_cores
+from agent.device.cores import CoresUnavailable, as_list
 from agent.device.gpu import GpuReader
+from agent.device.settings import Machine, read_settings
 from agent.device.state import snapshot_now
 from agent.enrol import explain_refusal, not_ours, unreachable
 from agent.execution.sandbox import Sandbox, find_sandbox
@@ -21,6 +22,7 @@ from agent.execution.script_rules import ScriptRules
 from agent.inventory import LocalRuntime, take_inventory
 from agent.link.session import CLOCK_SLACK_S, ENROL_AGAIN
 from agent.protocol.messages import PROTOCOL_VERSION
+from agent.tune import TuneError, describe_tuning
 
 #: room for a model, its data, a profile and much output
 _FREE_BYTES = 4 << 30
@@ -28,7 +30,10 @@ _FREE_BYTES = 4 << 30
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check. `level` is ok, note (works, but could be better) or problem."""
+    """Result of one check. `level` is ok, note (works, but could be better) or problem.
+
+    For the kernel's settings it is ok, hurts (runs differ more than they need to) or unknown.
+    """
 
     level: str
     name: str
@@ -175,15 +180,23 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
 
 
 def _check_measuring(config: Config) -> Iterator[Check]:
-    """Check what keeps results comparable: cores, the gate, and the device's sensors."""
+    """Check what keeps results comparable: cores, kernel, the gate, and the device's sensors."""
+    machine = Machine(configured=config.cores)
     try:
-        cores = choose_cores(config.cores)
+        cores = machine.cores()
     except CoresUnavailable as exc:
         yield Check("problem", "cores", f"{exc}: correct `cores` of [measure]")
     else:
         shared = f"runs: {as_list(cores.measured)}; agent: {as_list(cores.own) or 'any'}"
         text = shared if cores.measured else "all, not bound (fewer than 4, or configured so)"
         yield Check("ok", "cores", text)
+        for setting in read_settings(machine):
+            yield Check(setting.level, setting.name, setting.text)
+    try:
+        if text := describe_tuning(config.spool, machine):
+            yield Check("note", "tune", text)
+    except TuneError as exc:
+        yield Check("problem", "tune", str(exc))
     gate = config.gate
     text = "disabled: add a [gate] table, so that a run waits until the device is idle"
     if gate.enabled:

@@ -223,7 +223,9 @@ class Attempt:
             limits = tools.limits.for_task(order.timeout_s)
             if order.script and tools.scripts.sandbox.owner is not None:
                 limits = limits.for_a_user_of_its_own()
-            report = self._report = Report(order, tools.facts, runtime, limits, box)
+            report = self._report = Report(
+                order, tools.facts, runtime, limits, box, tools.spool.root
+            )
             report.environment = build_environment(folder.work, self.id)
             # use disk and network concurrently, since the task has to wait for both
             download_s = await self._unless_halted(self._download(folder, report))

@@ -13,9 +13,10 @@ from pydantic import Field
 
 from agent import __version__
 from agent.device.canary import CanaryChecks
-from agent.device.cores import available_cores
+from agent.device.cores import CoresUnavailable, available_cores
 from agent.device.observe import Observer
 from agent.device.process_table import read_text
+from agent.device.settings import Machine, read_settings
 from agent.execution.measure import PassResults
 from agent.execution.runner import Limits
 from agent.execution.sandbox import Sandbox
@@ -39,6 +40,7 @@ from agent.protocol.notes import Note
 from agent.protocol.options import Value
 from agent.protocol.pairs import ARM_NAMES, Pairing
 from agent.protocol.plan import Plan
+from agent.tune import TuneError, read_tuning
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,14 @@ class ArmManifest(Frozen):
     runtime: dict[str, Any] = Field(default_factory=dict)
 
 
+class SettingRecord(Frozen):
+    """A setting of the kernel; `former` is its value before `agent tune`, empty if not tuned."""
+
+    name: str
+    value: str
+    former: str = ""
+
+
 class Manifest(Frozen):
     """The root object of `manifest.json`: everything needed to reproduce an attempt.
 
@@ -98,6 +108,7 @@ class Manifest(Frozen):
     commands: tuple[str, ...] = ()
     runtime: dict[str, Any] = Field(default_factory=dict)
     host: dict[str, Any] = Field(default_factory=dict)
+    settings: tuple[SettingRecord, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict)
     limits: dict[str, Any] = Field(default_factory=dict)
     sandbox: str = ""
@@ -115,6 +126,8 @@ class Report:
     runtime: LocalRuntime
     limits: Limits
     sandbox: Sandbox
+    #: the spool, in which `agent tune` stores the former settings of the kernel
+    spool: Path
     options: dict[str, Value] = field(default_factory=dict)
     received: tuple[StoredFile, ...] = ()
     inputs: tuple[InputRecord, ...] = ()
@@ -184,7 +197,9 @@ class Report:
         )
 
     def manifest(self) -> Manifest:
-        order = self.order
+        order, cores = self.order, self.limits.cores
+        # this process may itself be bound, to the cores that runs do not use
+        machine = Machine(configured=tuple(cores), available=available_cores().union(cores))
         return Manifest(
             attempt=str(order.attempt),
             agent_version=__version__,
@@ -200,7 +215,8 @@ class Report:
             script=order.script,
             commands=self.passes.commands(),
             runtime=_describe_runtime(self.runtime),
-            host=_describe_host(self.facts, self.limits.cores),
+            host=_describe_host(self.facts, cores),
+            settings=describe_settings(machine, self.spool),
             environment={
                 name: value
                 for name, value in self.environment.items()
@@ -265,6 +281,27 @@ def _describe_host(facts: Facts, cores: Sequence[int]) -> dict[str, Any]:
     # this process may itself be bound, to the cores that runs do not use
     described["allowed_cores"] = sorted(cores or available_cores())
     return described
+
+
+def describe_settings(machine: Machine, spool: Path) -> tuple[SettingRecord, ...]:
+    """Return the kernel's settings and their values before `agent tune`."""
+    former: dict[str, str] = {}
+    try:
+        settings = read_settings(machine)
+        if (tuning := read_tuning(spool)) and tuning.boot == machine.boot():
+            former = tuning.former
+    except CoresUnavailable:
+        return ()  # a core of the runs went offline
+    except TuneError as exc:
+        log.warning("tuning_unknown text=%r", str(exc))
+    return tuple(
+        SettingRecord(
+            name=setting.name,
+            value=setting.value,
+            former=", ".join(sorted({former[path] for path in setting.files if path in former})),
+        )
+        for setting in settings
+    )
 
 
 def _cpu_flags() -> list[str]:

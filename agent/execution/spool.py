@@ -8,6 +8,7 @@ It survives restarts of the agent.
                             work/         model, data, profile; the process's own folder
                             given/        for a script: its downloaded files, copied for each run
                             result/       what is uploaded: log.txt, profile.json
+    <spool>/tuning.json                  former settings of the kernel, see `agent.tune`
     <spool>/warm/<uuid>/                  folder of a pre-started process; renamed to the folder of
                                           the attempt that uses the process
 
@@ -90,7 +91,7 @@ class Folder:
                 os.fsync(file.fileno())
         new.replace(self.path / "record.json")
         if durable:
-            _sync_folder(self.path)
+            sync_folder(self.path)
 
     def remove_work(self) -> None:
         """Delete model, data and all files of the process."""
@@ -108,6 +109,7 @@ class Spool:
 
     def __init__(self, root: Path) -> None:
         """Raises SpoolBusy, OSError."""
+        self.root = root
         self._attempts, self._warm = root / "attempts", root / "warm"
         for folder in (self._attempts, self._warm):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,7 +142,7 @@ class Spool:
     def open_attempt(self, folder: Folder) -> None:
         """Store the attempt durably: it survives a power cut after this returns."""
         folder.write()
-        _sync_folder(self._attempts)
+        sync_folder(self._attempts)
 
     def folders(self) -> Iterator[Folder]:
         """Yield the attempts of an earlier agent; delete folders without a readable record."""
@@ -174,7 +176,7 @@ def lock_spool(root: Path) -> IO[bytes]:
     return file
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """Sync a folder, which makes new and renamed entries durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -387,6 +387,9 @@ def is_ours(pid: int, home: str) -> bool:
 def uninstall(home: str) -> None:
     if not os.path.exists(os.path.join(home, "launch.py")):
         raise InstallError("there is no agent in {}".format(home))
+    if os.path.exists(os.path.join(home, "spool", "tuning.json")):
+        command = "agent.pyz tune --restore --config " + os.path.join(home, "agent.toml")
+        raise InstallError("the device is tuned: run `{}` before".format(command))
     stop_process(home)
     launcher = os.path.join(home, "launch.py")
     if unit_word(launcher) in read_text(unit_path()):

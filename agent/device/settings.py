@@ -1,0 +1,254 @@
+"""Read the kernel's settings that disturb measuring, and judge them.
+
+Paths are relative to a root folder, which is / except in tests. `agent tune` changes the settings,
+`agent doctor` reports them, and the manifest of each attempt records them.
+"""
+
+import glob
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from agent.device.cores import Cores, choose_cores
+from agent.device.process_table import read_text
+
+_CPU = "sys/devices/system/cpu"
+_SMT = f"{_CPU}/smt/control"
+_ASLR = "proc/sys/kernel/randomize_va_space"
+_HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
+_TUNED = "`agent tune` sets it"
+#: files of turbo: the value that means off, and the one that means on
+_TURBO = {f"{_CPU}/intel_pstate/no_turbo": ("1", "0"), f"{_CPU}/cpufreq/boost": ("0", "1")}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting, whether it disturbs measuring, and why.
+
+    `value` is empty if the kernel does not provide it. `files` are the current contents of its
+    files by path, `wanted` the contents that `agent tune` writes.
+    """
+
+    name: str
+    level: Literal["ok", "hurts", "unknown"]
+    value: str
+    reason: str
+    files: dict[str, str] = field(default_factory=dict)
+    wanted: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return f"{self.value}: {self.reason}" if self.value else self.reason
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The files of a machine, and the cores of the agent and its runs.
+
+    `configured` is `cores` of `[measure]`; `available` the cores that this process may use, None
+    to ask the kernel.
+    """
+
+    root: Path = Path("/")
+    configured: Literal["auto"] | tuple[int, ...] = "auto"
+    available: frozenset[int] | None = None
+
+    def read(self, path: str) -> str:
+        """Return the content of a file; empty if it cannot be read.
+
+        Of `always [madvise] never`, it is the word in brackets.
+        """
+        text = read_text(str(self.root / path))
+        match = re.search(r"\[(\S+)\]", text)
+        return match[1] if match else text
+
+    def find(self, pattern: str) -> list[str]:
+        """Return the paths that match, in the order of their numbers."""
+        return sorted(glob.glob(pattern, root_dir=self.root), key=_by_number)
+
+    def online(self) -> frozenset[int]:
+        return parse_cores(self.read(f"{_CPU}/online"))
+
+    def offered(self) -> frozenset[int]:
+        """Return the cores that this process may use and that are online."""
+        available = os.sched_getaffinity(0) if self.available is None else self.available
+        return frozenset(available) & (self.online() or frozenset(available))
+
+    def cores(self) -> Cores:
+        """Return the cores of runs and of the agent. Raises CoresUnavailable."""
+        return choose_cores(self.configured, self.offered())
+
+    def boot(self) -> str:
+        """Return the id of the kernel's last start."""
+        return self.read("proc/sys/kernel/random/boot_id")
+
+
+def read_settings(machine: Machine) -> tuple[Setting, ...]:
+    """Return all settings; SMT is the first, because it changes which cores there are.
+
+    Raises CoresUnavailable.
+    """
+    cores = machine.cores()
+    readers: tuple[Callable[[Machine, Cores], Setting], ...] = (
+        _read_smt,
+        _read_governor,
+        _read_turbo,
+        _read_aslr,
+        _read_huge_pages,
+        _read_interrupts,
+        _read_cpuset,
+    )
+    return tuple(read(machine, cores) for read in readers)
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """Parse the kernel's lists of cores, such as `0-2,7`; return no cores for other text."""
+    cores: set[int] = set()
+    for part in text.split(",") if re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text) else ():
+        first, _, last = part.partition("-")
+        cores.update(range(int(first), int(last or first) + 1))
+    return frozenset(cores)
+
+
+def format_cores(cores: frozenset[int]) -> str:
+    """Format cores as the kernel does, such as `0-2,7`."""
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and ranges[-1][1] == core - 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(f"{a}-{b}" if a != b else f"{a}" for a, b in ranges)
+
+
+def _by_number(path: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path)]
+
+
+def _read_smt(machine: Machine, cores: Cores) -> Setting:
+    value = machine.read(_SMT)
+    if value in ("off", "forceoff", "notsupported", "notimplemented"):
+        return Setting("smt", "ok", value, "each core runs one thread", {_SMT: value})
+    if value != "on":
+        return Setting(
+            "smt", "unknown", value, "the kernel does not say whether threads share a core"
+        )
+    siblings = {
+        thread
+        for path in machine.find(f"{_CPU}/cpu[0-9]*/topology/thread_siblings_list")
+        # the kernel keeps the first thread of each core
+        for thread in sorted(parse_cores(machine.read(path)))[1:]
+    }
+    reason = "two threads share a core, so a run is slowed by what the other thread does. "
+    if lost := sorted(siblings & set(cores.measured if machine.configured != "auto" else ())):
+        names = ", ".join(map(str, lost))
+        reason += "`agent tune` leaves it on, since `cores` of [measure] names the second threads "
+        reason += f"{names}: remove them there first"
+        return Setting("smt", "hurts", value, reason, {_SMT: value})
+    return Setting("smt", "hurts", value, reason + _TUNED, {_SMT: value}, {_SMT: "off"})
+
+
+def _read_governor(machine: Machine, _: Cores) -> Setting:
+    paths = machine.find(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
+    files = {path: value for path in paths if (value := machine.read(path))}
+    if not files:
+        reason = "the kernel does not control the clock; that of a virtual machine is the host's"
+        return Setting("governor", "unknown", "", reason)
+    value = ", ".join(sorted(set(files.values())))
+    slow = [path for path in files if files[path] != "performance"]
+    if not slow:
+        return Setting("governor", "ok", value, "the clock does not follow the load", files)
+    wanted = {
+        path: "performance"
+        for path in slow
+        if "performance"
+        in (machine.read(path.replace("_governor", "_available_governors")) or "performance")
+    }
+    step = _TUNED if wanted else "the kernel offers no `performance`: load its cpufreq driver"
+    reason = f"the clock follows the load, so short runs are slower. {step}"
+    return Setting("governor", "hurts", value, reason, files, wanted)
+
+
+def _read_turbo(machine: Machine, _: Cores) -> Setting:
+    files = {path: value for path in _TURBO if (value := machine.read(path)) in ("0", "1")}
+    if not files:
+        reason = "the kernel does not say whether the clock is raised above its nominal value"
+        return Setting("turbo", "unknown", "", reason)
+    wanted = {path: _TURBO[path][0] for path in files if files[path] != _TURBO[path][0]}
+    if not wanted:
+        return Setting("turbo", "ok", "off", "the clock stays at or below its nominal value", files)
+    reason = "the clock depends on the temperature and on how many cores are busy. " + _TUNED
+    return Setting("turbo", "hurts", "on", reason, files, wanted)
+
+
+def _read_aslr(machine: Machine, _: Cores) -> Setting:
+    value = machine.read(_ASLR)
+    if value == "2":
+        reason = "each process has other addresses, so their effect averages out over passes"
+        return Setting("aslr", "ok", "on", reason, {_ASLR: value})
+    if value not in ("0", "1"):
+        reason = "the kernel does not say whether the addresses of processes are random"
+        return Setting("aslr", "unknown", "", reason)
+    reason = "all processes have the same addresses, so their effect shifts every pass alike. "
+    name = "off" if value == "0" else "partly"
+    return Setting("aslr", "hurts", name, reason + _TUNED, {_ASLR: value}, {_ASLR: "2"})
+
+
+def _read_huge_pages(machine: Machine, _: Cores) -> Setting:
+    value = machine.read(_HUGE_PAGES)
+    if value in ("madvise", "never"):
+        reason = "a run does not get huge pages by chance"
+        return Setting("thp", "ok", value, reason, {_HUGE_PAGES: value})
+    if value != "always":
+        return Setting("thp", "unknown", value, "the kernel has no transparent huge pages")
+    reason = "how many huge pages a run gets depends on what ran before. " + _TUNED
+    return Setting("thp", "hurts", value, reason, {_HUGE_PAGES: value}, {_HUGE_PAGES: "madvise"})
+
+
+def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
+    files = {}
+    for path in machine.find("proc/irq/[0-9]*/smp_affinity_list"):
+        # an interrupt in use has a folder that is named after its driver
+        in_use = any((machine.root / path).parent.glob("*/"))
+        if in_use and (value := machine.read(path)):
+            files[path] = value
+    if not files:
+        return Setting("irq", "unknown", "", "the cores of interrupts cannot be read")
+    measured = frozenset(cores.measured)
+    if not measured:
+        value = f"{len(files)} on any core"
+        reason = "runs use all cores, so interrupts stop them. On a device of 4 cores or more, "
+        reason += "name cores of runs by `cores` of [measure], and leave one out"
+        return Setting("irq", "hurts", value, reason, files)
+    on_runs = [path for path in files if parse_cores(files[path]) & measured]
+    value = f"{len(on_runs)} of {len(files)} on cores of runs"
+    if not on_runs:
+        return Setting("irq", "ok", value, "interrupts do not stop runs", files)
+    rest = format_cores((machine.online() or machine.offered()) - measured)
+    if not rest:
+        reason = "runs use all cores, so interrupts stop them. Leave a core out of `cores` of "
+        return Setting("irq", "hurts", value, reason + "[measure]", files)
+    reason = "interrupts stop runs. `agent tune` moves those that the kernel lets it move"
+    return Setting("irq", "hurts", value, reason, files, dict.fromkeys(on_runs, rest))
+
+
+def _read_cpuset(machine: Machine, cores: Cores) -> Setting:
+    """Judge which cores the agent may use; `agent tune` cannot change what started the agent."""
+    online, offered = machine.online(), machine.offered()
+    if not online:
+        return Setting("cpuset", "unknown", "", "the kernel does not list its cores")
+    value = f"{format_cores(offered)} of {format_cores(online)}"
+    used = frozenset(cores.measured) or offered
+    isolated = used & parse_cores(machine.read(f"{_CPU}/isolated"))
+    if isolated and len(used) > 1:
+        reason = "the kernel does not spread threads over the isolated cores "
+        reason += f"{format_cores(isolated)}: leave them out of `cores` of [measure]"
+        return Setting("cpuset", "hurts", value, reason)
+    if not cores.own and offered < online:
+        reason = "the agent shares its few cores with runs. Start it with more cores: AllowedCPUs "
+        reason += "of its systemd unit, --cpuset-cpus of its container"
+        return Setting("cpuset", "hurts", value, reason)
+    return Setting("cpuset", "ok", value, "the agent's cores do not limit how it measures")
