@@ -41,6 +41,7 @@ urlpatterns = [
         name="attempt-open",
     ),
     path("<int:task_id>/compare-paired/", task_views.compare_paired, name="compare-paired"),
+    path("<int:task_id>/check/", task_views.check, name="check"),
     path("<int:task_id>/rerun/", task_views.rerun, name="rerun"),
     path("<int:task_id>/compare-io/", compare.compare_choose, name="compare-choose"),
     path("<int:task_id>/compare-io/<int:other_id>/", compare.compare_io, name="compare-io"),

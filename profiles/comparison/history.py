@@ -11,14 +11,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.statistics.ranks import differences
 from agent.statistics.unpaired import Scatter, ScatterSource, logarithms, scatter_of
-from profiles.models import AttemptMeasurement, Profile
+from profiles.models import AttemptMeasurement
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome
 from workers.models import HealthCheck
@@ -46,7 +46,15 @@ _NEEDED = (
 _NEEDED_OF_FILES = ("task", "kind", "input", "option", "md5")
 
 Floats = NDArray[np.float64]
-_Key = tuple[Any, ...]
+
+
+class RunKey(NamedTuple):
+    """What equal runs on one device have in common; `plan` and `settings` are JSON."""
+
+    version: str
+    plan: str
+    settings: str
+    files: tuple[tuple[str, str, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,13 @@ class Evidence:
 UNKNOWN = Evidence(disturbed=False, scatter=dict.fromkeys(FIGURES))
 
 
-def evidence_of(profiles: Sequence[Profile]) -> list[Evidence]:
+def evidence_of(attempts: Sequence[Attempt | None]) -> list[Evidence]:
     """Return the evidence of each run, with two queries per device."""
-    devices = {p.attempt.worker_id for p in profiles if p.attempt is not None}
+    devices = {attempt.worker_id for attempt in attempts if attempt is not None}
     histories = {device: _History(device) for device in devices}
     return [
-        UNKNOWN if p.attempt is None else histories[p.attempt.worker_id].evidence(p.attempt)
-        for p in profiles
+        UNKNOWN if attempt is None else histories[attempt.worker_id].evidence(attempt)
+        for attempt in attempts
     ]
 
 
@@ -101,9 +109,9 @@ class _History:
         files: defaultdict[int, list[TaskFile]] = defaultdict(list)
         for file in TaskFile.objects.filter(task__in=numbers).only(*_NEEDED_OF_FILES).order_by():
             files[file.task_id].append(file)
-        self.groups: defaultdict[_Key, list[AttemptMeasurement]] = defaultdict(list)
+        self.groups: defaultdict[RunKey, list[AttemptMeasurement]] = defaultdict(list)
         for run in runs:
-            group = self.groups[_key(run.attempt.task, files[run.attempt.task_id])]
+            group = self.groups[run_key(run.attempt.task, files[run.attempt.task_id])]
             if not run.disturbances and len(group) < _MOST_EQUAL:
                 group.append(run)
         self.of_device: dict[Figure, Scatter | None] = {}
@@ -113,7 +121,7 @@ class _History:
         self.sample_runs = list(checks.values_list("environment", "samples")[:_MOST_EQUAL])
 
     def evidence(self, attempt: Attempt) -> Evidence:
-        equal = self.groups.get(_key(attempt.task, list(attempt.task.files.all())), [])
+        equal = self.groups.get(run_key(attempt.task, list(attempt.task.files.all())), [])
         measurement = getattr(attempt, "measurement", None)
         return Evidence(
             disturbed=measurement is not None and bool(measurement.disturbances),
@@ -170,12 +178,13 @@ def samples_of(run: AttemptMeasurement, figure: Figure) -> Sequence[float | None
     return samples
 
 
-def _key(task: Task, files: Iterable[TaskFile]) -> _Key:
-    """Return the key that equal runs on one device have in common."""
-    settings = {"plan": task.plan, "options": task.options, "inputs": task.inputs}
+def run_key(task: Task, files: Iterable[TaskFile]) -> RunKey:
+    """Return the key of a task's runs; `files` are the task's."""
+    settings = {"options": task.options, "inputs": task.inputs}
     contents = sorted((file.kind, file.input, file.option, file.md5) for file in files)
-    return (
+    return RunKey(
         task.runtime_version,
+        json.dumps(task.plan, sort_keys=True),
         json.dumps([settings, task.script, task.seed], sort_keys=True),
-        *contents,
+        tuple(contents),
     )

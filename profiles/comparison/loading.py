@@ -25,7 +25,7 @@ from profiles.comparison.history import (
 )
 from profiles.formats.columns import SIDES
 from profiles.ingest.loading import profile_data
-from profiles.models import Profile
+from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
 
 #: most operators of all profiles of a comparison together: 250,000 take about 10 s and 600 MB
@@ -92,7 +92,7 @@ def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     if operators > MOST_OPERATORS:
         raise DomainError("comparison_large", operators=operators, limit=MOST_OPERATORS)
     aligned = _align(profiles)
-    evidence = tuple(evidence_of(profiles))
+    evidence = tuple(evidence_of([profile.attempt for profile in profiles]))
     bases = {
         figure: tuple(_basis(evidence[0], other, figure) for other in evidence[1:])
         for figure in FIGURES
@@ -102,9 +102,18 @@ def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
         data=aligned.data,
         comparison=aligned.judged({side: bases[side] for side in SIDES}),
         evidence=evidence,
-        latency_s=tuple(map(_latency_s, profiles)),
-        latency=_latency(profiles, bases["latency"]),
+        latency_s=tuple(_latency_s(profile.measurement) for profile in profiles),
+        latency=tuple(
+            _judge_latency(profiles[0].measurement, other.measurement, basis)
+            for other, basis in zip(profiles[1:], bases["latency"], strict=True)
+        ),
     )
+
+
+def judge_latency(base: AttemptMeasurement, other: AttemptMeasurement) -> Judgement:
+    """Return the verdict on the latency of two runs, which need no profiles."""
+    of_base, of_other = evidence_of([base.attempt, other.attempt])
+    return _judge_latency(base, other, _basis(of_base, of_other, "latency"))
 
 
 def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ...]:
@@ -130,24 +139,20 @@ def _basis(base: Evidence, other: Evidence, figure: Figure) -> Basis:
     )
 
 
-def _latency_s(profile: Profile) -> float:
-    measurement = profile.measurement
+def _latency_s(measurement: AttemptMeasurement | None) -> float:
     if measurement is None or measurement.median_ms is None:
         return math.nan
     return measurement.median_ms / 1000
 
 
-def _latency(profiles: Sequence[Profile], bases: Sequence[Basis]) -> tuple[Judgement, ...]:
-    """Return one verdict per profile but the first; a process without profiling is one sample."""
-    samples = [np.array(clean_medians_s(profile.measurement)) for profile in profiles]
-    shown_s = [_latency_s(profile) for profile in profiles]
-    return tuple(
-        judge_total(
-            samples[0],
-            other,
-            displayed=other_s / (shown_s[0] or math.nan),
-            basis=basis,
-            is_latency=True,
-        )
-        for other, other_s, basis in zip(samples[1:], shown_s[1:], bases, strict=True)
+def _judge_latency(
+    base: AttemptMeasurement | None, other: AttemptMeasurement | None, basis: Basis
+) -> Judgement:
+    """Return a verdict; a process without profiling is one sample."""
+    return judge_total(
+        np.array(clean_medians_s(base)),
+        np.array(clean_medians_s(other)),
+        displayed=_latency_s(other) / (_latency_s(base) or math.nan),
+        basis=basis,
+        is_latency=True,
     )

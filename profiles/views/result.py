@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
+from profiles.earlier import check_view
 from profiles.exports.originals import Original, are_of_trace, originals_of
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.memory_flow.presenter import (
@@ -122,6 +123,8 @@ def task_context(
         "attempt": attempt,
         "explain_memory": EXPLANATIONS["memory"],
     }
+    if task.copied_from_id:
+        context["check"] = SimpleLazyObject(lambda: check_view(task))
     if paired := paired_of(task):
         context["paired"] = SimpleLazyObject(lambda: paired_view(paired, task))
     return context

@@ -30,6 +30,7 @@ urlpatterns = [
     path("<int:task_id>/submit/", one({"post": "submit"}), name="task-submit"),
     path("<int:task_id>/cancel/", one({"post": "cancel"}), name="task-cancel"),
     path("<int:task_id>/retry/", one({"post": "retry"}), name="task-retry"),
+    path("<int:task_id>/check/", one({"post": "check"}), name="task-check"),
     path(
         "<int:task_id>/compare-paired/",
         one({"post": "compare_paired"}),

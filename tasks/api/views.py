@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agent.protocol.pairs import MOST_ARMS
+from profiles.earlier import earlier_of_request
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import delete_task, discard_draft, keep_task_files
 from profiles.task_figures import figures_of
@@ -29,6 +30,7 @@ from tasks.scheduling.serializers import JudgedAnswer, PlaceAnswer, RefusalAnswe
 from tasks.selectors import listed_tasks, visible_tasks
 from tasks.states import Status, TaskState
 from tasks.submission.copies import (
+    check_task,
     compare_tasks_in_pairs,
     confirm_copy,
     copy_sources,
@@ -243,7 +245,8 @@ class TasksJudge(ApiView):
         """Check a request, which may be incomplete, without creating a task.
 
         The response holds the error that would refuse it, all errors in the fields that are
-        present, the device, the commands that would run there and the expected wait. If fields
+        present, the device, the commands that would run there, the expected wait, and an earlier
+        result of the same, if the request has the checksums of all files. If fields
         have the wrong structure or type, the refusal is `invalid`, the errors are those of the
         fields, and nothing else is checked.
         """
@@ -261,6 +264,7 @@ class TasksJudge(ApiView):
             "runtime_version": runtime.version if runtime else "",
             "queue": self._queue(runtime, body.validated_data) if runtime else None,
             "quota": quota_of(user)._asdict(),
+            "earlier": earlier_of_request(user, draft.request, draft.admitted),
         }
         if not is_read:
             answer["problems"] = flattened(body.errors)
@@ -407,6 +411,32 @@ class TaskViewSet(OneTask):
         with idempotency.once(self.request) as use:
             made = self._made(use.task, use) if use.task else None
             made = made or compare_tasks_in_pairs([task, *others], owner=user, keep=use.keep)
+        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=made.pk)
+        return Response(TaskAnswer(row).data, status=201)
+
+    @extend_schema(
+        summary="Check a result",
+        request=None,
+        responses={201: TaskAnswer}
+        | problems(
+            {
+                404: ["not_found", "object_missing"],
+                409: ["check_latency", "idempotency_in_progress", "quota_reached", "storage_full"],
+                422: ["file_gone", "file_not_uploaded", *REFUSALS, *idempotency.ERRORS],
+            }
+        ),
+        parameters=[idempotency.PARAMETER],
+    )
+    def check(self, request: Request, task_id: int) -> Response:
+        """Create and submit a task that measures the latency of a task again in a few seconds.
+
+        It runs on the same device with copies of the files. Its page says whether the latency
+        differs by more than that of equal runs.
+        """
+        task, user = self.get_object(), self.request.user
+        with idempotency.once(self.request) as use:
+            made = self._made(use.task, use) if use.task else None
+            made = made or check_task(task, owner=user, keep=use.keep)
         row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=made.pk)
         return Response(TaskAnswer(row).data, status=201)
 

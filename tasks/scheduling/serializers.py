@@ -119,6 +119,35 @@ class RefusalAnswer(serializers.Serializer):
         return word(error) if isinstance(error, DomainError) else error["detail"]
 
 
+class EarlierAnswer(serializers.Serializer):
+    """A result of the user that equals what the request would measure."""
+
+    task = serializers.IntegerField(help_text="Number of its task.")
+    finished_at = serializers.DateTimeField(help_text="When it was measured.")
+    latency_p50_ms = serializers.FloatField(
+        source="latency_ms",
+        allow_null=True,
+        help_text="Median iteration without profiling, ms; null without a clean pass.",
+    )
+    device_total_s = serializers.FloatField(
+        source="device_s",
+        allow_null=True,
+        help_text="Total device time, s; null without a profiled pass.",
+    )
+    changed = texts(
+        "What has changed on the device since then: `agent`, `platform` (system or kernel), "
+        "`cpu_model`."
+    )
+    may_check = serializers.BooleanField(
+        help_text="Whether `/api/v1/tasks/{id}/check/` can measure it again in a few seconds: its "
+        "files are still stored."
+    )
+    text = serializers.CharField(help_text="Text in the user's language.")
+    drift = serializers.CharField(
+        help_text="What is known of the device since then, in the user's language."
+    )
+
+
 class JudgedAnswer(serializers.Serializer):
     """The result of checking a request."""
 
@@ -140,3 +169,9 @@ class JudgedAnswer(serializers.Serializer):
     libraries = texts("Libraries of operators that it has.")
     queue = QueueAnswer(allow_null=True, help_text="The queue that it would enter.")
     quota = QuotaAnswer(help_text="Of the reader.")
+    earlier = EarlierAnswer(
+        allow_null=True,
+        help_text="The newest undisturbed result of the user with the same device, version, "
+        "options, plan, inputs, seed and files (by `md5`), which can be used instead of a new run; "
+        "null if there is none, and for scripts, paired comparisons and files without `md5`.",
+    )

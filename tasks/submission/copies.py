@@ -16,9 +16,10 @@ from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile
 from tasks.selectors import visible_tasks
-from tasks.states import TaskState
+from tasks.states import Status, TaskState
 from tasks.submission.creation import create_task, fail_copy, mark_file_stored, rerun_task
 from tasks.submission.pairing import paired_request
+from tasks.submission.plans import CHECK
 from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
 from tasks.submission.uploads import check_sources, confirm_task, copy_object
 from webprofile.errors import DomainError
@@ -100,6 +101,37 @@ def compare_tasks_in_pairs(
     copy_sources(task, request.files)
     confirm_copy(task)
     return task
+
+
+def check_task(
+    task: Task, *, owner: User, keep: Callable[[Task], object] = lambda task: None
+) -> Task:
+    """Measure the latency of what a task ran once more, in a few seconds, on the same device.
+
+    Returns the new task, which has copies of the files. Raises DomainError check_latency for a task
+    without a latency, and as `check_sources`, `create_task` and `confirm_task`; if an error occurs
+    after the creation, the new task ends.
+
+    keep: called with the new task in the transaction that creates it
+    """
+    if task.status != Status.SUCCEEDED or task.is_script or task.is_paired:
+        raise DomainError("check_latency", status=409)
+    for file in task.files.all():
+        check_stored(file)
+    request = replace(
+        request_of(task),
+        plan=CHECK,
+        priority=0,
+        target=None,
+        runtime_version=task.runtime_version,
+    )
+    check_sources(request.files)
+    with transaction.atomic():
+        check = create_task(owner=owner, worker=task.worker, request=request)
+        keep(check)
+    copy_sources(check, request.files)
+    confirm_copy(check)
+    return check
 
 
 def confirm_copy(task: Task) -> None:

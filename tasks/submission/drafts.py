@@ -64,6 +64,7 @@ class Command:
 class Draft:
     """The result of checking a request that may be incomplete.
 
+    request: what was checked
     admitted: the validated request; None if it is refused
     refusal: the error that creating the task would raise
     problems: all errors in the given fields, whether or not other fields are missing
@@ -72,6 +73,7 @@ class Draft:
     libraries: operator libraries of the chosen version
     """
 
+    request: TaskRequest = field(default_factory=TaskRequest)
     admitted: Admitted | None = None
     refusal: DomainError | None = None
     commands: list[Command] = field(default_factory=list)
@@ -84,7 +86,7 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
     """Check a validated `DraftBody` as a whole and each of its parts; files may be missing."""
     draft = Draft()
     problems = draft.problems
-    request = task_request_of(body, user, problems)
+    request = draft.request = task_request_of(body, user, problems)
     worker = find_worker(body["worker"])
     if problems:
         draft.refusal = problems[0]

@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import cache_control
@@ -21,6 +22,7 @@ from accounts.models import User
 from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
+from profiles.earlier import earlier_of_task
 from profiles.presenters.attempt_messages import input_words, rules_shown
 from profiles.presenters.paired import verdict_views
 from profiles.presenters.viewers import model_times, task_model_view
@@ -55,7 +57,12 @@ from tasks.selectors import (
     visible_tasks,
 )
 from tasks.states import TaskState
-from tasks.submission.copies import cache_choices, compare_tasks_in_pairs, repeat_task
+from tasks.submission.copies import (
+    cache_choices,
+    check_task,
+    compare_tasks_in_pairs,
+    repeat_task,
+)
 from tasks.submission.pairing import pairing_fields
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
 from tasks.submission.presets import save_option_preset
@@ -74,7 +81,7 @@ from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
 from webprofile.messages.errors import WORDINGS, word
-from webprofile.sentences import sentences
+from webprofile.sentences import gap, sentences
 from webprofile.storage import storage
 from workers.models import Worker
 
@@ -111,6 +118,15 @@ def _create_from_form(request: HttpRequest) -> HttpResponse:
         texts = dict.fromkeys(_problem_text(*problem) for problem in problems)
         context = {"message": sentences([*texts, gettext("Go back to correct the form.")])}
         return render(request, "error.html", context, status=status)
+    if earlier := earlier_of_task(task, list(task.files.all())):
+        link = format_html(
+            '<a href="{}">{}</a>',
+            reverse("tasks:detail", args=[earlier.task]),
+            gettext("Open that result."),
+        )
+        advice = gettext("If it is enough, cancel this task.")
+        offered = [[text] for text in (earlier.text, earlier.drift, link, advice)]
+        messages.info(request, format_html_join(gap(), "{}", offered))
     return redirect("tasks:detail", task.pk)
 
 
@@ -234,6 +250,15 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
         text = _("Task #%(id)s was repeated a moment ago as this task. No other task was created.")
         messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)
+
+
+@login_required
+@require_POST
+def check(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Measure the latency of the task again, in a few seconds."""
+    return redirect(
+        "tasks:detail", check_task(_task(request, task_id), owner=current_user(request)).pk
+    )
 
 
 @login_required

@@ -147,26 +147,38 @@ class Site:
         check_cells(run, cells)
         return planned(cells)
 
-    def submit(self, *, key: str = "", wait_for_room: bool = True, **keys: Any) -> list[int]:
+    def submit(
+        self, *, key: str = "", wait_for_room: bool = True, reuse: bool = False, **keys: Any
+    ) -> list[int]:
         """Create models x devices x versions x option sets x repeats; return the tasks' numbers.
 
         key: name of this submission; repeated within a day, it creates nothing twice
         wait_for_room: wait while the user's limit of live tasks is reached
+        reuse: use the user's earlier results of the same, where there are any; their numbers are in
+            the place of new ones
         keys: those of a batch file: `models=["net.mge"], workers=["x86-1"], options={...}`
 
         Raises BatchError with all mistakes before anything is created; ClientError if the site
         refused some tasks.
         """
-        return self._submit(blocks_of(keys, folder=Path()), key, wait_for_room)
+        return self._submit(blocks_of(keys, folder=Path()), key, wait_for_room, reuse=reuse)
 
     def submit_file(
-        self, path: str | Path, *, key: str = "", wait_for_room: bool = True
+        self,
+        path: str | Path,
+        *,
+        key: str = "",
+        wait_for_room: bool = True,
+        reuse: bool = False,
     ) -> list[int]:
         """Create the tasks of a batch file; arguments and errors as for `submit`."""
-        return self._submit(read_batch(Path(path)), key, wait_for_room)
+        return self._submit(read_batch(Path(path)), key, wait_for_room, reuse=reuse)
 
-    def _submit(self, blocks: Sequence[Block], key: str, wait_for_room: bool) -> list[int]:
+    def _submit(
+        self, blocks: Sequence[Block], key: str, wait_for_room: bool, *, reuse: bool = False
+    ) -> list[int]:
         run, cells = prepared(self.api, blocks, key or uuid.uuid4().hex, deadline_of(None))
+        run.reused = {} if reuse else None
         quota = check_cells(run, cells)
         rows = submit_cells(run, cells, may_wait=wait_for_room and quota.get("limit") != 0)
         if refused := [row["problem"] for row in rows if row["task"] is None]:
@@ -351,6 +363,10 @@ class Site:
     def _cancel(self, body: Mapping[str, Any]) -> dict[str, list[int]]:
         answer: dict[str, list[int]] = self.api.post("tasks/cancel/", body, repeatable=True)
         return answer
+
+    def check_result(self, task: int) -> int:
+        """Measure the latency of a result again in a few seconds; return the new task's number."""
+        return int(self.api.post(f"tasks/{task}/check/", key=str(uuid.uuid4()))["id"])
 
     def retry(self, task: int) -> int:
         """Ask once more for a task that has ended; return the number of the new one."""

@@ -43,6 +43,7 @@ class BatchRun:
     """State of one submission: site, devices, files, and the files that the site has already.
 
     known: number of a file at the site by its content
+    reused: results that are used instead of new tasks, by `Cell.request_key`; None for none
     """
 
     api: Api
@@ -51,6 +52,7 @@ class BatchRun:
     key: str
     deadline: float
     known: dict[Content, int] = field(default_factory=dict)
+    reused: dict[tuple[object, ...], dict[str, Any]] | None = None
     #: checksums of files that are sent in parts, as far as they are known
     sums: dict[Path, str] = field(default_factory=dict)
 
@@ -100,6 +102,8 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
     quota |= judged["quota"]
     refusal = judged["refusal"]
+    if run.reused is not None and judged["earlier"]:
+        run.reused[cell.request_key] = judged["earlier"]
     if refusal is None:
         return []
     # for fields of the wrong form the refusal has no details, which are in `problems`
@@ -137,6 +141,11 @@ def _submitted(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool)
     Raises errors that concern all cells.
     """
     number, problem = None, ""
+    # of repeats, the first one uses the result
+    earlier = run.reused.pop(cell.request_key, None) if run.reused else None
+    if earlier is not None:
+        progress.step(f"#{earlier['task']} {cell.name}: {earlier['text']} {earlier['drift']}")
+        return {"task": earlier["task"], **cell.result_row, "problem": "", "is_reused": True}
     try:
         number = _make(run, cell, progress, may_wait=may_wait)
     except ProblemError as error:
@@ -145,7 +154,7 @@ def _submitted(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool)
         problem = KEY_REUSED if error.code == "idempotency_key_reused" else str(error)
     name = f"#{number}" if number else "refused"
     progress.step(f"{name} {cell.name} {problem}".rstrip())
-    return {"task": number, **cell.result_row, "problem": problem}
+    return {"task": number, **cell.result_row, "problem": problem, "is_reused": False}
 
 
 def _make(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> int:

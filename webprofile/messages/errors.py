@@ -44,6 +44,10 @@ WORDINGS: dict[str, Any] = {
     ),
     "title_bad": _("A title must be one line of at most %(limit)s characters."),
     "not_waiting": _("The task is no longer waiting, so this cannot be changed. Reload the page."),
+    "check_latency": _(
+        "Only the result of a model can be checked, of a task that succeeded. Repeat this task "
+        "instead."
+    ),
     "not_ended": _(
         "The task has not ended yet. Repeat it when it has, or submit the same request as a new "
         "task."

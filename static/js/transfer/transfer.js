@@ -27,6 +27,11 @@ export class Transfer {
     this.pauseButton.hidden = !files.some((file) => this.#isMultipart(file));
     this.pauseButton.onclick = () => this.#togglePause();
     this.warn = (event) => event.preventDefault();
+    this.hold();
+  }
+
+  /** Ask for confirmation when the user leaves the page. */
+  hold() {
     window.addEventListener("beforeunload", this.warn);
   }
 

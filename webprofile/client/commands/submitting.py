@@ -36,12 +36,19 @@ def add_parsers(commands: Parsers) -> None:
         "submit tasks, models x devices x versions x option sets x repeats, and wait for them",
         "-m resnet18.mge -w x86-1 -d data=cat.npy -p standard -r 3",
         '-s train.py --arguments "--epochs 1" --format timeline -w x86-1',
+        "-m resnet18.mge -w x86-1 --reuse",
         "nightly.toml --dry-run",
         "nightly.toml --no-wait --key nightly-$(date +%F)",
         notes=f"{FORMAT_HELP}\n\n{HELP}",
     )
     add_batch_arguments(submit)
     add = submit.add_argument
+    add(
+        "--reuse",
+        action="store_true",
+        help="use your earlier result of the same files, options, "
+        "plan, device and version, if there is one, instead of a new task",
+    )
     add("--dry-run", action="store_true", help="check everything and print the matrix only")
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
@@ -58,6 +65,8 @@ def submit_batch(args: argparse.Namespace) -> int:
     blocks = blocks_from_arguments(args)
     with open_site() as site:
         run, cells = prepared(site.api, blocks, key, deadline_of(args.timeout))
+        if args.reuse:
+            run.reused = {}
         quota = check_cells(run, cells)
         if args.dry_run:
             _print_matrix(cells, as_json=args.json)

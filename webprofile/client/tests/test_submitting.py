@@ -13,11 +13,18 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
+from profiles.models import AttemptMeasurement
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task, TaskFile
 from tasks.states import TaskState
 from tasks.submission.presets import save_option_preset
-from tasks.tests.make import make_user, make_waiting_task, make_worker, model_bytes
+from tasks.tests.make import (
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_bytes,
+)
 from tasks.tests.scripts import make_script_worker, zip_of
 from webprofile.storage import storage as object_store
 
@@ -112,6 +119,25 @@ def test_submit_creates_nothing_if_any_task_is_invalid(client, home):
         "tasks[5].workers",
     ]  # fmt: skip
     assert not Task.objects.exists()
+
+
+def test_reuse_takes_an_earlier_result_of_the_same(client):
+    arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
+    client.run(*arguments)
+    task = Task.objects.get()
+    AttemptMeasurement.objects.create(attempt=make_attempt(task), median_ms=8.9)
+    finish_oldest("succeeded")
+    (row,) = client.json(*arguments, "--reuse")
+    assert (row["task"], row["is_reused"]) == (task.pk, True)
+    result = client.run(*arguments, "--reuse", "-r", "2")
+    assert "measured the same" in result.stderr
+    assert "median latency 8.90 ms" in result.stderr
+    # the second repeat is measured
+    second = Task.objects.latest("pk")
+    assert result.stdout.split() == [str(task.pk), str(second.pk)]
+    assert Task.objects.count() == 2
+    (row,) = client.json(*arguments)
+    assert not row["is_reused"]
 
 
 def test_missing_file_is_reported_without_a_request(client):

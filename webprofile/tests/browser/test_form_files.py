@@ -1,15 +1,28 @@
-"""Browser tests of the files of the form: refusals after the upload, and navigation back."""
+"""Browser tests of files in the form: refusals after the upload, earlier results, and Back."""
 
 import numpy as np
 import pytest
 from django.contrib.sessions.models import Session
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from accounts.models import User
 from agent.protocol.pairs import Pairing
+from profiles.models import AttemptMeasurement
+from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
+from tasks.states import Outcome, TaskState
 from tasks.submission.request import ArmRequest, PairingRequest
-from tasks.submission.uploads import submit_task
-from tasks.tests.make import MODEL, make_task, make_user, make_worker, model_file, stored_objects
+from tasks.submission.uploads import confirm_task, submit_task
+from tasks.tests.make import (
+    MODEL,
+    make_attempt,
+    make_task,
+    make_user,
+    make_worker,
+    model_file,
+    stored_objects,
+)
 from webprofile.storage import storage
 from webprofile.tests.browser.conftest import DESK, PHONE, resize
 from webprofile.tests.browser.form import Form, save
@@ -297,3 +310,51 @@ def test_form_says_that_no_device_is_available(form):
     form.until(lambda: "No device accepts" in form.text("#submit-state"), "why not")
     assert form.find("#no-device").is_displayed()
     assert not form.find("#submit").is_enabled()
+
+
+@pytest.fixture
+def measured(form, uploads, tmp_path) -> Task:
+    """A result of the model in `tmp_path`, whose stored file a check can copy."""
+    (tmp_path / "net.mge").write_bytes(MODEL)
+    task = make_task(User.objects.get(), Worker.objects.get(name="wheel"), files=[model_file()])
+    storage.write(task.files.get().object_key, MODEL)
+    confirm_task(task)
+    AttemptMeasurement.objects.create(attempt=make_attempt(task), median_ms=8.9)
+    transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
+    return task
+
+
+def submit_again(form: Form, folder) -> None:
+    form.open()
+    form.choose("#worker", "wheel")
+    form.find("#model").send_keys(str(folder / "net.mge"))
+    form.until(lambda: "Ready" in form.text("#submit-state"), "a complete form")
+    form.click("#submit")
+    form.until(lambda: form.find("#earlier").is_displayed(), "the offer")
+
+
+def test_an_earlier_result_is_offered_before_the_upload(form, measured, tmp_path):
+    submit_again(form, tmp_path)
+    assert f"Task #{measured.pk} measured the same" in form.text("#earlier-text")
+    assert "8.90 ms" in form.text("#earlier-text")
+    assert Task.objects.count() == 1
+    form.find("#earlier").send_keys(Keys.ESCAPE)
+    form.until(lambda: form.find("#submit").is_enabled(), "the form again")
+    form.click("#submit")
+    form.until(lambda: form.find("#earlier").is_displayed(), "the offer again")
+    form.click("#earlier-again")
+    form.until(lambda: "/tasks/new/" not in form.browser.current_url, "the new task")
+    assert Task.objects.count() == 2
+    assert not Task.objects.filter(copied_from=measured).exists()
+
+
+def test_an_earlier_result_can_be_checked_or_used_without_an_upload(form, measured, tmp_path):
+    submit_again(form, tmp_path)
+    form.click("#earlier-check")
+    form.until(lambda: "/tasks/new/" not in form.browser.current_url, "the check")
+    check = Task.objects.get(copied_from=measured)
+    assert form.browser.current_url.endswith(f"/tasks/{check.pk}/")
+    submit_again(form, tmp_path)
+    form.click("#earlier-use")
+    form.until(lambda: form.browser.current_url.endswith(f"/tasks/{measured.pk}/"), "the result")
+    assert Task.objects.count() == 2

@@ -5,6 +5,7 @@ import { NoAnswer, Refusal, loginUrl, onSessionEnd, postJson } from "../../reque
 import { beginTrace, markPhase } from "../../trace.js";
 import { Transfer } from "../../transfer/transfer.js";
 import { checkChosen, setUpChosenFiles } from "./chosen_files.js";
+import { findEarlier, offerEarlier } from "./earlier.js";
 import { addFiles, addRow, readRows, setFile } from "./file_rows.js";
 import { checkFiles, clearErrors, clearParts, focusFirstError, showError, showRefusal } from "./form_errors.js";
 import { loadSavedForm, restoreForm, saveForNextVisit, saveForm, setDraft } from "./form_memory.js";
@@ -100,6 +101,13 @@ async function createAndUpload() {
     return returnToForm();
   }
   markPhase("hash");
+  const earlier = await findEarlier(request);
+  if (earlier) {
+    // the page may be left: nothing is being sent
+    transfer.release();
+    if (!(await offerEarlier(earlier))) return returnToForm();
+    transfer.hold();
+  }
   const task = await create(request);
   if (task === null) return returnToForm();
   if (task instanceof NoAnswer) {

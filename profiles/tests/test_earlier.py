@@ -1,0 +1,240 @@
+"""Tests of earlier results that are offered instead of a new run, and of quick checks."""
+
+import datetime
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+
+from agent.protocol.messages import AttemptFinished, EndReason
+from agent.protocol.plan import Plan
+from profiles.services import build_attempt_profile
+from profiles.tests.make import (
+    CLEAN,
+    make_measured_task,
+    measurement_json,
+    profile_json,
+    profiled_pass,
+)
+from profiles.tests.pages import LOG, store_artifacts
+from tasks.models import Attempt, Task, TaskFile
+from tasks.states import Outcome
+from tasks.submission.plans import CHECK
+from tasks.tests.make import (
+    MODEL,
+    MODEL_MD5,
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    npy_bytes,
+    post_json,
+    receive_report,
+)
+from workers.models import HealthCheck, Worker
+
+pytestmark = [pytest.mark.django_db, pytest.mark.database]
+JUDGE = "/api/v1/tasks/judge/"
+
+
+def body_of(task: Task, **changes) -> dict:
+    """Return the request that would measure the same as a task."""
+    files = [
+        {name: getattr(file, name) for name in ("kind", "name", "size_bytes", "md5", "input")}
+        for file in task.files.all()
+    ]
+    fields = ("runtime_version", "options", "plan", "inputs", "seed")
+    same = {name: getattr(task, name) for name in fields}
+    return {"worker": task.worker_id, "files": files} | same | changes
+
+
+def earlier(client, task: Task, **changes):
+    answer = post_json(client, JUDGE, body_of(task, **changes))
+    assert answer.status_code == 200, answer.content
+    return answer.json()["earlier"]
+
+
+@pytest.fixture
+def task(alice) -> Task:
+    return make_measured_task(alice, make_worker("desk"), median_ms=8.9)
+
+
+def test_a_result_of_the_same_is_offered_with_its_age_and_time(client, task):
+    at = timezone.now() - datetime.timedelta(hours=3)
+    Task.objects.filter(pk=task.pk).update(finished_at=at)
+    offered = earlier(client, task)
+    assert (offered["task"], offered["latency_p50_ms"]) == (task.pk, 8.9)
+    text = f"Task #{task.pk} measured the same 3 hours ago: median latency 8.90 ms."
+    assert offered["text"].replace("\xa0", " ") == text
+    assert offered["drift"] == "Whether the device is as fast as it was then is not known."
+    headers = {"HTTP_ACCEPT_LANGUAGE": "zh-hans"}
+    answer = client.post(JUDGE, body_of(task), content_type="application/json", **headers)
+    assert "3 小时前测过同样的内容" in answer.json()["earlier"]["text"].replace("\xa0", " ")
+
+
+def test_the_newest_undisturbed_result_is_offered(client, alice, task):
+    newer = make_measured_task(alice, task.worker)
+    make_measured_task(alice, task.worker, disturbances=[{"kind": "load"}])
+    assert earlier(client, task)["task"] == newer.pk
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"options": {"iter": 7}},
+        {"seed": 3},
+        {"plan": {"preset": "quick"}},
+        {"inputs": [{"name": "mask", "literal": "1,2"}]},
+    ],
+)
+def test_a_result_of_another_request_is_not_offered(client, task, changes):
+    assert earlier(client, task) is not None
+    assert earlier(client, task, **changes) is None
+
+
+def test_a_result_of_other_files_is_not_offered(client, task):
+    model, data = body_of(task)["files"]
+    assert earlier(client, task, files=[model]) is None
+    assert earlier(client, task, files=[model, data | {"md5": MODEL_MD5}]) is None
+    assert earlier(client, task, files=[model, data | {"input": "other"}]) is None
+    renamed = [model | {"name": "renamed.mge"}, data]
+    assert earlier(client, task, files=renamed)["task"] == task.pk
+    # before the checksums are known, as in the form while the user fills it in
+    assert earlier(client, task, files=[model | {"md5": ""}, data]) is None
+    assert earlier(client, task, files=[]) is None
+
+
+def test_a_result_of_another_device_is_not_offered(client, task):
+    assert earlier(client, task, worker=make_worker("phone").pk) is None
+
+
+def test_a_result_of_another_version_is_not_offered(client, task):
+    task.worker.runtimes.create(version="1.12.0", kind="wheel")
+    assert earlier(client, task, runtime_version="1.12.0") is None
+
+
+def test_a_refused_request_has_no_earlier_result(client, task):
+    assert earlier(client, task, options={"iter": -1}) is None
+
+
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_nobody_is_offered_the_result_of_another_user(client, task, is_staff):
+    client.force_login(make_user("bob", is_staff=is_staff))
+    assert earlier(client, task) is None
+
+
+def test_a_failed_task_is_not_offered(client, task):
+    Task.objects.filter(pk=task.pk).update(outcome=Outcome.FAILED)
+    assert earlier(client, task) is None
+
+
+def test_changes_of_the_device_since_then_are_named(client, task):
+    before = {"agent": "1.0", "platform": "Linux-6.1", "cpu_model": "EPYC"}
+    Attempt.objects.filter(task=task).update(environment=before)
+    facts = {"platform": "Linux-6.6", "cpu_model": "EPYC"}
+    Worker.objects.filter(pk=task.worker_id).update(agent_version="1.1", facts=facts)
+    offered = earlier(client, task)
+    assert offered["changed"] == ["agent", "platform"]
+    assert offered["drift"] == "Changed on the device since then: agent, operating system."
+
+
+def measure(task: Task, median_ms: float) -> None:
+    """Let a task succeed with one clean pass, and a profiled one if its plan has any."""
+    attempt, plan = make_attempt(task), Plan.model_validate(task.plan)
+    passes = [CLEAN.model_copy(update={"e2e_ms": (median_ms,) * 20})]
+    files = {"log.txt": LOG}
+    if plan.profiled:
+        passes.append(profiled_pass(2, median_ms, profile="profile.json"))
+        files["profile.json"] = profile_json(0.01)
+    files["measurement.json"] = measurement_json(*passes, plan=plan)
+    store_artifacts(attempt, files)
+    ended = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
+    receive_report(attempt, ended)
+    build_attempt_profile(attempt)
+    task.refresh_from_db()
+    assert task.outcome == Outcome.SUCCEEDED
+
+
+def sent_by_form(client, worker: Worker):
+    """Submit the form as a browser without JavaScript does; return the page that follows."""
+    form = {
+        "kind": "model", "where": "one", "worker": worker.pk, "runtime": "1.13.0",
+        "preset": "standard", "no_sanity_check": "on",
+        "model": SimpleUploadedFile("net.mge", MODEL),
+        "data-files": [SimpleUploadedFile("data.npy", npy_bytes())],
+    }  # fmt: skip
+    return client.post("/tasks/new/", form, follow=True).content.decode()
+
+
+@pytest.fixture
+def stored(client, alice) -> Task:
+    """A task that succeeded, whose files are in storage; equal runs differ by about 1 %."""
+    worker = make_worker("desk")
+    for number in range(6):
+        HealthCheck.objects.create(
+            worker=worker,
+            cause=HealthCheck.Cause.SCATTER,
+            result=HealthCheck.Result.PASSED,
+            samples={"latency": [0.01 + 0.0001 * (number % 2)]},
+        )
+    sent_by_form(client, worker)
+    task = Task.objects.get()
+    measure(task, 10.0)
+    return task
+
+
+def test_the_form_without_javascript_creates_the_task_and_names_the_result(client, stored):
+    page = sent_by_form(client, stored.worker).replace("\xa0", " ")
+    assert Task.objects.count() == 2
+    assert f"Task #{stored.pk} measured the same 0 minutes ago: median latency 10.0 ms." in page
+    assert f'<a href="/tasks/{stored.pk}/">Open that result.</a>' in page
+
+
+def test_a_check_measures_the_latency_of_the_stored_files(client, stored):
+    assert earlier(client, stored)["may_check"]
+    page = client.get(f"/tasks/{stored.pk}/details/").content.decode()
+    assert f'action="/tasks/{stored.pk}/check/"' in page
+    client.post(f"/tasks/{stored.pk}/check/")
+    check = Task.objects.latest("pk")
+    assert (check.state, check.copied_from, check.worker) == ("waiting", stored, stored.worker)
+    assert check.plan == CHECK.model_dump(mode="json")
+    assert (check.plan["clean"], check.plan["profiled"]) == (True, 0)
+    address, headers = f"/api/v1/tasks/{stored.pk}/check/", {"Idempotency-Key": "once"}
+    answer, again = (
+        client.post(address, content_type="application/json", headers=headers) for _ in range(2)
+    )
+    assert answer.status_code == again.status_code == 201
+    assert answer.json()["id"] == again.json()["id"] > check.pk
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "text"),
+    [(10.05, "Equal runs on this device differ as much"), (13.0, "slower than equal runs differ")],
+)
+def test_the_page_of_a_check_says_whether_the_result_still_holds(client, stored, median_ms, text):
+    client.post(f"/tasks/{stored.pk}/check/")
+    check = Task.objects.latest("pk")
+    measure(check, median_ms)
+    page = client.get(f"/tasks/{check.pk}/").content.decode()
+    assert f"Check of task #{stored.pk}: latency +" in page
+    assert text in page
+    assert 'id="check-result"' not in client.get(f"/tasks/{stored.pk}/").content.decode()
+
+
+def test_a_check_without_known_variance_has_no_verdict(client, stored):
+    HealthCheck.objects.all().delete()
+    client.post(f"/tasks/{stored.pk}/check/")
+    check = Task.objects.latest("pk")
+    measure(check, 11.0)
+    page = client.get(f"/tasks/{check.pk}/").content.decode()
+    assert "How much equal runs differ on this device is not known yet." in page
+
+
+def test_what_has_no_latency_or_no_files_is_not_checked(client, alice, task):
+    waiting = make_waiting_task(alice, task.worker)
+    answer = post_json(client, f"/api/v1/tasks/{waiting.pk}/check/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "check_latency")
+    TaskFile.objects.filter(task=task).update(purged_at=timezone.now())
+    answer = post_json(client, f"/api/v1/tasks/{task.pk}/check/")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_gone")
+    assert Task.objects.count() == 2
