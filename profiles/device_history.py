@@ -91,6 +91,16 @@ def speed_history(worker: Worker) -> SpeedHistory:
     )
 
 
+def speeds_since(run: AttemptMeasurement) -> tuple[float, float] | tuple[None, None]:
+    """Return the speed of the device in a run and in its newest one; None if one is not known."""
+    history = speed_history(run.attempt.worker)
+    times = _times(run.canary.get("after")) or _times(run.canary.get("before"))
+    if history.usual is None or times is None:
+        return None, None
+    newest = history.readings[-1]
+    return history.usual.share(times), newest.after or newest.before
+
+
 def _reading(
     row: AttemptMeasurement, before: Times, after: Times | None, usual: OwnSpeed
 ) -> SpeedReading:

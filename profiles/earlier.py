@@ -1,7 +1,7 @@
 """Offer the result of an equal task instead of a new run, and judge a quick check of a result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,25 +11,30 @@ from django.utils.translation import gettext, gettext_lazy
 from accounts.models import User
 from agent.protocol.plan import Plan
 from profiles.analysis.durations import duration
+from profiles.analysis.numbers import share
 from profiles.comparison.history import RunKey, run_key
 from profiles.comparison.loading import judge_latency
 from profiles.comparison.messages import verdict_words
+from profiles.device_history import speeds_since
 from profiles.models import AttemptMeasurement
 from profiles.presenters.formatting import listed
-from tasks.models import Purpose, Task, TaskFile, TaskKind
+from tasks.lifecycle.attempts import environments
+from tasks.models import Attempt, Purpose, Task, TaskFile, TaskKind
 from tasks.states import Outcome
 from tasks.submission.creation import task_rows
 from tasks.submission.plans import CHECK
 from tasks.submission.request import TaskRequest
 from tasks.submission.validation import Admitted
+from webprofile.sentences import sentences
 
 #: newest runs of the model on the device among which an equal one is searched
 _SEARCHED = 100
-#: what the times depend on besides the task, by its name in `Attempt.environment`
+#: parts of `Attempt.environment`
 _ENVIRONMENT = {
-    "agent": gettext_lazy("agent"),
-    "platform": gettext_lazy("operating system"),
-    "cpu_model": gettext_lazy("processor"),
+    "agent": gettext_lazy("Agent"),
+    "platform": gettext_lazy("System and kernel"),
+    "cpu_model": gettext_lazy("Processor"),
+    "driver": gettext_lazy("GPU driver"),
 }
 #: what a check found, by the verdict on the latency
 _CHECK_TEXTS = {
@@ -61,6 +66,8 @@ class EarlierResult:
 
     latency_ms: median of an iteration without the profiler, None without a clean pass
     device_s: median of the device totals of its profiled passes, None without them
+    speed_then, speed_now: speed of the device in its run and in the newest one, as shares of its
+        usual speed; None if it is not known
     changed: keys of `_ENVIRONMENT`: what has changed on the device since
     may_check: whether its files are still stored, so that it can be checked without an upload
     """
@@ -69,8 +76,10 @@ class EarlierResult:
     finished_at: datetime
     latency_ms: float | None
     device_s: float | None
-    changed: list[str] = field(default_factory=list)
-    may_check: bool = False
+    speed_then: float | None
+    speed_now: float | None
+    changed: list[str]
+    may_check: bool
 
     @property
     def text(self) -> str:
@@ -87,10 +96,16 @@ class EarlierResult:
     @property
     def drift(self) -> str:
         """What is known of the device since then, in the user's language."""
-        if self.changed:
-            names = listed(str(_ENVIRONMENT[name]) for name in self.changed)
-            return gettext("Changed on the device since then: %(names)s.") % {"names": names}
-        return gettext("Whether the device is as fast as it was then is not known.")
+        speed = gettext("Whether the device is as fast as it was then is not known.")
+        if self.speed_now is not None:
+            speed = gettext(
+                "The device had %(then)s of its usual speed then, and %(now)s in its last run."
+            ) % {"then": share(self.speed_then), "now": share(self.speed_now)}
+        if not self.changed:
+            return speed
+        names = listed(str(_ENVIRONMENT[name]) for name in self.changed)
+        change = gettext("Changed on the device since then: %(names)s.") % {"names": names}
+        return sentences([speed, change])
 
 
 def earlier_of_request(
@@ -128,7 +143,7 @@ def earlier_of_task(task: Task, files: Sequence[TaskFile]) -> EarlierResult | No
             attempt__task__outcome=Outcome.SUCCEEDED,
             attempt__worker=task.worker_id,
         )
-        .select_related("attempt__task__worker")
+        .select_related("attempt__task", "attempt__worker")
         .prefetch_related("attempt__task__files")
         .order_by("-attempt__task_id")[:_SEARCHED]
     )
@@ -144,19 +159,21 @@ def _result(run: AttemptMeasurement) -> EarlierResult | None:
     device_s = profile.device_total_s if profile is not None else None
     if task.finished_at is None or (run.median_ms is None and device_s is None):
         return None
+    then, now = speeds_since(run)
     return EarlierResult(
         task=task.pk,
         finished_at=task.finished_at,
         latency_ms=run.median_ms,
         device_s=device_s,
-        changed=_changed(run),
+        speed_then=then,
+        speed_now=now,
+        changed=_changed(run.attempt),
         may_check=task.may_copy,
     )
 
 
-def _changed(run: AttemptMeasurement) -> list[str]:
-    worker, before = run.attempt.task.worker, run.attempt.environment
-    now = {"agent": worker.agent_version, **worker.facts}
+def _changed(attempt: Attempt) -> list[str]:
+    before, (now,) = attempt.environment, environments().get(pk=attempt.worker_id)
     return [name for name in _ENVIRONMENT if name in before and before[name] != now.get(name)]
 
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from agent.protocol.messages import AttemptFinished, EndReason
 from agent.protocol.plan import Plan
+from profiles.models import AttemptMeasurement
 from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
@@ -21,6 +22,7 @@ from tasks.models import Attempt, Task, TaskFile
 from tasks.states import Outcome
 from tasks.submission.plans import CHECK
 from tasks.tests.make import (
+    MD5,
     MODEL,
     MODEL_MD5,
     make_attempt,
@@ -135,7 +137,26 @@ def test_changes_of_the_device_since_then_are_named(client, task):
     Worker.objects.filter(pk=task.worker_id).update(agent_version="1.1", facts=facts)
     offered = earlier(client, task)
     assert offered["changed"] == ["agent", "platform"]
-    assert offered["drift"] == "Changed on the device since then: agent, operating system."
+    assert "Changed on the device since then: Agent, System and kernel." in offered["drift"]
+
+
+def test_the_speed_of_the_device_then_and_now_is_told(client, alice, task):
+    def read_canary(of: Task, factor: float) -> None:
+        reading = {"gemm_ms": 0.5 * factor, "copy_ms": 0.8 * factor, "small_ms": 0.1 * factor}
+        canary = {"before": reading, "after": reading}
+        AttemptMeasurement.objects.filter(attempt__task=of).update(canary=canary)
+
+    read_canary(task, 1.0)
+    assert earlier(client, task)["speed_now"] is None
+    others = [make_measured_task(alice, task.worker, name=f"{n}.mge") for n in range(12)]
+    for other in others:
+        TaskFile.objects.filter(task=other).update(md5=MD5)
+        read_canary(other, 1.0)
+    read_canary(others[-1], 1.25)
+    offered = earlier(client, task)
+    assert (offered["task"], offered["speed_then"], offered["speed_now"]) == (task.pk, 1.0, 0.8)
+    text = "The device had 100.0 % of its usual speed then, and 80.0 % in its last run."
+    assert offered["drift"] == text
 
 
 def measure(task: Task, median_ms: float) -> None:

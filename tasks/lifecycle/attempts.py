@@ -72,7 +72,7 @@ def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
         number=Coalesce(Subquery(before), 0) + 1,
         slot=slot,
         lease_expires_at=lease_deadline(),
-        environment=Subquery(_environments().filter(pk=task.worker_id)),
+        environment=Subquery(environments().filter(pk=task.worker_id)),
     )
     # the database computed these fields: defer them, so that the first access reads them
     del attempt.number
@@ -85,7 +85,7 @@ def assign_attempt(task: Task, *, slot: int) -> Attempt | None:
     return attempt
 
 
-def _environments() -> QuerySet[Worker, Any]:
+def environments() -> QuerySet[Worker, Any]:
     """Return `Attempt.environment` for each worker."""
     return Worker.objects.order_by().values_list(
         JSONObject(

@@ -134,9 +134,16 @@ class EarlierAnswer(serializers.Serializer):
         allow_null=True,
         help_text="Total device time, s; null without a profiled pass.",
     )
+    speed_then = serializers.FloatField(
+        allow_null=True,
+        help_text="Speed of the device then as a share of its usual one; null if it is not known.",
+    )
+    speed_now = serializers.FloatField(
+        allow_null=True, help_text="The same in the newest run on the device."
+    )
     changed = texts(
         "What has changed on the device since then: `agent`, `platform` (system or kernel), "
-        "`cpu_model`."
+        "`cpu_model`, `driver` (of its GPU)."
     )
     may_check = serializers.BooleanField(
         help_text="Whether `/api/v1/tasks/{id}/check/` can measure it again in a few seconds: its "
