@@ -18,11 +18,17 @@ from profiles.retention.deletion import delete_task
 from profiles.retention.policy import retention_sweep
 from profiles.sharing import create_share, revoke_share
 from profiles.tests.imports import make_import
-from profiles.tests.make import make_script_profile
+from profiles.tests.make import (
+    SLOWER,
+    finish_in_pairs,
+    make_pairing,
+    make_script_profile,
+    put_files,
+)
 from profiles.tests.pages import make_result
 from profiles.tests.response_checks import response_faults
 from tasks.models import LogChunk, Task, TaskFile
-from tasks.tests.make import make_user
+from tasks.tests.make import data_file, make_user, make_waiting_task, model_file
 from testdata import DATA, good_profile
 from webprofile.observability.requests import loggable, route_class
 from webprofile.observability.tests.parts import json_lines
@@ -136,6 +142,21 @@ def test_a_comparison_shows_no_arguments_and_no_names_of_files(reader, alice, sc
     assert 'id="runs"' in page
     assert "--steps" not in page
     assert "0123456789abcdef" not in page
+
+
+@pytest.mark.parametrize("parts", [(), ALL], ids=["figures", "all"])
+def test_a_paired_comparison_shows_names_of_files_and_inputs_only_if_they_were_chosen(
+    reader, alice, parts
+):
+    files = [model_file(), data_file(name="secret.npy"), data_file(name="other.npy", arm=1)]
+    task = make_waiting_task(alice, pairing=make_pairing(), files=files)
+    finish_in_pairs(task, SLOWER)
+    put_files(task)
+    address = share(alice, "task", task.pk, parts=parts)
+    texts = "".join(page.text for page in pages_of(reader, address).values())
+    assert "B is 10.0 % slower than A" in texts
+    assert ("secret.npy" in texts, "other.npy" in texts) == (bool(parts), bool(parts))
+    assert alice.email not in texts
 
 
 @pytest.mark.parametrize("kind", KINDS)
