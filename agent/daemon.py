@@ -32,7 +32,7 @@ from agent.link.outbox import Outbox
 from agent.link.retries import Policies
 from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
-from agent.protocol.messages import FEATURE_SCRIPTS, Hello
+from agent.protocol.messages import FEATURE_ENOUGH, FEATURE_SCRIPTS, Hello
 from agent.protocol.notes import Note
 from agent.tune import TuneError, describe_tuning
 
@@ -176,11 +176,11 @@ async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRule
 
 
 def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozenset[str]:
-    """Return what this device offers beyond runs of models."""
+    """Return what this agent and its device offer beyond runs of models."""
     problem = scripts.problem(runtimes)
     if problem and scripts.allowed:
         log.warning("scripts_impossible problem=%r", _text(problem))
-    return frozenset() if problem else frozenset({FEATURE_SCRIPTS})
+    return frozenset({FEATURE_ENOUGH} if problem else {FEATURE_ENOUGH, FEATURE_SCRIPTS})
 
 
 def _text(problem: Note | None) -> str:

@@ -1,7 +1,7 @@
 """Measure the overhead of the site: a task against the same command typed by hand.
 
 `python -m bench.bench_measure [--pairs 10] [--cold]` runs both alternately. The model is resnet18
-of testdata/ with the preset quick, which is one profiled process. Wall time by hand is that of the
+of testdata/ with a plan of one profiled process. Wall time by hand is that of the
 process. Through the site it is from "all files confirmed" until the page receives `succeeded`,
 including download, upload and the analysis of the profile.
 

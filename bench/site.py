@@ -24,11 +24,11 @@ def send(
     iterations: int,
     plan: dict[str, Any] | None = None,
 ) -> tuple[int, float]:
-    """Submit a task, with the preset "quick" by default.
+    """Submit a task, with one profiled process by default.
 
     Returns its id and the time of `time.perf_counter()` just before its files were confirmed.
     """
-    plan = plan or {"preset": "quick"}
+    plan = plan or {"preset": "custom", "profiled": 1}
     files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
     task = demo.announce(visitor, worker, files, options={"iter": iterations}, plan=plan)
     demo.upload(visitor, task, files)

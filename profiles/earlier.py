@@ -142,6 +142,8 @@ def earlier_of_task(task: Task, files: Sequence[TaskFile]) -> EarlierResult | No
             attempt__task__purpose=Purpose.USER,
             attempt__task__outcome=Outcome.SUCCEEDED,
             attempt__worker=task.worker_id,
+            # a run that was ended early has fewer passes than its plan
+            attempt__enough_at=None,
         )
         .select_related("attempt__task", "attempt__worker")
         .prefetch_related("attempt__task__files")

@@ -297,7 +297,7 @@ class PairedResult(models.Model):
 class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measurement`.
 
-    Iteration times are those of the clean pass, null without one. The JSON columns hold the data
+    Iteration times are those of the clean passes, null without one. The JSON columns hold the data
     that pages show: `passes` as in `analysis.measurement.figures`, the others as in
     `agent.protocol.measurement`.
     """
@@ -310,7 +310,7 @@ class AttemptMeasurement(models.Model):
     p99_ms = models.FloatField(null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
-    #: iteration times of the clean pass, as `analysis.measurement.Histogram`; empty without one
+    #: iteration times of the clean passes, as `analysis.measurement.Histogram`; empty without one
     histogram = models.JSONField(default=dict)
     #: of the clean passes, as `analysis.measurement.SteadyState`; empty for too few iterations
     steady_state = models.JSONField(default=dict)
@@ -353,6 +353,11 @@ class AttemptMeasurement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt} measurement"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the user ended the run before all passes of its plan."""
+        return any(note.get("code") == "ended_early" for note in self.notes)
 
     @property
     def iterations_s(self) -> dict[str, float]:

@@ -108,6 +108,7 @@ def measurement_view(
             for disturbance in measurement.disturbances
         ],
         "notes": [] if is_shared else [note_text(note) for note in measurement.notes],
+        "is_cut": measurement.is_cut,
         "device": device_rows(measurement.device),
         "latency": latency_words(measurement),
         "cv_percent": share(measurement.cv, absent=""),

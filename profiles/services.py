@@ -13,7 +13,7 @@ from tasks.lifecycle.outcomes import (
     begin_reading,
     complete_task,
     fail_task,
-    forget_slowest,
+    forget_progress,
     mark_being_read,
 )
 from tasks.models import Attempt, Task, TaskFile, UploadedFile
@@ -67,7 +67,7 @@ def _save_results(attempt: Attempt, results: Results) -> None:
     # only the call that changes the task's state writes the rows, so a repeated message is harmless
     if not complete_task(attempt.task):
         return
-    forget_slowest(attempt)
+    forget_progress(attempt)
     if results.profile is not None:
         results.profile.save()
     if results.measurement is not None:

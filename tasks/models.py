@@ -399,9 +399,13 @@ class Attempt(models.Model):
     #: number of passes, 0 if the agent does not report it, and number of passes that have ended
     passes = models.PositiveSmallIntegerField(default=0, db_default=0)
     passes_done = models.PositiveSmallIntegerField(default=0, db_default=0)
+    #: when its user asked to end it early and to keep what is measured
+    enough_at = models.DateTimeField(null=True)
     #: slowest operators of the first profiled pass, until the result replaces them:
     #: `agent.protocol.messages.SlowestOperators`
     slowest = models.JSONField(null=True, editable=False)
+    #: latency of the clean passes so far: `agent.protocol.messages.LatencySoFar`
+    latency = models.JSONField(null=True, editable=False)
     #: verdicts of a paired comparison while it is measured: `agent.protocol.pairs.ArmVerdict`
     verdicts = models.JSONField(default=list, db_default=[], editable=False)
     exit_code = models.IntegerField(null=True)

@@ -1,7 +1,7 @@
 """What the page of a task shows until its result is there: steps, usual duration, first operators.
 
-Only profiled passes are numbered, 1 to the number of the plan, as in the result and in the log. The
-model's inputs and calibrations belong to the step in which they happen.
+Latency and profiled passes are numbered, 1 to the number of the plan, as in the result and in the
+log. The model's inputs and calibrations belong to the step in which they happen.
 """
 
 import statistics
@@ -14,7 +14,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.messages import EndReason
-from agent.protocol.options import has_dump_pass
+from agent.protocol.options import clean_passes_of, has_dump_pass
+from agent.protocol.plan import Plan
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.states import Outcome, Status, TaskState
 
@@ -53,11 +54,14 @@ class Step:
         if self.kind == "pairs" and self.done:
             text = ngettext("Pairs (%(count)s measured)", "Pairs (%(count)s measured)", self.done)
             return text % {"count": self.done}
-        if self.kind != "profiled" or self.passes < 2:
+        if self.kind not in ("clean", "profiled") or self.passes < 2:
             return step_title(self.kind)
         if self.state in ("now", "failed"):
             return step_title(self.kind, self.done + 1, self.passes)
-        text = ngettext("Profile (%(count)s pass)", "Profile (%(count)s passes)", self.passes)
+        if self.kind == "clean":
+            text = ngettext("Latency (%(count)s pass)", "Latency (%(count)s passes)", self.passes)
+        else:
+            text = ngettext("Profile (%(count)s pass)", "Profile (%(count)s passes)", self.passes)
         return text % {"count": self.passes}
 
 
@@ -74,9 +78,12 @@ class UsualRun:
 
 
 def step_title(kind: str, number: int = 1, count: int = 1) -> str:
-    """Return the title of a step; profiled pass `number` of `count` has its number."""
+    """Return the title of a step; latency or profiled pass `number` of `count` has its number."""
+    numbers = {"number": number, "count": count}
+    if kind == "clean" and count > 1:
+        return gettext("Latency %(number)s of %(count)s") % numbers
     if kind == "profiled" and count > 1:
-        return gettext("Profile %(number)s of %(count)s") % {"number": number, "count": count}
+        return gettext("Profile %(number)s of %(count)s") % numbers
     return str(_TITLES.get(kind, kind))
 
 
@@ -110,10 +117,14 @@ def _passes(task: Task, attempt: Attempt | None) -> list[tuple[str, int]]:
     if task.is_paired:
         measured = attempt.passes_done if attempt is not None else 0
         return [("pairs", max(task.pairing["budget_s"] if task.pairing else 0, measured + 1))]
-    plan = task.plan
+    plan = Plan.model_validate(task.plan)
+    clean = clean_passes_of(task.options, plan)
+    if attempt is not None and attempt.latency:
+        # a budget adds passes
+        clean = max(clean, attempt.latency["passes"] + attempt.latency["goes_on"])
     rows = [
-        ("clean", int(bool(plan.get("clean")))),
-        ("profiled", int(plan.get("profiled", 1))),
+        ("clean", clean),
+        ("profiled", plan.profiled),
         ("dump", int(has_dump_pass(task.options))),
     ]
     return [(kind, count) for kind, count in rows if count]
@@ -160,6 +171,7 @@ def usual_run(task: Task) -> UsualRun | None:
         Attempt.objects.filter(
             worker=task.worker_id,
             exit_code=0,
+            enough_at=None,
             started_at__isnull=False,
             ended_at__isnull=False,
             task__purpose=Purpose.USER,
@@ -214,6 +226,17 @@ def first_operators(task: Task, attempt: Attempt | None) -> dict[str, Any] | Non
             }
             for name, place, time_us in slowest["rows"]
         ],
+    }
+
+
+def latency_so_far(task: Task, attempt: Attempt | None) -> dict[str, Any] | None:
+    """Return the latency of the clean passes so far for the template; None if there is none."""
+    if attempt is None or not attempt.latency or not task.is_live:
+        return None
+    latency: dict[str, Any] = attempt.latency
+    low, high = latency["low_ms"], latency["high_ms"]
+    return latency | {
+        "half_width": (high - low) / (high + low) if low is not None and high + low > 0 else None
     }
 
 

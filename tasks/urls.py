@@ -22,6 +22,7 @@ urlpatterns = [
     path("<int:task_id>/", result.task, STATE, name="detail"),
     path("<int:task_id>/status/", task_views.status, name="status"),
     path("<int:task_id>/cancel/", task_views.cancel, name="cancel"),
+    path("<int:task_id>/enough/", task_views.enough, name="enough"),
     path("<int:task_id>/move/", task_views.move, name="move"),
     path("<int:task_id>/priority/", task_views.prioritize, name="priority"),
     path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),

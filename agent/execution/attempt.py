@@ -110,7 +110,7 @@ class Stopped(Exception):
 class Attempt:
     """An attempt, from the server's order to the acknowledged end.
 
-    `cancel` and `stop` may be called at any time.
+    `cancel`, `enough` and `stop` may be called at any time.
     """
 
     def __init__(self, order: Start, tools: Tools) -> None:
@@ -122,6 +122,8 @@ class Attempt:
         #: set by `cancel` once all processes have ended: files need not be uploaded any more
         self._abandoned = asyncio.Event()
         self._stopping = False
+        #: set by `enough`: the run ends after its current pass
+        self._has_enough = False
         self._folder: Folder | None = None
         self._on_disk = False
         self._report: Report | None = None
@@ -135,6 +137,12 @@ class Attempt:
         if self.delivering or self._is_measured:
             self._abandoned.set()
         self._halted.set()
+
+    def enough(self) -> None:
+        """End the run after its current pass, and keep what is measured."""
+        self._has_enough = True
+        if self._report is not None:
+            self._report.passes.has_enough = True
 
     def stop(self) -> None:
         """End the process because the agent shuts down; the next agent delivers the result."""
@@ -243,6 +251,7 @@ class Attempt:
             report.options = builder.options
             pass_runner = self._pass_runner(order, builder, folder, runtime, limits)
         report.passes = pass_runner.done
+        report.passes.has_enough = self._has_enough
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
         # a script is not measured
@@ -259,7 +268,7 @@ class Attempt:
             progress.pause()
         await report.canary.end()
         self._is_measured = True
-        await progress.finish(pass_runner.done.succeeded, pass_runner.done.slowest)
+        await progress.finish(pass_runner.done)
         return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
 
     def _pass_runner(
@@ -323,8 +332,7 @@ class Attempt:
                     if self._stopping
                     else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
                 )
-            done = pass_runner.done
-            progress.pass_ended(done.succeeded, done.slowest, done.verdicts)
+            progress.pass_ended(pass_runner.done)
             process = await launcher.start(command, work)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
@@ -374,13 +382,14 @@ class Attempt:
     ) -> None:
         """Run all passes, twice if the device is not as fast as usual after the first time.
 
-        Only passes that fit into the time limit twice are repeated; and no pairs, since their arms
-        share what happens to the device.
+        Only passes that fit into the time limit twice are repeated, and only if the user has not
+        had enough; and no pairs, since their arms share what happens to the device.
         """
         await pass_runner.run(run, prepare_inputs)
         if await canary.after() or not isinstance(pass_runner, PassRunner):
             return
-        if self._halted.is_set() or pass_runner.done.run_s * _TWICE > self._order.timeout_s:
+        done = pass_runner.done
+        if self._halted.is_set() or done.has_enough or done.run_s * _TWICE > self._order.timeout_s:
             return
         canary.repeated()
         pass_runner.discard()

@@ -23,6 +23,7 @@ from agent.protocol.messages import (
     AttemptFinished,
     Cancel,
     EndReason,
+    Enough,
     ServerMessage,
     Start,
     Uploads,
@@ -48,6 +49,9 @@ class InterruptedAttempt:
 
     def cancel(self) -> None:
         self._abandoned.set()
+
+    def enough(self) -> None:
+        """Do nothing: nothing is being measured."""
 
     def stop(self) -> None:
         """Do nothing: no process is running, and the caller cancels `live`."""
@@ -112,6 +116,8 @@ class AttemptManager:
                 self._start(message)
             case Cancel():
                 self._cancel(message.attempt)
+            case Enough():
+                self._end_early(message.attempt)
             case Ack():
                 self._tools.outbox.answer(message.of, message.attempt)
             case Uploads():
@@ -161,6 +167,12 @@ class AttemptManager:
         denial: asyncio.Task[object] = asyncio.create_task(self._tools.outbox.deliver(end))
         self._denials.add(denial)
         denial.add_done_callback(self._denials.discard)
+
+    def _end_early(self, attempt_id: UUID) -> None:
+        # without the attempt, its end was acknowledged while the order was on its way
+        if (attempt := self._held.get(attempt_id)) is not None:
+            log.info("attempt_has_enough attempt=%s", attempt_id)
+            attempt.enough()
 
     def _take(self, attempt: Attempt | InterruptedAttempt) -> None:
         self._held[attempt.id] = attempt

@@ -7,6 +7,7 @@ profiled pass. Nothing is aggregated here.
 import asyncio
 import logging
 import shlex
+import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,12 +26,13 @@ from agent.inventory import LocalRuntime
 from agent.link.log_tail import STEP_HEAD
 from agent.protocol.artifacts import PROFILE_NAME, profile_name
 from agent.protocol.inputs import InputError
-from agent.protocol.measurement import PassRecord
-from agent.protocol.messages import EndReason, SlowestOperators, Start
+from agent.protocol.measurement import PassRecord, used_records
+from agent.protocol.messages import EndReason, LatencySoFar, SlowestOperators, Start
 from agent.protocol.notes import Note
 from agent.protocol.pairs import ArmVerdict
-from agent.protocol.plan import Plan
+from agent.protocol.plan import MOST_CLEAN, Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
+from agent.statistics.processes import MedianInterval, median_interval
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,11 @@ _MOST_KNOWN = 256
 #: most tries of a clean pass, which is repeated with more iterations if it was too short
 _MOST_TRIES = 4
 
-#: note about a clean pass
-_TOO_SHORT = "clean_too_short"
+#: notes about clean passes
+_OF_CLEAN = {"clean_too_short", "interval_narrow", "interval_wide", "interval_unknown"}
+#: fewest clean passes whose interval ends the measurement because it is narrow: of fewer, some are
+#: equal by chance
+_LEAST_FOR_NARROW = 8
 
 #: titles of passes in the log, which the page translates (`static/js/tasks/detail/log_pane.js`)
 _TITLES: Mapping[PassKind, str] = {
@@ -79,8 +84,14 @@ class PassResults:
     notes: list[Note] = field(default_factory=list)
     has_failed: bool = False
     slowest: SlowestOperators | None = None
+    #: of the clean passes, so far
+    latency: LatencySoFar | None = None
     #: of a paired comparison, so far
     verdicts: list[ArmVerdict] = field(default_factory=list)
+    #: the user wants no further passes; may be set at any time
+    has_enough: bool = False
+    #: passes of the plan were left out because of that
+    is_cut: bool = False
 
     @property
     def succeeded(self) -> int:
@@ -171,19 +182,23 @@ class PassRunner:
         if plan.clean:
             await self._clean(run, inputs)
         for number in range(1, plan.profiled + 1):
+            if not self._goes_on():
+                break
             step = self._builder.profiled(inputs, first=self._is_first())
             await self._pass(run, step, profile_name(number))
             if number == 1:
                 profile = self._folder.result / PROFILE_NAME
                 self.done.slowest = await asyncio.to_thread(slowest_operators, profile)
-        if self._builder.dumps:
+        if self._builder.dumps and self._goes_on():
             await self._pass(run, self._builder.dump(inputs))
+        if self.done.is_cut:
+            self.done.notes.append(Note.of("ended_early"))
 
     def discard(self) -> None:
         """Forget the passes so far, so that `run` repeats all of them."""
         self.done.records = [row for row in self.done.records if row.kind == "inspect"]
-        self.done.slowest = None
-        told = [note for note in self.done.notes if note.code != _TOO_SHORT]
+        self.done.slowest = self.done.latency = None
+        told = [note for note in self.done.notes if note.code not in _OF_CLEAN]
         self.done.notes = [*told, Note.of("passes_repeated")]
 
     async def prepare(self, run: Runner, prepare_inputs: PrepareInputs) -> Mapping[str, str]:
@@ -196,11 +211,11 @@ class PassRunner:
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts must exist after all passes have succeeded."""
-        return self._builder.promised()
+        return [] if self.done.is_cut else self._builder.promised()
 
     def expected(self) -> int:
         """Return the number of processes of the plan, not counting repetitions."""
-        return self._order.plan.passes + self._builder.dumps
+        return self._builder.clean_passes + self._order.plan.profiled + self._builder.dumps
 
     async def _model_inputs(self, run: Runner) -> tuple[TensorInfo, ...] | None:
         """Return the model's inputs, from a separate process if they are not known yet.
@@ -219,35 +234,87 @@ class PassRunner:
     def _is_first(self) -> bool:
         return all(record.kind == "inspect" for record in self.done.records)
 
+    def _goes_on(self) -> bool:
+        """Whether to run the next pass of the plan."""
+        if self.done.has_enough and self.done.succeeded:
+            self.done.is_cut = True
+        return not self.done.is_cut
+
     async def _clean(self, run: Runner, inputs: Mapping[str, str]) -> None:
+        """Run the clean passes. The first one determines the number of iterations of all."""
+        begun = time.monotonic()
+        iterations = await self._first_clean(run, inputs)
+        while self._another_clean(time.monotonic() - begun):
+            await self._pass(run, self._builder.clean(inputs, first=False, iterations=iterations))
+
+    def _another_clean(self, used_s: float) -> bool:
+        """Whether another clean pass follows; all so far took `used_s`. Sets `done.latency`."""
+        plan = self._order.plan
+        ended = [record for record in self.done.records if record.kept and record.kind == "clean"]
+        used, count = used_records(ended), len(ended)
+        if not all(record.e2e_ms for record in used):
+            return False  # `fitting` may print none
+        interval = median_interval([statistics.median(record.e2e_ms) for record in used])
+        if count < self._builder.clean_passes:
+            goes_on = self._goes_on()
+        elif not plan.budget_s or "fitting" in self._builder.options:
+            goes_on = False
+        else:
+            is_narrow = (
+                interval is not None
+                and interval.processes >= _LEAST_FOR_NARROW
+                and interval.half_width <= plan.half_width
+            )
+            is_over = count == MOST_CLEAN or used_s * (count + 1) / count > plan.budget_s
+            goes_on = not (is_narrow or is_over) and self._goes_on()
+            if is_narrow or is_over:
+                self.done.notes.append(_why_ended(interval, count, plan, is_narrow=is_narrow))
+        self.done.latency = LatencySoFar(
+            passes=count,
+            used=len(used),
+            median_ms=statistics.median([ms for record in used for ms in record.e2e_ms]),
+            low_ms=interval.low_ms if interval else None,
+            high_ms=interval.high_ms if interval else None,
+            goes_on=goes_on,
+        )
+        return goes_on
+
+    async def _first_clean(self, run: Runner, inputs: Mapping[str, str]) -> int:
+        """Run the first clean pass until it is long enough; return its number of iterations."""
         iterations = self._builder.first_iterations
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
             step = self._builder.clean(inputs, first=self._is_first(), iterations=iterations)
             run_log = await self._pass(run, step)
             iterations = 0 if run_log.trials else self._builder.enough_iterations(run_log)
-            if not iterations:
-                return
-            if not tries_left or iterations <= len(run_log.e2e_ms):
+            if iterations and (not tries_left or iterations <= len(run_log.e2e_ms)):
                 self.done.notes.append(_too_short(run_log, self._order.plan))
-                return
+                iterations = 0
+            if not iterations:
+                break
             # this try only determined how many iterations are needed
             last = self.done.records[-1]
             self.done.records[-1] = last.model_copy(update={"kept": False})
+        return len(run_log.e2e_ms)
 
     def _say(self, step: Pass) -> int:
         """Write a heading for the pass to the log if there are several; return its end offset.
 
-        Only profiled passes are numbered, as in the result: a clean pass may be repeated.
+        Clean and profiled passes are numbered, as in the result. The first clean pass may be
+        repeated, and it is unknown how many a budget adds.
         """
         records, output = self.done.records, self._folder.output
-        if not records and self.expected() == 1 and step.kind != "inspect":
+        is_alone = self.expected() == 1 and not self._order.plan.budget_s
+        if not records and is_alone and step.kind != "inspect":
             return 0
-        earlier = sum(record.kind == step.kind for record in records)
+        earlier = [record for record in records if record.kind == step.kind]
+        number = 1 + sum(record.kept for record in earlier)
+        counts = {"clean": self._builder.clean_passes, "profiled": self._order.plan.profiled}
+        count = max(counts.get(step.kind, 1), number)
         title = _TITLES[step.kind]
-        if step.kind == "profiled":
-            title = f"{title} {earlier + 1} of {self._order.plan.profiled}"
-        elif earlier:
-            title = f"{title}, try {earlier + 1}"
+        if count > 1:
+            title = f"{title} {number} of {count}"
+        if number == 1 and earlier:
+            title = f"{title}, try {len(earlier) + 1}"
         with output.open("ab") as sink:
             sink.write(f"{STEP_HEAD}{title}: load_and_run {shlex.join(step.arguments)}\n".encode())
             return sink.tell()
@@ -309,9 +376,23 @@ class PassRunner:
         return run_log
 
 
+def _why_ended(
+    interval: MedianInterval | None, passes: int, plan: Plan, *, is_narrow: bool
+) -> Note:
+    """Return the note about why no further clean pass is measured."""
+    if interval is None:
+        return Note.of("interval_unknown", passes=passes)
+    return Note.of(
+        "interval_narrow" if is_narrow else "interval_wide",
+        passes=passes,
+        percent=f"{100 * interval.half_width:.2g}",
+        wanted=f"{100 * plan.half_width:.2g}",
+    )
+
+
 def _too_short(run_log: RunLog, plan: Plan) -> Note:
     return Note.of(
-        _TOO_SHORT,
+        "clean_too_short",
         seconds=round(sum(run_log.e2e_ms) / 1000, 2),
         iterations=len(run_log.e2e_ms),
         least_s=plan.clean_min_s,

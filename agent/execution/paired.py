@@ -213,7 +213,7 @@ class _Comparison:
             return is_last
         if not is_last and count < next_look(seen, planned):
             return False
-        self._looks.append(Look(count, count if is_last else max(planned, count)))
+        self._looks.append(Look(count, max(planned, count)))
         self._result = compare_pairs(self._values, self._looks, margin=self._margin)
         return True
 
@@ -334,11 +334,17 @@ class PairedRuns:
                     comparison.add(
                         log_ratio_of_pair(pair.times_ms(0), pair.times_ms(comparison.arm))
                     )
-            is_last = used_s + pair_s > budget_s or len(self.done.pairs) == MOST_PAIRS
-            planned = usable + int((budget_s - used_s) / pair_s)
+            is_over = used_s + pair_s > budget_s or len(self.done.pairs) == MOST_PAIRS
+            # a user who ends the run has seen the values, so its last look spends no more error
+            is_last = is_over or self.done.has_enough
+            planned = usable if is_over else usable + int((budget_s - used_s) / pair_s)
             if any([comparison.look(planned, is_last=is_last) for comparison in comparisons]):
                 self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
-            if is_last or all(comparison.is_decided for comparison in comparisons):
+            is_decided = all(comparison.is_decided for comparison in comparisons)
+            if is_last and not (is_over or is_decided):
+                self.done.is_cut = True
+                self.done.notes.append(Note.of("ended_early"))
+            if is_last or is_decided:
                 return
 
     def _order_of_turns(self) -> list[int]:

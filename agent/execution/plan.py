@@ -16,6 +16,7 @@ from agent.protocol.options import (
     build_arguments,
     check_options,
     clean_iterations_of,
+    clean_passes_of,
     has_dump_pass,
     options_of_passes,
 )
@@ -90,6 +91,11 @@ class PassBuilder:
     def promised(self) -> list[str]:
         """Return the options whose artifacts the passes must write."""
         return [name for name in self.options if OPTIONS[name].kind == "artifact"]
+
+    @property
+    def clean_passes(self) -> int:
+        """Number of clean passes, without those that the plan's budget adds."""
+        return clean_passes_of(self.options, self._order.plan)
 
     @property
     def first_iterations(self) -> int:

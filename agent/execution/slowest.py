@@ -14,8 +14,8 @@ from agent.protocol.messages import MOST_SLOWEST, SlowestOperators, encode
 
 #: larger profiles are not read: on a small board that would delay the next pass
 LARGEST_BYTES = 32 << 20
-#: size of the operators in a frame; the other fields of the message need less than 300 bytes
-ROWS_BYTES = 3_700
+#: size of the operators in a frame; the other fields of the message need less than 500 bytes
+ROWS_BYTES = 3_500
 #: tried one after the other until all rows fit: most characters of a name
 _LENGTHS = (300, 150, 100, 80, 70, 60, 50, 40, 30)
 _TYPE_LENGTH = 60

@@ -6,15 +6,14 @@ repetitions.
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from agent.execution.artifacts import keep_log
+from agent.execution.measure import PassResults
 from agent.execution.spool import Folder
 from agent.link.log_tail import LogTail
 from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
-from agent.protocol.messages import AttemptLog, AttemptStarted, SlowestOperators, Start, encode
-from agent.protocol.pairs import ArmVerdict
+from agent.protocol.messages import AttemptLog, AttemptStarted, Start, encode
 
 LOG_TICK_S = 0.2
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
@@ -62,20 +61,15 @@ class Progress:
         self._outbox.echo(self._order.attempt, self._send)
         self._following = asyncio.create_task(self._follow())
 
-    def pass_ended(
-        self,
-        done: int,
-        slowest: SlowestOperators | None = None,
-        verdicts: Sequence[ArmVerdict] = (),
-    ) -> None:
-        """Report that a process has ended and another one follows; `done` passes have ended.
+    def pass_ended(self, done: PassResults) -> None:
+        """Report that a process has ended and another one follows.
 
-        The slowest operators and the log are sent here, while the next process starts, and not
+        What is known so far and the log are sent here, while the next process starts, and not
         while iterations are timed. What exceeds PAUSE_BYTES of the log follows in the next pause or
         after the last pass.
         """
         if self._started is not None:
-            left = PAUSE_BYTES - self._note(done, slowest, verdicts)
+            left = PAUSE_BYTES - self._note(done)
             if left >= _FRAME_BYTES + _LEAST_LOG_BYTES:
                 self._tail.release(left - _FRAME_BYTES)
                 self._send(left)
@@ -85,10 +79,10 @@ class Progress:
         if self._following is not None:
             self._following.cancel()
 
-    async def finish(self, done: int, slowest: SlowestOperators | None) -> None:
+    async def finish(self, done: PassResults) -> None:
         """Report the finished passes, send the rest of the log, and write `log.txt`."""
         if self._started is not None:
-            self._note(done, slowest)
+            self._note(done)
             await asyncio.to_thread(self._tail.finish)
             self._send()
         await asyncio.to_thread(keep_log, self._folder, self._tail)
@@ -100,25 +94,24 @@ class Progress:
             await asyncio.sleep(LOG_TICK_S)
             self._tail.read()
 
-    def _note(
-        self,
-        done: int,
-        slowest: SlowestOperators | None,
-        verdicts: Sequence[ArmVerdict] = (),
-    ) -> int:
+    def _note(self, done: PassResults) -> int:
         """Report the number of finished passes, and what is known so far.
 
         Return the size of the frame, 0 if there is nothing new.
         Operators are sent once over each connection, since it is unknown what arrived over an
         earlier one. The command line was sent before, and would make the frame larger.
         """
-        started = self._started
-        if started is None or done == started.passes_done:
+        started, verdicts, slowest = self._started, tuple(done.verdicts), done.slowest
+        if started is None or done.succeeded == started.passes_done:
             return 0
-        if verdicts and tuple(verdicts) == started.verdicts:
+        if verdicts and verdicts == started.verdicts:
             return 0  # pairs follow each other every second, looks at them become rare
         self._started = started.model_copy(
-            update={"passes_done": done, "verdicts": tuple(verdicts)}
+            update={
+                "passes_done": done.succeeded,
+                "latency": done.latency,
+                "verdicts": verdicts,
+            }
         )
         is_new = self._slowest_sent != self._outbox.generation
         changes = {"command": "", "slowest": slowest if is_new else None}

@@ -1,5 +1,6 @@
 """Schema of `measurement.json`: the raw measurements of an attempt and the state of its device."""
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +14,9 @@ from agent.protocol.numbers import (
     LimitedNumber,
 )
 from agent.protocol.plan import Plan
+
+#: fewest undisturbed passes of a kind of which figures are computed; they must be over half of all
+_LEAST_UNDISTURBED: Mapping[str, int] = {"clean": 2, "profiled": 3}
 
 
 class _MeasurementModel(BaseModel):
@@ -41,7 +45,7 @@ class PassRecord(_MeasurementModel):
     """One pass, i.e. one process. Times in milliseconds come from load_and_run's log, in order.
 
     `kept` is false for a pass that only determined the model's inputs, or the number of iterations
-    that the clean pass needs. `host_ms` is null if the version does not print it. `profile` is the
+    that clean passes need. `host_ms` is null if the version does not print it. `profile` is the
     name of the artifact, empty if there is none. `start_s` is the run time outside warm-up and
     iterations (imports, loading, compilation, exit). A `script` pass has no iteration times; its
     `profile` is a trace.
@@ -124,3 +128,20 @@ class Measurement(_MeasurementModel):
     other_load: OtherLoad | None = None
     canary: Canary | None = None
     notes: tuple[Note, ...] = Field(default=(), max_length=50)
+
+
+def used_records(passes: Iterable[PassRecord]) -> list[PassRecord]:
+    """Return the kept passes of which figures are computed, in their order.
+
+    Disturbed clean and profiled ones are not among them if enough others of their kind are not
+    disturbed.
+    """
+    kept = [record for record in passes if record.kept]
+    used = []
+    for record in kept:
+        least = _LEAST_UNDISTURBED.get(record.kind)
+        of_kind = [other for other in kept if other.kind == record.kind]
+        calm = sum(not other.disturbances for other in of_kind)
+        if least is None or not record.disturbances or calm < least or 2 * calm <= len(of_kind):
+            used.append(record)
+    return used

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic.types import UUID4
 
 from agent.protocol.notes import Note
-from agent.protocol.numbers import Integer, Moment, Number, Seconds, Size
+from agent.protocol.numbers import Integer, LimitedMilliseconds, Moment, Number, Seconds, Size
 from agent.protocol.pairs import MOST_ARMS, ArmVerdict, Pairing
-from agent.protocol.plan import Plan
+from agent.protocol.plan import MOST_CLEAN, Plan
 
 PROTOCOL_VERSION = 1
 #: largest frame that an agent may send
@@ -31,6 +31,8 @@ MOST_PASSES = 1000
 #: most operators that are sent before the profile, and the largest frame with them in bytes
 MOST_SLOWEST = 50
 SLOWEST_FRAME_BYTES = 4_000
+#: `Hello.features`: the agent can end a run early and keep its result (`Enough`)
+FEATURE_ENOUGH = "enough"
 #: `Hello.features`: the device's owner allows scripts, and the agent has a sandbox for them
 FEATURE_SCRIPTS = "scripts"
 
@@ -267,6 +269,22 @@ class SlowestOperators(Frozen):
         return self
 
 
+class LatencySoFar(Frozen):
+    """The latency of the clean passes so far.
+
+    `passes` of them have ended, `used` of which count (the others were disturbed). `median_ms` is
+    the median of their iterations, `low_ms` and `high_ms` its 95 % interval; None with one pass.
+    `goes_on`: another clean pass follows.
+    """
+
+    passes: int = Field(ge=1, le=MOST_CLEAN)
+    used: int = Field(ge=1, le=MOST_CLEAN)
+    median_ms: LimitedMilliseconds
+    low_ms: LimitedMilliseconds | None = None
+    high_ms: LimitedMilliseconds | None = None
+    goes_on: bool = False
+
+
 class UploadTarget(Frozen):
     """The presigned URL for the PUT of one offered file.
 
@@ -359,8 +377,9 @@ class AttemptStarted(Frozen):
     It is sent again after each pass, with the number of passes that have succeeded in `passes_done`
     and without `command`. Passes that only inspect the model, or that are repeated, are not
     counted. After the first profiled pass it has the `slowest` operators, in a frame of at most
-    `SLOWEST_FRAME_BYTES`; the server ignores them for a script. Of a paired comparison it has the
-    `verdicts` so far, and `passes_done` is the number of pairs.
+    `SLOWEST_FRAME_BYTES`; the server ignores them for a script. After each clean pass it has the
+    `latency` so far. Of a paired comparison it has the `verdicts` so far, and `passes_done` is the
+    number of pairs.
     """
 
     type: Literal["attempt.started"] = "attempt.started"
@@ -371,6 +390,7 @@ class AttemptStarted(Frozen):
     passes: int = Field(default=0, ge=0, le=MOST_PASSES)
     passes_done: int = Field(default=0, ge=0, le=MOST_PASSES)
     slowest: SlowestOperators | None = None
+    latency: LatencySoFar | None = None
     verdicts: tuple[ArmVerdict, ...] = Field(default=(), max_length=MOST_ARMS)
 
 
@@ -503,6 +523,17 @@ class Cancel(Frozen):
     attempt: UUID4
 
 
+class Enough(Frozen):
+    """Order to end a run after its current pass or pair, and to keep all of them as its result.
+
+    It is repeated until the attempt has ended. An agent that has measured nothing yet ends the run
+    after its first pass or pair; one that does not hold the attempt ignores the order.
+    """
+
+    type: Literal["enough"] = "enough"
+    attempt: UUID4
+
+
 class Ack(Frozen):
     """The server has stored the message named by `of`; the agent need not repeat it."""
 
@@ -529,7 +560,9 @@ AgentMessage = Annotated[
     | AttemptFinished,
     Field(discriminator="type"),
 ]
-ServerMessage = Annotated[Welcome | Start | Cancel | Ack | Uploads, Field(discriminator="type")]
+ServerMessage = Annotated[
+    Welcome | Start | Cancel | Enough | Ack | Uploads, Field(discriminator="type")
+]
 
 _agent: TypeAdapter[AgentMessage] = TypeAdapter(AgentMessage)
 _server: TypeAdapter[ServerMessage] = TypeAdapter(ServerMessage)

@@ -40,6 +40,19 @@ TEXTS: dict[str, str] = {
         "All passes were run twice, because the device was not as fast as usual after the first "
         "time. The results are those of the second time."
     ),
+    "interval_narrow": gettext_noop(
+        "The interval of the median was narrow enough after %(passes)s latency passes: "
+        "±%(percent)s %%, at most ±%(wanted)s %% were wanted."
+    ),
+    "interval_wide": gettext_noop(
+        "The time for latency passes was over after %(passes)s of them. The interval of the median "
+        "is ±%(percent)s %%; ±%(wanted)s %% were wanted."
+    ),
+    "interval_unknown": gettext_noop(
+        "The time for latency passes was over after %(passes)s of them, too few for an interval of "
+        "the median."
+    ),
+    "ended_early": gettext_noop("Ended early on request: the result has what was measured."),
     "input_missing": gettext_noop(
         "Input “%(name)s” (%(type)s) has no data: the run uses uninitialized memory."
     ),

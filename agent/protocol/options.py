@@ -486,6 +486,14 @@ def clean_iterations_of(options: Mapping[str, Value], plan: Plan) -> int:
     return max(profiled, plan.clean_min_iterations)
 
 
+def clean_passes_of(options: Mapping[str, Value], plan: Plan) -> int:
+    """Return the number of clean passes, without those that a budget adds."""
+    if not plan.clean:
+        return 0
+    # one process of `fitting` runs the model with all sets of flags, which takes long
+    return 1 if "fitting" in options else plan.clean_passes
+
+
 def artifact_of(option: str) -> str:
     """Return the artifact name of an option of kind `artifact`; a folder becomes a zip file."""
     file = OPTIONS[option].file

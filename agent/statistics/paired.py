@@ -71,7 +71,8 @@ _GRID = np.linspace(-8.0, 8.0, 401)
 class Look:
     """A look at the values: how many there were, and how many were planned at that time.
 
-    The last look, if time is up or the user has seen enough, has as many planned pairs as pairs.
+    The last look, if time is up, has as many planned pairs as pairs. If the user ends the
+    measurement, it has as many planned pairs as before, because the user has seen the values.
     """
 
     pairs: int

@@ -34,6 +34,11 @@ class MedianInterval:
     high_ms: float
     processes: int
 
+    @property
+    def half_width(self) -> float:
+        """Half of its width, as a ratio of its middle: 0.01 is ±1 %."""
+        return (self.high_ms - self.low_ms) / (self.high_ms + self.low_ms)
+
 
 def median_interval(medians_ms: Sequence[float]) -> MedianInterval | None:
     """Return the interval; None for fewer than two processes, or a median that is not positive.

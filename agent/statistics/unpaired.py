@@ -19,8 +19,9 @@ from being a point.
 - Between runs: t(99 %) * sqrt(sd_a^2 + sd_b^2) with sd from equal runs, but at least the 99 %
 quantile of the differences observed between equal runs. This applies to a single number of a run,
 such as its total.
-- Latency: a run has one clean process, whose median is one sample. The scatter of equal runs
-includes that between processes, so it alone makes the interval.
+- Latency: the median of each clean process is one sample, and a run may have a single one. The
+scatter of equal runs includes that between processes, so with too few samples for an interval of
+passes it alone makes the interval.
 - Operators: many are tested at once. Their standard error combines the scatter of their own passes
 (moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
 against each other between these two runs. The p of Student's t is adjusted by Benjamini and
@@ -162,7 +163,7 @@ def judge_total(
     displayed: the ratio of the two displayed times, inf if that of the baseline is 0; a verdict
         never contradicts it
     is_latency: one sample of each run is enough, because it is the median of many iterations, and
-        the scatter of equal runs is that of such samples: then it alone makes the interval
+        the scatter of equal runs is that of such samples: with few, it alone makes the interval
     """
     one = _Shifts(base[:, None], other[:, None], basis, has_scatter_alone=is_latency)
     one.widen(np.array([basis.allowance]))

@@ -1,5 +1,6 @@
 """The passes of an attempt: the processes, the results, and those after a failure."""
 
+import asyncio
 import io
 import zipfile
 from dataclasses import replace
@@ -14,12 +15,13 @@ from agent.protocol.messages import (
     AttemptStarted,
     AttemptUploads,
     EndReason,
+    Enough,
     GivenInput,
     RuntimeInfo,
 )
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
-from agent.tests.fakes import npy_bytes, profile_of
+from agent.tests.fakes import explanation, npy_bytes, profile_of
 
 #: a load_and_run that supports the options of the agent; each iteration takes 2 ms
 FAKE_RUN = """\
@@ -121,6 +123,99 @@ async def test_a_clean_pass_that_is_too_short_is_repeated(started, server, stora
     # a calibration is no pass
     assert headings(server) == ["latency, try 2"]
     assert [message.passes_done for message in server.messages(AttemptStarted)] == [0, 1]
+
+
+async def test_each_clean_pass_is_a_process_and_the_latency_is_reported_after_it(
+    started, server, storage
+):
+    plan = Plan(preset="custom", clean=True, clean_passes=3, clean_min_s=0.1, profiled=1)
+    assert (await server.run(plan=plan)).exit_code == 0
+    records = read_measurement(storage).passes
+    assert [(record.kind, record.kept) for record in records] == [
+        ("clean", False), ("clean", True), ("clean", True), ("clean", True), ("profiled", True),
+    ]  # fmt: skip
+    # the first pass determines the number of iterations of all
+    assert len({len(record.e2e_ms) for record in records[1:4]}) == 1
+    assert headings(server) == [
+        "latency 1 of 3", "latency 1 of 3, try 2", "latency 2 of 3", "latency 3 of 3", "profile",
+    ]  # fmt: skip
+    reports = {r.passes_done: r.latency for r in server.messages(AttemptStarted)}
+    assert reports[0] is None
+    first, second, third = (reports[done] for done in (1, 2, 3))
+    assert (first.passes, first.median_ms, first.low_ms, first.goes_on) == (1, 2.0, None, True)
+    assert (second.passes, second.low_ms, second.goes_on) == (2, pytest.approx(2.0), True)
+    assert (third.passes, third.goes_on) == (3, False)
+
+
+async def test_a_plan_with_a_budget_adds_clean_passes_until_the_interval_is_narrow(
+    started, server, storage
+):
+    plan = Plan(preset="custom", clean=True, clean_passes=2, budget_s=60, profiled=1)
+    assert (await server.run(plan=plan)).exit_code == 0
+    # fewer may be equal by chance
+    assert pass_kinds(storage) == ["clean"] * 8 + ["profiled"]
+    note = read_measurement(storage).notes[-1]
+    assert (note.code, note.values["passes"]) == ("interval_narrow", 8)
+
+
+async def test_a_plan_with_a_budget_ends_when_it_is_over(device, server, storage):
+    device.start(fake_run().replace("e2e=2.000 ms", "e2e={2 + os.getpid() % 7:.3f} ms"))
+    plan = Plan(preset="custom", clean=True, clean_passes=3, budget_s=1, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    assert 3 <= len(pass_kinds(storage)) < 100
+    assert read_measurement(storage).notes[-1].code == "interval_wide"
+
+
+#: a run whose processes after the first last until a file is there
+WAITING_RUN = """
+if os.path.exists("ran"):
+    while not os.path.exists("go"): time.sleep(0.01)
+open("ran", "w").close()
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"io_dump": True}])
+async def test_enough_ends_a_run_after_its_current_pass(device, server, storage, options):
+    device.start(fake_run(WAITING_RUN))
+    plan = Plan(preset="custom", clean=True, clean_passes=3, profiled=2)
+    order = await server.start_attempt(plan=plan, options=options)
+    await server.wait(lambda: any(m.passes_done for m in server.messages(AttemptStarted)))
+    for _ in range(2):
+        await server.send(Enough(attempt=order.attempt))
+    (work,) = device.spool.glob("attempts/*/work")
+    await asyncio.sleep(0.2)
+    (work / "go").touch()
+    end = await server.wait_for_end(order)
+    assert (end.reason, end.exit_code, explanation(end)) == (EndReason.EXITED, 0, "")
+    measurement = read_measurement(storage)
+    assert [record.kind for record in measurement.passes] == ["clean", "clean"]
+    assert [note.code for note in measurement.notes] == ["ended_early"]
+    assert measurement.passes[-1].e2e_ms
+    # after the end there is nothing to end
+    await server.send(Enough(attempt=order.attempt))
+    assert (await server.run(plan=Plan())).exit_code == 0
+
+
+async def test_enough_before_the_first_result_waits_for_it(device, server, storage):
+    device.start("time.sleep(0.5)\n" + fake_run())
+    order = await server.start_attempt(plan=Plan(profiled=3))
+    await server.send(Enough(attempt=order.attempt))
+    assert (await server.wait_for_end(order)).exit_code == 0
+    assert pass_kinds(storage) == ["profiled"]
+    assert "profile.json" in storage.stored
+
+
+async def test_enough_over_a_new_connection_is_not_lost(device, server, storage):
+    device.start(fake_run(WAITING_RUN))
+    order = await server.start_attempt(plan=Plan(profiled=4))
+    await server.wait(lambda: any(m.passes_done for m in server.messages(AttemptStarted)))
+    await server.drop()
+    await server.send(Enough(attempt=order.attempt))
+    await asyncio.sleep(0.2)
+    (work,) = device.spool.glob("attempts/*/work")
+    (work / "go").touch()
+    assert (await server.wait_for_end(order)).exit_code == 0
+    assert pass_kinds(storage) == ["profiled"] * 2
 
 
 async def test_missing_inputs_are_random_numbers_in_the_shapes_of_the_model(

@@ -14,11 +14,13 @@ from agent.execution.outputs import difference, differences, plain, read_outputs
 from agent.execution.paired import turn_iterations, turn_ms
 from agent.execution.report import Manifest
 from agent.inventory import LocalRuntime
+from agent.protocol.measurement import Measurement
 from agent.protocol.messages import (
     AttemptStarted,
     Cancel,
     ComparedArm,
     EndReason,
+    Enough,
     GivenInput,
     RuntimeInfo,
 )
@@ -289,6 +291,23 @@ async def test_hanging_arm_ends_at_the_time_limit(wheel, server, storage):
     order = await compare(server, storage, BASE, {"us": 7}, timeout_s=4)
     end = await server.wait_for_end(order)
     assert end.reason == EndReason.TIMED_OUT
+
+
+async def test_enough_ends_a_comparison_after_its_current_pair_with_a_verdict(
+    wheel, server, storage
+):
+    wheel()
+    order = await compare(server, storage, BASE, BASE | {"swing": 0.1})
+    await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
+    await server.send(Enough(attempt=order.attempt))
+    end = await server.wait_for_end(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    (arm,) = result.verdicts
+    assert arm.pairs == sum(not pair.disturbances for pair in result.pairs)
+    assert 4 <= len(result.pairs) < 30
+    notes = Measurement.model_validate_json(storage.stored["measurement.json"]).notes
+    assert "ended_early" in [note.code for note in notes]
 
 
 async def test_cancelled_comparison_leaves_no_process(wheel, device, server, storage):

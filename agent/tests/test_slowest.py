@@ -15,6 +15,7 @@ from agent.protocol.messages import (
     MOST_SLOWEST,
     SLOWEST_FRAME_BYTES,
     AttemptStarted,
+    LatencySoFar,
     SlowestOperators,
     decode_agent,
     encode,
@@ -41,6 +42,9 @@ def frame_of(slowest: SlowestOperators) -> bytes:
         passes=MOST_PASSES,
         passes_done=MOST_PASSES,
         slowest=slowest,
+        latency=LatencySoFar(
+            passes=100, used=100, median_ms=1e8 / 3, low_ms=1e8 / 3, high_ms=1e8 / 3
+        ),
     )
     frame = encode(message)
     assert decode_agent(frame) == message

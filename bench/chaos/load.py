@@ -197,7 +197,7 @@ def _body(contents: list[bytes], rng: random.Random) -> dict[str, Any]:
     if anywhere:
         place = {"target": {"labels": {"chaos": "simulated"}}}
     body = {**place, "options": {"iter": iterations}, "files": files}
-    return {**body, "plan": {"preset": "quick"}}
+    return {**body, "plan": {"preset": "custom", "profiled": 1}}
 
 
 def _md5(content: bytes) -> str:

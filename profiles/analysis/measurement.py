@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agent.protocol.measurement import Disturbance, Measurement, PassRecord
+from agent.protocol.measurement import Disturbance, Measurement, PassRecord, used_records
 from agent.statistics.processes import median_interval
 from agent.statistics.steadiness import modes, steadiness
 from agent.statistics.summaries import latency
@@ -26,8 +26,6 @@ LARGEST_BYTES = 1 << 50
 FEWEST_BINS, MOST_BINS = 5, 60
 #: interquartile ranges above the third quartile; values beyond this are outliers by any rule
 REACH = 3.0
-#: fewest undisturbed profiled passes of which figures are computed; they must be over half of all
-LEAST_UNDISTURBED = 3
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class SteadyState:
 class UsedPasses:
     """The kept passes of which figures are computed, and what disturbed them.
 
-    used: their numbers. Disturbed profiled passes are not among them if enough others are.
+    used: their numbers, as `used_records` chooses them
     left_out: the profiles of kept passes that are not used
     disturbances: disturbances of the whole run, then of the used passes, one of each kind
     """
@@ -72,17 +70,16 @@ class UsedPasses:
 
 def used_passes(measurement: Measurement) -> UsedPasses:
     """Choose the passes of a measurement of which figures are computed."""
-    kept = [record for record in measurement.passes if record.kept]
-    profiled = [record for record in kept if record.kind == "profiled"]
-    calm = [record for record in profiled if not record.disturbances]
-    dropped: list[PassRecord] = []
-    if len(calm) >= LEAST_UNDISTURBED and 2 * len(calm) > len(profiled):
-        dropped = [record for record in profiled if record.disturbances]
-    used = [record for record in kept if record not in dropped]
+    used = used_records(measurement.passes)
+    numbers = frozenset(record.number for record in used)
     found = [*measurement.disturbances, *(item for row in used for item in row.disturbances)]
     return UsedPasses(
-        used=frozenset(record.number for record in used),
-        left_out=frozenset(record.profile for record in dropped if record.profile),
+        used=numbers,
+        left_out=frozenset(
+            record.profile
+            for record in measurement.passes
+            if record.kept and record.profile and record.number not in numbers
+        ),
         disturbances=tuple({item.code: item for item in reversed(found)}.values())[::-1],
     )
 

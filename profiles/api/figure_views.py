@@ -27,6 +27,7 @@ from profiles.presenters.statistics import fault_notes, latency_words, statistic
 from profiles.selectors import measurement_of, measurement_view
 from webprofile import answers as fields
 from webprofile.api.schema import problems
+from webprofile.messages.notes import note_text
 
 MOST_ROWS = 200
 
@@ -125,7 +126,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
 
     histogram = answer_of(Histogram)(
         allow_null=True,
-        help_text="Histogram of the iterations with the profiler off; null without a clean pass.",
+        help_text="Histogram of the iterations with the profiler off, of all clean passes that "
+        "count; null without one.",
     )
     steady_state = answer_of(SteadyState)(
         allow_null=True,
@@ -143,7 +145,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
         "each process is biased as a whole.",
     )
     latency_notes = fields.texts(
-        "Steady state, modes and interval in the user's language; empty without a clean pass."
+        "Steady state, modes and interval in the user's language, and why no further passes were "
+        "measured; empty without a clean pass."
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
     disturbances = DisturbanceAnswer(many=True, help_text="Disturbances of the run.")
@@ -455,4 +458,9 @@ def _latency_notes(measurement: AttemptMeasurement) -> list[str]:
     interval = words["interval"] and _(
         "Confidence interval of the median (95 %%): %(interval)s"
     ) % {"interval": words["interval"]}
-    return [text for text in (words["steady"], words["modes"], interval) if text]
+    why = [note_text(note) for note in measurement.notes if note.get("code") in _ABOUT_PASSES]
+    return [text for text in (words["steady"], words["modes"], interval, *why) if text]
+
+
+#: codes of notes about how many passes were measured; others may name inputs
+_ABOUT_PASSES = {"interval_narrow", "interval_wide", "interval_unknown", "ended_early"}

@@ -27,8 +27,8 @@ Figure = Literal["device", "host", "latency"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 #: how many of the newest runs of a device are used, and how many of one group
 _MOST_RUNS, _MOST_EQUAL = 300, 20
-#: fewest samples of a run that is used. A latency is the median of many iterations, and a plan has
-#: one clean pass; a profiled pass is the sum of one iteration
+#: fewest samples of a run that is used. A latency is the median of many iterations, and a plan may
+#: have one clean pass; a profiled pass is the sum of one iteration
 _LEAST_SAMPLES: Mapping[Figure, int] = {"device": 4, "host": 4, "latency": 1}
 #: columns that are loaded to find and compare equal runs; a full measurement is much larger
 _NEEDED = (
@@ -87,7 +87,10 @@ def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
     return [
         record["median_ms"] / 1000
         for record in (measurement.passes if measurement else ())
-        if record["kind"] == "clean" and record["kept"] and record["median_ms"] is not None
+        if record["kind"] == "clean"
+        and record["kept"]
+        and record.get("used", True)
+        and record["median_ms"] is not None
     ]
 
 
@@ -100,6 +103,8 @@ class _History:
                 attempt__worker=device,
                 attempt__task__outcome=Outcome.SUCCEEDED,
                 attempt__task__purpose=Purpose.USER,
+                # one that was ended early has fewer passes than its plan
+                attempt__enough_at=None,
             )
             .select_related("attempt__task")
             .only(*_NEEDED)

@@ -198,8 +198,8 @@ def total_notes(compared: ComparisonResult) -> list[str]:
     if any(judgement.code(0) == "unknown" for judgement in compared.latency):
         notes.append(
             _(
-                "The median latency gets no verdict: a run has one clean process, and it is "
-                "unknown how far the latencies of equal runs on the device differ."
+                "The median latency gets no verdict: it is unknown how far the latencies of equal "
+                "runs on the device differ."
             )
         )
     return notes

@@ -44,7 +44,7 @@ def provenance(profile: Profile) -> dict[str, Any]:
 
 def _of_attempt(attempt: Attempt) -> dict[str, Any]:
     task = attempt.task
-    facts = attempt.worker.facts
+    facts, measurement = attempt.worker.facts, getattr(attempt, "measurement", None)
     return {
         "source": "task",
         "task": task.pk,
@@ -63,7 +63,8 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
         "options": task.options,
         "seed": task.seed,
         "command": attempt.command,
-        "latency": _latency(getattr(attempt, "measurement", None)),
+        "latency": _latency(measurement),
+        "ended_early": measurement is not None and measurement.is_cut,
         "host_memory_bytes": attempt.host_memory_bytes,
         "gpu_memory_bytes": attempt.gpu_memory_bytes,
         "files": [

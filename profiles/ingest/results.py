@@ -37,7 +37,7 @@ from profiles.formats.errors import ProfileFormatError
 from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
 from profiles.models import AttemptMeasurement, PairedResult, Profile
 from tasks.lifecycle.reasons import Reason
-from tasks.models import Attempt, Task, artifact_key
+from tasks.models import Attempt, artifact_key
 from webprofile.errors import DomainError
 from webprofile.storage import storage
 
@@ -105,7 +105,7 @@ def read_results(
     left_out = used_passes(measurement).left_out if measurement else frozenset[str]()
     derived = (
         _derive(attempt, on_progress, left_out)
-        if wants_profile(attempt.task)
+        if wants_profile(attempt)
         else _beside(attempt, on_progress)
     )
     if derived is not None:
@@ -129,9 +129,15 @@ def read_results(
     )
 
 
-def wants_profile(task: Task) -> bool:
-    """Whether the task requires a profile: scripts, and plans with profiled passes."""
-    return task.is_script or Plan.model_validate(task.plan).profiled > 0
+def wants_profile(attempt: Attempt) -> bool:
+    """Whether a result requires a profile: of scripts, and of plans with profiled passes.
+
+    A run that its user ended early may have none yet.
+    """
+    if attempt.task.is_script:
+        return True
+    is_planned = Plan.model_validate(attempt.task.plan).profiled > 0
+    return is_planned and (attempt.enough_at is None or bool(profile_files(attempt)))
 
 
 def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
@@ -208,7 +214,7 @@ def _measurement(attempt: Attempt) -> Measurement | None:
     """
     stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
     if MEASUREMENT_NAME not in stored:
-        if wants_profile(attempt.task):
+        if wants_profile(attempt):
             return None
         raise UnusableError(Reason.MEASUREMENT_MISSING)
     return _read(attempt, MEASUREMENT_NAME, Measurement)

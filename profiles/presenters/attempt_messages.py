@@ -1,5 +1,6 @@
 """User-facing messages about an attempt: its files, its passes, its device, and disturbances."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -136,18 +137,21 @@ def disturbance_word(code: str) -> str:
 
 
 def pass_words(measurement: AttemptMeasurement) -> list[str]:
-    """Return the titles of all passes of a measurement; only profiled passes are numbered."""
-    count = max(
-        measurement.plan.get("profiled") or 0,
-        sum(row["kind"] == "profiled" for row in measurement.passes),
-    )
-    number, words = 0, []
+    """Return the titles of all passes of a measurement; latency and profiled ones are numbered.
+
+    Profiled passes have the numbers of the plan, also if some of them did not run.
+    """
+    # calibrations are clean passes that were not kept
+    totals = Counter(row["kind"] for row in measurement.passes if row["kept"])
+    totals["profiled"] = max(totals["profiled"], measurement.plan.get("profiled") or 0)
+    numbers, words = Counter[str](), []
     for row in measurement.passes:
-        number += row["kind"] == "profiled"
-        is_calibration = row["kind"] == "clean" and not row["kept"]
-        words.append(
-            gettext("Calibration") if is_calibration else step_title(row["kind"], number, count)
-        )
+        kind = row["kind"]
+        if kind == "clean" and not row["kept"]:
+            words.append(gettext("Calibration"))
+            continue
+        numbers[kind] += 1
+        words.append(step_title(kind, numbers[kind], totals[kind]))
     return words
 
 
@@ -158,17 +162,26 @@ def disturbance_notes(measurement: AttemptMeasurement, *, with_names: bool = Tru
 
     with_names: whether the sentences name other processes
     """
-    rows = [row for row in measurement.passes if row["kept"] and row["kind"] == "profiled"]
-    used = sum(row.get("used", True) for row in rows)
     notes = []
-    if used < len(rows):
-        counts = {"used": used, "all": len(rows)}
-        text = gettext(
-            "The figures are from %(used)s of %(all)s profiled passes. The others were disturbed."
-        )
-        notes.append(text % counts)
+    for kind, sentence in (
+        (
+            "clean",
+            _("The latency is from %(used)s of %(all)s latency passes. The others were disturbed."),
+        ),
+        (
+            "profiled",
+            _(
+                "The figures are from %(used)s of %(all)s profiled passes. The others were "
+                "disturbed."
+            ),
+        ),
+    ):
+        rows = [row for row in measurement.passes if row["kept"] and row["kind"] == kind]
+        used = sum(row.get("used", True) for row in rows)
+        if used < len(rows):
+            notes.append(str(sentence) % {"used": used, "all": len(rows)})
     load = _mapping(measurement.other_load)
-    is_disturbed = bool(measurement.disturbances) or used < len(rows)
+    is_disturbed = bool(measurement.disturbances or notes)
     if is_disturbed and _is_number(load.get("percent")) and _is_number(load.get("most_percent")):
         shares = {key: f"{load[key]:.0f}" for key in ("percent", "most_percent")}
         text = gettext(

@@ -162,6 +162,38 @@ def test_a_plan_without_profiled_passes_succeeds_without_a_profile(client, stora
     assert "profiler on" not in text
 
 
+def test_a_run_that_was_ended_before_its_first_profiled_pass_has_a_latency(client, storage):
+    measurement = measurement_json(CLEAN, plan=STANDARD, notes=(Note.of("ended_early"),))
+    attempt = ended_attempt({"measurement.json": measurement}, plan=STANDARD)
+    Attempt.objects.update(enough_at=attempt.ended_at)
+    task = process_attempt(Attempt.objects.get())
+    assert (task.status, Profile.objects.count()) == ("succeeded", 0)
+    text = get_page(client, task)
+    assert 'id="iteration-median">11.0 ms' in text
+    assert "Ended early on request" in text
+    assert "No profiled pass had ended" in text
+    assert "no profiled pass" not in text
+    answer = client.get(f"/api/v1/profiles/of-task/{task.pk}/measurement/").json()
+    assert answer["latency_notes"][-1].startswith("Ended early on request")
+
+
+def test_a_run_that_was_ended_early_keeps_its_profiles(client, storage):
+    files = {
+        "profile.json": profile_json(0.010),
+        "measurement.json": measurement_json(
+            CLEAN,
+            profiled_pass(2, 12.0, profile="profile.json"),
+            plan=STANDARD,
+            notes=(Note.of("ended_early"),),
+        ),
+    }
+    attempt = ended_attempt(files, plan=STANDARD)
+    Attempt.objects.update(enough_at=attempt.ended_at)
+    task = process_attempt(Attempt.objects.get())
+    assert Profile.objects.get().device_total_s == pytest.approx(0.010)
+    assert "Profile 1 of 3" in get_page(client, task)
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
@@ -432,6 +464,24 @@ def test_a_run_with_too_few_undisturbed_passes_is_disturbed_and_uses_all(client,
     assert [item["code"] for item in row.disturbances] == ["waited"]
     assert None not in row.device_totals_s
     assert "the run had to wait for a processor core" in get_page(client, task)
+
+
+def test_a_disturbed_clean_pass_is_left_out_if_two_others_are_not(client, storage):
+    waited = Disturbance(code="waited", details=(Note.of("waited", percent=22),))
+    slow = {"e2e_ms": (30.0, 30.0), "disturbances": (waited,)}
+    records = [
+        CLEAN.model_copy(update={"number": number} | (slow if number == 2 else {}))
+        for number in (1, 2, 3)
+    ]
+    plan = Plan(preset="custom", clean=True, clean_passes=3, profiled=0)
+    files = {"measurement.json": measurement_json(*records, plan=plan)}
+    task = process_attempt(ended_attempt(files, plan=plan))
+    row = AttemptMeasurement.objects.get()
+    assert (row.iterations, row.median_ms, row.max_ms, row.disturbances) == (6, 11.0, 12.0, [])
+    assert row.interval["processes"] == 2
+    text = get_page(client, task)
+    assert "The latency is from 2 of 3 latency passes." in text
+    assert "Latency 2 of 3" in text and "(disturbed, left out)" in text
 
 
 def test_a_disturbed_clean_pass_disturbs_the_run(storage):

@@ -112,9 +112,21 @@ class PlanAnswer(serializers.Serializer):
     """The measurement plan of a task."""
 
     preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
-    clean = serializers.BooleanField(help_text="Whether there is a clean pass.")
-    clean_min_s = serializers.FloatField(help_text="Minimum duration, s.")
-    clean_min_iterations = serializers.IntegerField(help_text="Minimum number of iterations.")
+    clean = serializers.BooleanField(help_text="Whether there are clean passes.")
+    # tasks of earlier versions have no value
+    clean_passes = serializers.IntegerField(default=1, help_text="Number of clean passes.")
+    clean_min_s = serializers.FloatField(help_text="Minimum duration of each, s.")
+    clean_min_iterations = serializers.IntegerField(
+        help_text="Minimum number of iterations of each."
+    )
+    half_width = serializers.FloatField(
+        default=0.01,
+        help_text="With a budget: half width of the 95 % interval of the median, as a ratio, at "
+        "which no further clean pass is measured.",
+    )
+    budget_s = serializers.IntegerField(
+        default=0, help_text="Longest time of all clean passes, s; 0 adds none to `clean_passes`."
+    )
     profiled = serializers.IntegerField(help_text="Number of profiled passes.")
 
 
@@ -265,17 +277,34 @@ class ListedTask(TaskRow):
         return FiguresAnswer(self.context["figures"][task.pk]).data
 
 
+class LatencySoFarAnswer(serializers.Serializer):
+    """The latency of the clean passes that have ended while the task runs."""
+
+    passes = serializers.IntegerField(help_text="Number of clean passes that have ended.")
+    used = serializers.IntegerField(help_text="Those that count; the others were disturbed.")
+    median_ms = serializers.FloatField(help_text="Median of their iterations, ms.")
+    low_ms = serializers.FloatField(
+        allow_null=True, help_text="Its 95 % interval, ms; null with one pass."
+    )
+    high_ms = serializers.FloatField(allow_null=True, help_text="The other end of the interval.")
+
+
 class AttemptAnswer(serializers.ModelSerializer[Attempt]):
     """An attempt to run a task on a device."""
 
     worker_name = serializers.CharField(source="worker.name", help_text="The device.")
+    latency = LatencySoFarAnswer(
+        allow_null=True,
+        help_text="Latency of the clean passes so far; null before the first one, and when the "
+        "result is there.",
+    )
 
     class Meta:
         model = Attempt
         fields = (
             "number", "worker_name", "created_at", "started_at", "ended_at", "end_reason",
             "exit_code", "download_s", "run_s", "host_memory_bytes", "gpu_memory_bytes", "passes",
-            "passes_done", "command",
+            "passes_done", "latency", "enough_at", "command",
         )  # fmt: skip
         extra_kwargs = {
             "number": {"help_text": "From 1."},
@@ -293,8 +322,12 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
             "gpu_memory_bytes": {
                 "help_text": "The same on all its GPUs; null without an NVIDIA GPU."
             },
-            "passes": {"help_text": "Number of passes; 0 if its agent does not report it."},
+            "passes": {
+                "help_text": "Number of passes, without those that a budget adds; 0 if its agent "
+                "does not report it."
+            },
             "passes_done": {"help_text": "Number of finished passes, as last reported."},
+            "enough_at": {"help_text": "When ending it early was requested, or null."},
             "command": {"help_text": "The command line of its first process."},
         }
 

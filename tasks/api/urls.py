@@ -29,6 +29,7 @@ urlpatterns = [
     path("<int:task_id>/uploads/", one({"post": "uploads"}), name="task-uploads"),
     path("<int:task_id>/submit/", one({"post": "submit"}), name="task-submit"),
     path("<int:task_id>/cancel/", one({"post": "cancel"}), name="task-cancel"),
+    path("<int:task_id>/enough/", one({"post": "enough"}), name="task-enough"),
     path("<int:task_id>/retry/", one({"post": "retry"}), name="task-retry"),
     path("<int:task_id>/check/", one({"post": "check"}), name="task-check"),
     path(

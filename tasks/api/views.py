@@ -20,7 +20,7 @@ from profiles.task_figures import figures_of
 from tasks.api.serializers import BaselineAnswer, CreatedTask, ListedTask, TaskAnswer
 from tasks.baselines import baseline_of, pin_baseline, unpin_baseline
 from tasks.filters import TaskFilters
-from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task, cancel_tasks
+from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task, cancel_tasks, end_early
 from tasks.models import Task
 from tasks.scheduling import rebinding
 from tasks.scheduling.eligibility import RULES, SCRIPT
@@ -360,6 +360,21 @@ class TaskViewSet(OneTask):
     def cancel(self, request: Request, task_id: int) -> Response:
         """Cancel a task. One that runs ends within seconds; one that has ended does not change."""
         cancel_task(self.get_object())
+        return self.retrieve(request, task_id)
+
+    @extend_schema(
+        summary="End a run early",
+        request=None,
+        responses={200: TaskAnswer}
+        | problems({409: ["enough_nothing", "enough_old_agent", "enough_script"]}),
+    )
+    def enough(self, request: Request, task_id: int) -> Response:
+        """End the run of a task after its current pass or pair, and keep what was measured as its
+        result.
+
+        A task whose run has ended, or is being cancelled, does not change.
+        """
+        end_early(self.get_object())
         return self.retrieve(request, task_id)
 
     @extend_schema(

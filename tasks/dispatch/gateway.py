@@ -28,6 +28,7 @@ from agent.protocol.messages import (
     AttemptUploads,
     Cancel,
     ComparedArm,
+    Enough,
     FileOffer,
     GivenInput,
     Hello,
@@ -120,7 +121,7 @@ def on_heartbeats(
             renewed.append(attempt)
         elif attempt.accepted_at is None and attempt.created_at < overdue_before:
             needs_orders.add(attempt.worker_id)
-        if attempt.task.state == TaskState.CANCELLING:
+        if attempt.task.state == TaskState.CANCELLING or attempt.enough_at is not None:
             needs_orders.add(attempt.worker_id)
     attempts.keep_leases(renewed)
     not_live = {worker: ids for worker, running in held.items() if (ids := running - live[worker])}
@@ -151,7 +152,7 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 
 
 #: further columns of attempts that `on_heartbeats` needs
-_HEARTBEAT_COLUMNS = ("created_at", "lease_expires_at", "task__state")
+_HEARTBEAT_COLUMNS = ("created_at", "lease_expires_at", "enough_at", "task__state")
 
 
 def on_report(worker: Worker, report: Report, token: str | None = None) -> Replies:
@@ -255,13 +256,14 @@ def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Repl
 
 
 def desired_state(worker: int, running: frozenset[uuid.UUID] = frozenset()) -> Replies:
-    """Return the pending orders for a worker: starts not yet accepted, cancels not yet done."""
+    """Return the pending orders for a worker: starts not yet accepted, and runs to be ended."""
     orders: Replies = []
     for attempt in _live(worker).prefetch_related(Prefetch("task__files", files_with_sums())):
         if attempt.task.state == TaskState.CANCELLING:
             orders.append(Cancel(attempt=attempt.pk))
         elif attempt.accepted_at is not None or attempt.pk in running:
-            continue
+            if attempt.enough_at is not None:
+                orders.append(Enough(attempt=attempt.pk))
         elif is_script_forbidden(attempt.task, attempt.worker):
             # forbidden since the assignment: the task waits again, with the reason in its history
             attempts.lose_attempt(attempt, reason=SCRIPTS_WITHDRAWN)

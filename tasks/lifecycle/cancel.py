@@ -1,16 +1,20 @@
-"""Cancel one task, several tasks, or all tasks of a user."""
+"""Cancel one task, several tasks, or all tasks of a user; end the run of one early."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
 
 from accounts.models import User
+from agent.protocol.messages import FEATURE_ENOUGH
 from tasks.lifecycle import wakeups
-from tasks.lifecycle.transitions import transition_if
-from tasks.models import Purpose, Task
-from tasks.selectors import visible_tasks
+from tasks.lifecycle.transitions import add_event, transition_if
+from tasks.models import Attempt, Purpose, Task
+from tasks.selectors import last_attempt, visible_tasks
 from tasks.states import LIVE, Outcome, TaskState
+from webprofile.errors import DomainError
 
 #: states in which a task can still be cancelled
 CANCELLABLE = LIVE - {TaskState.PROCESSING}
@@ -76,3 +80,41 @@ def cancel_task(task: Task) -> None:
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     if transition_if(task, TaskState.CANCELLING, held):
         wakeups.wake_worker_on_commit(task.worker_id)
+
+
+@transaction.atomic
+def end_early(task: Task) -> None:
+    """Let a run end after its current pass or pair; what was measured becomes the task's result.
+
+    A task whose run has ended, is being cancelled or was ended early before is left unchanged.
+    Raises DomainError if the run cannot be ended early.
+    """
+    # lock the task, so that two requests write one event
+    locked = Task.objects.select_for_update().filter(pk=task.pk).first()
+    attempt = last_attempt(task)
+    if locked is None or locked.state in (TaskState.CANCELLING, *_OVER):
+        return
+    if attempt is not None and attempt.enough_at is not None and locked.state == TaskState.RUNNING:
+        return
+    if refusal := refusal_of_early_end(locked, attempt):
+        raise refusal
+    Attempt.objects.filter(task=task, ended_at=None).update(enough_at=timezone.now())
+    Task.objects.filter(pk=task.pk).update(event_seq=F("event_seq") + 1, updated_at=timezone.now())
+    task.refresh_from_db()
+    add_event(task, "task.enough", {})
+    wakeups.wake_worker_on_commit(task.worker_id)
+
+
+#: states of tasks that are not measured any more
+_OVER = (TaskState.PROCESSING, TaskState.FINISHED)
+
+
+def refusal_of_early_end(task: Task, attempt: Attempt | None) -> DomainError | None:
+    """Return the error if a live run cannot be ended early; None if it can."""
+    if task.is_script:
+        return DomainError("enough_script", status=409)
+    if task.state != TaskState.RUNNING or attempt is None or not attempt.passes_done:
+        return DomainError("enough_nothing", status=409)
+    if FEATURE_ENOUGH not in task.worker.facts.get("features", ()):
+        return DomainError("enough_old_agent", status=409)
+    return None

@@ -144,14 +144,14 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
                 "detail": detail[:200],
             }
         )
-        forget_slowest(attempt)  # the next attempt measures them again
+        forget_progress(attempt)  # the next attempt measures it again
 
 
-def forget_slowest(attempt: Attempt) -> None:
-    """Remove the operators that the agent reported before the profile."""
-    if attempt.slowest is not None or attempt.verdicts:
-        attempt.slowest, attempt.verdicts = None, []
-        attempt.save(update_fields=["slowest", "verdicts"])
+def forget_progress(attempt: Attempt) -> None:
+    """Remove what the agent reported before the result: operators, latency and verdicts."""
+    if attempt.slowest is not None or attempt.latency is not None or attempt.verdicts:
+        attempt.slowest, attempt.latency, attempt.verdicts = None, None, []
+        attempt.save(update_fields=["slowest", "latency", "verdicts"])
 
 
 @transaction.atomic(savepoint=False)

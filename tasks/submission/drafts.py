@@ -15,6 +15,7 @@ from agent.protocol.options import (
     build_arguments,
     check_options,
     clean_iterations_of,
+    clean_passes_of,
     has_dump_pass,
     options_of_passes,
     unavailable,
@@ -199,7 +200,7 @@ def commands_of(
     if plan.clean:
         times = clean_iterations_of(options, plan)
         arguments = build_arguments(MODEL, fed, {**shared, "iter": times})
-        commands.append(Command("clean", 1, _line(arguments)))
+        commands.append(Command("clean", clean_passes_of(options, plan), _line(arguments)))
     if plan.profiled:
         arguments = build_arguments(MODEL, fed, shared, profile_name(1), first=not plan.clean)
         commands.append(Command("profiled", plan.profiled, _line(arguments)))

@@ -17,20 +17,24 @@ PASS_S = 60
 _WORDS: dict[str, tuple[Any, Any]] = {
     "quick": (
         _("Quick"),
-        _("One profiled pass: one sample per operator. For a first look."),
+        _(
+            "2 latency passes without the profiler, then one profiled pass: one sample per "
+            "operator. For a first look."
+        ),
     ),
     "standard": (
         _("Standard"),
         _(
-            "A latency pass without the profiler (at least 1 s and 20 iterations), then 5 "
-            "profiled passes: 5 samples per operator."
+            "3 latency passes without the profiler (each at least 0.5 s and 10 iterations), then "
+            "5 profiled passes: 5 samples per operator."
         ),
     ),
     "thorough": (
         _("Thorough"),
         _(
-            "Like Standard, but at least 3 s and 50 iterations, and 20 profiled passes. For "
-            "comparing versions with small differences."
+            "8 latency passes of at least 1 s and 20 iterations, and more until the confidence "
+            "interval of the median is within ±1 percent or 60 s are over; then 20 profiled "
+            "passes. For comparing versions with small differences."
         ),
     ),
     "custom": (
@@ -40,8 +44,11 @@ _WORDS: dict[str, tuple[Any, Any]] = {
 }
 #: labels of a custom plan's numbers in the form
 LABELS: dict[str, Any] = {
-    "clean_min_s": _("Minimum duration (s)"),
-    "clean_min_iterations": _("Minimum number of iterations"),
+    "clean_passes": _("Number of latency passes"),
+    "clean_min_s": _("Minimum duration of each (s)"),
+    "clean_min_iterations": _("Minimum iterations of each"),
+    "budget_s": _("Time for more latency passes (s)"),
+    "half_width": _("Until the interval is within ± (ratio)"),
     "profiled": _("Number of profiled passes"),
 }
 
@@ -66,8 +73,8 @@ def read_plan(body: Mapping[str, Any]) -> Plan:
         raise DomainError("plan_empty", field="profiled")
     if plan.clean:
         return plan
-    # without a clean pass its limits have no meaning
-    return plan.model_copy(update={"clean_min_s": 0.0, "clean_min_iterations": 0})
+    # without clean passes their numbers have no meaning
+    return Plan(preset="custom", profiled=plan.profiled)
 
 
 def plan_rows() -> list[dict[str, Any]]:
@@ -94,7 +101,6 @@ def plan_fields() -> list[dict[str, Any]]:
             "value": f"{getattr(default, name):g}",
             "low": f"{limits_of(name)[0]:g}",
             "high": f"{limits_of(name)[1]:g}",
-            "step": "0.1" if name == "clean_min_s" else "1",
         }
         for name, label in LABELS.items()
     ]

@@ -16,7 +16,7 @@ from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.messages import MAX_ARGUMENTS
 from agent.protocol.multipart import MIB, PART_BYTES
 from agent.protocol.pairs import MOST_ARMS
-from agent.protocol.plan import DEFAULT, MOST_PROFILED, PRESETS
+from agent.protocol.plan import DEFAULT, MOST_BUDGET_S, MOST_CLEAN, MOST_PROFILED, PRESETS
 from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import Target, read_target
@@ -187,16 +187,36 @@ class PlanBody(fields.Body):
     preset = fields.Choice(
         [*PRESETS, "custom"], required=False, help_text="The numbers are for `custom` alone."
     )
-    clean = fields.Flag(required=False, help_text="A run without profiling.")
+    clean = fields.Flag(required=False, help_text="Runs without profiling.")
+    clean_passes = fields.Integer(
+        required=False,
+        min_value=1,
+        max_value=MOST_CLEAN,
+        error_messages=_plan_words("clean_passes"),
+        help_text="How many of them, each in a process of its own (default 1).",
+    )
     clean_min_s = fields.Number(
         required=False,
         error_messages=_plan_words("clean_min_s"),
-        help_text="It lasts at least so long, s.",
+        help_text="Each lasts at least so long, s.",
     )
     clean_min_iterations = fields.Integer(
         required=False,
         error_messages=_plan_words("clean_min_iterations"),
-        help_text="It has at least so many iterations.",
+        help_text="Each has at least so many iterations.",
+    )
+    budget_s = fields.Integer(
+        required=False,
+        max_value=MOST_BUDGET_S,
+        error_messages=_plan_words("budget_s"),
+        help_text="Add such runs until the 95 % interval of the median is narrow enough, or until "
+        "all of them have taken so long, s (default 0: add none).",
+    )
+    half_width = fields.Number(
+        required=False,
+        error_messages=_plan_words("half_width"),
+        help_text="Half of the width at which the interval is narrow enough, as a ratio of its "
+        "middle (default 0.01, which is ±1 %).",
     )
     profiled = fields.Integer(
         required=False,

@@ -218,7 +218,7 @@ def longest_s_of(request: TaskRequest) -> int:
         return longest_run_s(2 * arms) + request.pairing.pairing.budget_s
     if request.script is not None:
         return longest_run_s(len(request.script.formats))
-    return longest_run_s(request.plan.passes)
+    return longest_run_s(request.plan.passes) + request.plan.budget_s
 
 
 def check_time_limit(request: TaskRequest) -> None:

@@ -277,7 +277,7 @@ def started_report(attempt: Attempt, **fields) -> AttemptStarted:
     return AttemptStarted(attempt=attempt.pk, at=0.0, **facts)
 
 
-#: a plan with six passes
+#: a plan with eight passes: three without the profiler, and five with it
 STANDARD = PRESETS["standard"]
 SLOWEST = SlowestOperators(
     operators=173,
@@ -292,9 +292,9 @@ def start_run(
 ) -> Attempt:
     """Return a live attempt with the plan "standard", of which passes have ended."""
     attempt = make_attempt(make_waiting_task(owner, plan=STANDARD, **changes))
-    receive_report(attempt, started_report(attempt, passes=6))
+    receive_report(attempt, started_report(attempt, passes=8))
     if passes_done:
-        report = started_report(attempt, passes=6, passes_done=passes_done, slowest=slowest)
+        report = started_report(attempt, passes=8, passes_done=passes_done, slowest=slowest)
         receive_report(attempt, report)
     return attempt
 

@@ -1,23 +1,33 @@
-"""Tests of cancelling several tasks or all own tasks, and of fields that a copy keeps."""
+"""Tests of cancelling tasks, of ending runs early, and of fields that a copy keeps."""
+
+import html
 
 import pytest
 from django.utils import timezone
 
+from agent.protocol.messages import Enough, LatencySoFar
+from tasks.dispatch.gateway import desired_state, on_heartbeats
 from tasks.lifecycle.cancel import cancel_task, cancel_tasks
-from tasks.lifecycle.outcomes import fail_task
+from tasks.lifecycle.outcomes import complete_task, fail_task
 from tasks.models import Purpose, Task
 from tasks.scheduling.targets import Target
 from tasks.submission.creation import create_task, rerun_task
 from tasks.submission.request import TaskRequest
 from tasks.tests.make import (
+    accept_attempt,
     data_file,
+    finished_report,
     make_attempt,
     make_task,
     make_user,
     make_waiting_task,
     make_worker,
     model_file,
+    receive_report,
+    start_run,
+    started_report,
 )
+from tasks.tests.scripts import make_script_task
 from tasks.views.task_form import form_data
 
 pytestmark = [
@@ -72,6 +82,67 @@ def test_cancel_all_includes_running_tasks(client, alice):
     assert "2 tasks were cancelled." in page.content.decode()
     assert state_of(waiting) == ("finished", "cancelled")
     assert state_of(running) == ("cancelling", "")
+
+
+def ask_enough(client, task: Task):
+    return client.post(f"/api/v1/tasks/{task.pk}/enough/")
+
+
+def test_enough_is_offered_once_a_pass_has_ended_and_reaches_the_agent(client, alice):
+    worker = make_worker(facts={"features": ["enough"]})
+    attempt = start_run(alice, worker=worker)
+    address = f"/tasks/{attempt.task_id}/"
+    assert 'id="enough"' not in client.get(address).text
+    refused = ask_enough(client, attempt.task)
+    assert (refused.status_code, refused.json()["code"]) == (409, "enough_nothing")
+    accept_attempt(attempt)
+    latency = LatencySoFar(passes=2, used=2, median_ms=10.4, low_ms=10.0, high_ms=10.8)
+    report = started_report(attempt, passes=8, passes_done=2, latency=latency)
+    receive_report(attempt, report)
+    page = client.get(address).text
+    assert 'id="enough"' in page
+    assert "Median 10.4 ms; 95 % interval 10.0 ms to 10.8 ms (±3.8 %)" in html.unescape(page)
+    (shown,) = client.get(f"/api/v1/tasks/{attempt.task_id}/").json()["attempts"]
+    assert (shown["latency"]["high_ms"], shown["enough_at"]) == (10.8, None)
+    assert desired_state(worker.pk, frozenset({attempt.pk})) == []
+    assert client.post(f"{address}enough/", follow=True).status_code == 200
+    order = Enough(attempt=attempt.pk)
+    assert desired_state(worker.pk, frozenset({attempt.pk})) == [order]
+    # until the end, also over a new connection
+    assert on_heartbeats({worker.pk: frozenset({attempt.pk})}) == {worker.pk: [order]}
+    page = client.get(address).text
+    assert "Ends after this pass…" in page and 'id="enough"' not in page
+    assert "Early end requested" in page
+    # a repetition changes nothing, nor does one after the end
+    assert ask_enough(client, attempt.task).json()["attempts"][0]["enough_at"]
+    receive_report(attempt, finished_report(attempt))
+    assert ask_enough(client, attempt.task).json()["state"] == "processing"
+    complete_task(Task.objects.get(pk=attempt.task_id))
+    assert ask_enough(client, attempt.task).json()["status"] == "succeeded"
+    assert attempt.task.events.filter(kind="task.enough").count() == 1
+    assert desired_state(worker.pk) == []
+
+
+def test_enough_is_refused_where_a_run_cannot_end_early(client, alice):
+    waiting = make_waiting_task(alice)
+    assert ask_enough(client, waiting).json()["code"] == "enough_nothing"
+    attempt = start_run(alice, passes_done=2)
+    assert ask_enough(client, attempt.task).json()["code"] == "enough_old_agent"
+    assert 'id="enough"' not in client.get(f"/tasks/{attempt.task_id}/").text
+    script = make_script_task(alice)
+    receive_report(make_attempt(script), started_report(script.attempts.get(), passes_done=1))
+    assert ask_enough(client, script).json()["code"] == "enough_script"
+    foreign = start_run(make_user("bob"), worker=make_worker(), passes_done=2)
+    assert ask_enough(client, foreign.task).status_code == 404
+    assert client.post(f"/tasks/{foreign.task_id}/enough/").status_code == 404
+
+
+def test_a_cancelled_run_is_not_ended_early(client, alice):
+    worker = make_worker(facts={"features": ["enough"]})
+    attempt = start_run(alice, worker=worker, passes_done=2)
+    cancel_task(attempt.task)
+    assert ask_enough(client, attempt.task).json()["state"] == "cancelling"
+    assert [order.type for order in desired_state(worker.pk)] == ["cancel"]
 
 
 def test_copy_keeps_target_priority_and_title(alice):

@@ -29,8 +29,12 @@ def judge(client, **draft):
     return answer.json()
 
 
-def test_quick_plan_has_one_command(client, alice):
-    answer = judge(client, plan={"preset": "quick"}, options={"iter": 3, "no_sanity_check": False})
+def test_plan_of_one_pass_has_one_command(client, alice):
+    answer = judge(
+        client,
+        plan={"preset": "custom", "profiled": 1},
+        options={"iter": 3, "no_sanity_check": False},
+    )
     (command,) = answer["commands"]
     assert (command["kind"], command["processes"]) == ("profiled", 1)
     assert command["line"] == "load_and_run model.mge --iter=3 --profile=profile.json"
@@ -47,7 +51,7 @@ def test_each_kind_of_pass_has_a_command(client, alice):
     )
     inputs = "'--input=data:input_0.npy;b c:input_1.npy;d:input_2.npy'"
     assert [(c["kind"], c["processes"], c["line"]) for c in answer["commands"]] == [
-        ("clean", 1, f"load_and_run model.mge {inputs} --iter=20 --model_dump=model_dump.mge"),
+        ("clean", 3, f"load_and_run model.mge {inputs} --iter=10 --model_dump=model_dump.mge"),
         ("profiled", 5, f"load_and_run model.mge {inputs} --iter=3 --profile=profile.json"),
         ("dump", 1, f"load_and_run model.mge {inputs} --iter=1 --bin_io_dump=bin_io_dump"),
     ]
@@ -56,7 +60,7 @@ def test_each_kind_of_pass_has_a_command(client, alice):
 def test_empty_draft_has_the_commands_of_the_default_plan(client, alice):
     answer = post_json(client, JUDGE, {}).json()
     kinds = [(command["kind"], command["processes"]) for command in answer["commands"]]
-    assert kinds == [("clean", 1), ("profiled", 5)]
+    assert kinds == [("clean", 3), ("profiled", 5)]
     assert (answer["problems"], answer["unavailable"]) == ([], {})
 
 
@@ -90,7 +94,7 @@ def test_draft_explains_unreadable_values_with_their_rule(client, alice):
         "priority": "The priority must be an integer from -",
         "time_limit_s": "The time limit must be an integer number of seconds, at most",
         "plan.profiled": "“Number of profiled passes” must be a number from 0 to",
-        "plan.clean_min_s": "“Minimum duration (s)” must be a number from 0",
+        "plan.clean_min_s": "“Minimum duration of each (s)” must be a number from 0",
         "inputs.0.shape": "A shape is 1 to 7 positive integers",
         "script.arguments": "quotation",
         "script.sample_rate": "an integer",
@@ -213,7 +217,7 @@ def test_draft_with_copied_files_has_commands_or_a_problem(client, alice):
     old = make_task(alice)
     old.files.update(stored_at=old.created_at)
     files = [{"kind": file.kind, "from_file": file.pk} for file in old.files.all()]
-    answer = judge(client, plan={"preset": "quick"}, files=files)
+    answer = judge(client, plan={"preset": "custom", "profiled": 1}, files=files)
     assert answer["problems"] == []
     (command,) = answer["commands"]
     (data,) = old.files.filter(kind="data")

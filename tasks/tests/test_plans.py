@@ -6,7 +6,8 @@ from agent.protocol.plan import PRESETS, Plan
 from tasks.dispatch.gateway import desired_state
 from tasks.submission import uploads
 from tasks.submission.plans import longest_run_s, plan_fields, plan_rows, read_plan
-from tasks.submission.request import InputRequest
+from tasks.submission.request import InputRequest, TaskRequest
+from tasks.submission.validation import longest_s_of
 from tasks.tests.make import make_attempt, make_task, stored_objects
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -51,15 +52,17 @@ def test_invalid_plan_is_rejected_with_its_field(fields, code, field):
 
 def test_form_offers_every_plan_with_its_number_of_processes():
     rows = {row["preset"]: row["processes"] for row in plan_rows()}
-    assert rows == {"quick": 1, "standard": 6, "thorough": 21, "custom": 0}
+    assert rows == {"quick": 3, "standard": 8, "thorough": 28, "custom": 0}
     assert [row["preset"] for row in plan_rows() if row["is_default"]] == ["standard"]
     assert {field["name"] for field in plan_fields()} < set(Plan.model_fields)
 
 
 def test_time_limit_grows_by_a_minute_for_each_pass(settings):
     settings.RUN_TIMEOUT_S = 600
-    assert longest_run_s(PRESETS["quick"].passes) == 660
-    assert longest_run_s(PRESETS["standard"].passes) == 960
+    assert longest_s_of(TaskRequest(plan=PRESETS["quick"])) == 780
+    assert longest_s_of(TaskRequest(plan=PRESETS["standard"])) == 1080
+    # and by the time for further latency passes
+    assert longest_s_of(TaskRequest(plan=PRESETS["thorough"])) == 600 + 28 * 60 + 60
 
 
 @pytest.mark.django_db

@@ -8,8 +8,9 @@ import httpx2
 import pytest
 from django.utils import timezone
 
-from agent.protocol.messages import AttemptFinished, EndReason, Script
+from agent.protocol.messages import AttemptFinished, EndReason, LatencySoFar, Script
 from agent.protocol.notes import Note
+from agent.protocol.plan import Plan
 from profiles.services import purge_abandoned_uploads
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.outcomes import complete_task, fail_task
@@ -186,22 +187,22 @@ def read_steps(client, task_id) -> list[tuple[str, str]]:
 
 
 def test_page_of_a_running_task_shows_steps_and_elapsed_time(client, alice, monkeypatch):
-    attempt = start_run(alice, passes_done=2)
+    attempt = start_run(alice, passes_done=4)
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
     Attempt.objects.update(started_at=now - datetime.timedelta(seconds=192))
     assert read_steps(client, attempt.task_id) == [
         ("Queue", "done"),
         ("Download", "done"),
-        ("Latency", "done"),
+        ("Latency (3 passes)", "done"),
         ("Profile 2 of 5", "now"),
         ("Result", "ahead"),
     ]
     page = client.get(f"/tasks/{attempt.task_id}/").text
-    assert "<title>▶ 3/6 net · Task #" in page
+    assert "<title>▶ 5/8 net · Task #" in page
     assert ">3 min 12 s<" in page
     (attempt_json,) = client.get(f"{TASKS}{attempt.task_id}/").json()["attempts"]
-    assert (attempt_json["passes"], attempt_json["passes_done"]) == (6, 2)
+    assert (attempt_json["passes"], attempt_json["passes_done"]) == (8, 4)
 
 
 def test_each_view_of_a_task_without_a_result_has_an_address_and_a_fragment(client, alice):
@@ -224,37 +225,55 @@ def test_each_view_of_a_task_without_a_result_has_an_address_and_a_fragment(clie
 def test_steps_are_the_same_from_queue_to_result(client, alice):
     options = {"bin_io_dump": True}
     task = make_waiting_task(alice, plan=STANDARD, options=options)
-    titles = ["Queue", "Download", "Latency", "Profile (5 passes)", "Dumps", "Result"]
+    titles = ["Queue", "Download", "Latency", "Profile", "Dumps", "Result"]
 
     def states() -> list[str]:
         steps = read_steps(client, task.pk)
-        assert [s if "Profile" not in s else titles[3] for s, _ in steps] == titles
+        assert [title.split()[0] for title, _ in steps] == titles
         return [state for _, state in steps]
 
     assert states() == ["now", "ahead", "ahead", "ahead", "ahead", "ahead"]
     attempt = make_attempt(task)
     assert states().index("now") == 1
-    receive_report(attempt, started_report(attempt, passes=7))
+    receive_report(attempt, started_report(attempt, passes=9))
     assert states().index("now") == 2
-    for done, place in ((1, 3), (5, 3), (6, 4), (7, 5)):
-        receive_report(attempt, started_report(attempt, passes=7, passes_done=done))
+    for done, place in ((2, 2), (3, 3), (7, 3), (8, 4), (9, 5)):
+        receive_report(attempt, started_report(attempt, passes=9, passes_done=done))
         assert states().index("now") == place
     receive_report(attempt, finished_report(attempt))
     assert states() == ["done"] * 5 + ["now"]
 
 
+def test_a_budget_adds_latency_passes_to_the_steps(client, alice):
+    plan = Plan(preset="custom", clean=True, clean_passes=2, budget_s=60, profiled=1)
+    attempt = make_attempt(make_waiting_task(alice, plan=plan))
+    receive_report(attempt, started_report(attempt, passes=3))
+    for passes, goes_on, titles in (
+        (1, True, ["Latency 2 of 2", "Profile"]),
+        (2, True, ["Latency 3 of 3", "Profile"]),
+        (3, False, ["Latency (3 passes)", "Profile"]),
+    ):
+        latency = LatencySoFar(passes=passes, used=passes, median_ms=9.5, goes_on=goes_on)
+        report = started_report(attempt, passes=3, passes_done=passes, latency=latency)
+        receive_report(attempt, report)
+        steps = read_steps(client, attempt.task_id)
+        assert [title for title, _ in steps[2:4]] == titles
+        assert [state for _, state in steps].index("now") == (2 if goes_on else 3)
+        assert "Median 9.50 ms" in client.get(f"/tasks/{attempt.task_id}/").text
+
+
 def test_steps_of_a_failed_run_show_where_it_failed(client, alice):
-    attempt = start_run(alice, passes_done=2)
+    attempt = start_run(alice, passes_done=4)
     fail_run(attempt)
     steps = read_steps(client, attempt.task_id)
     assert steps[3:] == [("Profile 2 of 5", "failed"), ("Result", "ahead")]
 
 
 def test_first_operators_stand_until_the_result(client, alice):
-    attempt = start_run(alice, passes_done=1)
+    attempt = start_run(alice, passes_done=3)
     address = f"/tasks/{attempt.task_id}/"
     assert 'id="first-operators"' not in client.get(address).text
-    report = started_report(attempt, passes=6, passes_done=2, slowest=SLOWEST)
+    report = started_report(attempt, passes=8, passes_done=4, slowest=SLOWEST)
     receive_report(attempt, report)
     for path in (address, f"{address}status/"):
         page = client.get(path).text
@@ -264,14 +283,14 @@ def test_first_operators_stand_until_the_result(client, alice):
         assert ">1.95 ms<" in page
         assert "14.2 %" in page
         assert "173 operators, device time 13.7 ms" in page
-    receive_report(attempt, started_report(attempt, passes=6, passes_done=3))
+    receive_report(attempt, started_report(attempt, passes=8, passes_done=5))
     assert ">1 of 5 passes<" in client.get(address).text
     receive_report(attempt, finished_report(attempt))
     assert ">1 of 5 passes<" in client.get(address).text
 
 
 def test_first_operators_are_removed_with_a_retry(client, alice):
-    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    attempt = start_run(alice, passes_done=4, slowest=SLOWEST)
     receive_report(attempt, finished_report(attempt, EndReason.AGENT_RESTARTED))
     assert attempt.task.state == "waiting"
     assert attempt.slowest is None
@@ -279,7 +298,7 @@ def test_first_operators_are_removed_with_a_retry(client, alice):
 
 
 def test_page_of_a_failed_run_keeps_its_first_operators(client, alice):
-    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    attempt = start_run(alice, passes_done=4, slowest=SLOWEST)
     fail_run(attempt)
     page = client.get(f"/tasks/{attempt.task_id}/").text
     assert "The run ended without a result." in page
@@ -288,7 +307,7 @@ def test_page_of_a_failed_run_keeps_its_first_operators(client, alice):
 
 def test_page_of_a_run_that_its_device_lost_keeps_its_first_operators(client, alice, settings):
     settings.MAX_ATTEMPTS = 1
-    attempt = start_run(alice, passes_done=2, slowest=SLOWEST)
+    attempt = start_run(alice, passes_done=4, slowest=SLOWEST)
     lose_attempt(attempt, reason="lease_expired")
     attempt.task.refresh_from_db()
     assert attempt.task.outcome == "lost"

@@ -35,13 +35,19 @@ from profiles.selectors import (
     plan_title,
     tasks_with_dumps,
 )
-from tasks.lifecycle.cancel import cancel_own_tasks, cancel_task
+from tasks.lifecycle.cancel import (
+    cancel_own_tasks,
+    cancel_task,
+    end_early,
+    refusal_of_early_end,
+)
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import OptionPreset, Task
 from tasks.options import NEVER_TAKEN, all_groups, common_rows, form_groups, preset_rows
 from tasks.run_steps import (
     awaits_operators,
     first_operators,
+    latency_so_far,
     page_title,
     run_steps,
     usual_run,
@@ -280,6 +286,15 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 
 @login_required
 @require_POST
+def enough(request: HttpRequest, task_id: int) -> HttpResponse:
+    """End the run of a task early, and keep what was measured."""
+    task = _task(request, task_id)
+    end_early(task)
+    return redirect("tasks:detail", task.pk)
+
+
+@login_required
+@require_POST
 def cancel_all(request: HttpRequest) -> HttpResponse:
     """Cancel all of the user's own tasks, including those on a device."""
     messages.info(request, cancel_words(cancel_own_tasks(owner=current_user(request))))
@@ -370,6 +385,8 @@ def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
         "steps": run_steps(task, attempt),
         "usual": usual,
         "usual_time": rough(usual.run_s) if usual else "",
+        "may_end_early": refusal_of_early_end(task, attempt) is None,
+        "latency": latency_so_far(task, attempt),
         "first_operators": first_operators(task, attempt),
         "awaits_operators": awaits_operators(task, attempt),
         "verdicts": verdict_views(attempt.verdicts, task) if attempt and task.is_live else [],

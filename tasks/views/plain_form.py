@@ -18,6 +18,7 @@ from tasks.models import Task, TaskFile
 from tasks.submission.copies import copy_sources
 from tasks.submission.creation import create_task
 from tasks.submission.pairing import LABELS as PAIRING_LABELS
+from tasks.submission.plans import LABELS as PLAN_LABELS
 from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import check_sources, confirm_task
 from webprofile.client.batchfile.values import FORMATS
@@ -71,7 +72,8 @@ def _request(form: QueryDict) -> dict[str, Any]:
     if form.get("kind") == "script":
         return common | {"script": _script(form)}
     preset = form.get("preset", "")
-    numbers = {name: _number(form.get(name, "")) for name in _PLAN} if preset == "custom" else {}
+    names = [name for name in PLAN_LABELS if preset == "custom" and name in form]
+    numbers = {name: _number(form.get(name, "")) for name in names}
     flags = {"clean": "clean" in form} if preset == "custom" else {}
     return common | {
         "plan": {"preset": preset, **flags, **numbers},
@@ -87,7 +89,6 @@ def _pairing(form: QueryDict) -> dict[str, Any]:
     return {**numbers, "arms": [{}]}
 
 
-_PLAN = ("clean_min_s", "clean_min_iterations", "profiled")
 _LABEL = "label:"
 
 

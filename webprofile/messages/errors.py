@@ -52,6 +52,17 @@ WORDINGS: dict[str, Any] = {
         "The task has not ended yet. Repeat it when it has, or submit the same request as a new "
         "task."
     ),
+    "enough_nothing": _(
+        "Nothing is measured yet, so there is no result to keep. Wait for the first pass, or "
+        "cancel the task."
+    ),
+    "enough_script": _(
+        "A script has no passes to end early. Wait for its end, or cancel the task."
+    ),
+    "enough_old_agent": _(
+        "The agent of this device cannot end a run early. Wait for its end, or cancel the task; "
+        "the owner of the device can update the agent."
+    ),
     "removed_by_rule": _(
         "“%(name)s” was removed by a retention rule on %(date)s. Such files are kept for "
         "%(days)s days."

@@ -1,4 +1,4 @@
-"""`manage.py tasks`: list tasks, and cancel, repeat or delete many at once."""
+"""`manage.py tasks`: list tasks, and cancel, end early, repeat or delete many at once."""
 
 import json
 from collections import defaultdict
@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from profiles.retention.deletion import delete_task
 from tasks.command_filters import add_filters, filtered_tasks, is_narrowed
-from tasks.lifecycle.cancel import cancel_and_check
+from tasks.lifecycle.cancel import cancel_and_check, end_early
 from tasks.models import Task
 from tasks.states import LIVE, TaskState
 from tasks.submission.copies import repeat_task
@@ -40,15 +40,19 @@ _EXAMPLES = {
         "tasks list --owner you@example.com --limit 0 --json",
     ),
     "cancel": ("tasks cancel 12 13", "tasks cancel --worker x86-1 --status waiting --yes"),
+    "enough": ("tasks enough 12",),
     "retry": ("tasks retry --status failed --title nightly",),
     "delete": ("tasks delete 12 --yes", "tasks delete --created-before 2026-01-01"),
 }
 
 
 class Command(BaseCommand):
-    """List, cancel, repeat or delete tasks. Exit code 1 if some of them could not be changed."""
+    """List, cancel, end early, repeat or delete tasks.
 
-    help = "List, cancel, repeat and delete tasks; by their numbers or by filters."
+    Exit code 1 if some of them could not be changed.
+    """
+
+    help = "List, cancel, end early, repeat and delete tasks; by their numbers or by filters."
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *(examples[0] for examples in _EXAMPLES.values()), notes=_NOTES)
@@ -56,6 +60,7 @@ class Command(BaseCommand):
         for verb, text in {
             "list": "print tasks, newest first",
             "cancel": "end tasks that have not ended",
+            "enough": "end runs after their current pass, and keep the results",
             "retry": "ask once more for tasks that have ended, for their owners",
             "delete": "remove tasks that have ended, with files and results",
         }.items():
@@ -132,6 +137,8 @@ class Command(BaseCommand):
 def _why_not(verb: str, state: str | None) -> str:
     if state is None:
         return "There is no such task"
+    if verb == "enough":
+        return "Not running"
     if (state == TaskState.FINISHED) is (verb == "cancel"):
         return "Had ended already" if verb == "cancel" else "Not ended yet"
     return "Left out by the filters"
@@ -175,6 +182,11 @@ def _cancel(task: Task) -> str:
     return f"#{task.pk} {task.status.value}"
 
 
+def _enough(task: Task) -> str:
+    end_early(task)
+    return f"#{task.pk} ending"
+
+
 def _retry(task: Task) -> str:
     copy, _ = repeat_task(task, owner=task.owner)
     return f"#{task.pk} again as #{copy.pk}"
@@ -188,6 +200,7 @@ def _delete(task: Task) -> str:
 
 _VERBS: dict[str, tuple[str, QuerySetFilter, TaskAction]] = {
     "cancel": ("Cancel", lambda tasks: tasks.filter(state__in=LIVE), _cancel),
+    "enough": ("End early", lambda tasks: tasks.filter(state=TaskState.RUNNING), _enough),
     "retry": ("Repeat", lambda tasks: tasks.filter(state=TaskState.FINISHED), _retry),
     "delete": ("Delete", lambda tasks: tasks.filter(state=TaskState.FINISHED), _delete),
 }

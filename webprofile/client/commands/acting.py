@@ -1,4 +1,4 @@
-"""Commands `share`, and `cancel`, `retry` and `delete` with a result for each task."""
+"""Commands `share`, and `cancel`, `enough`, `retry` and `delete` with a result for each task."""
 
 import argparse
 import sys
@@ -31,7 +31,7 @@ you revoke it on the page "Share links" of the site, or when the task is deleted
 
 @dataclass(frozen=True)
 class Done:
-    """The result for one task: `cancelled`, `repeated`, `deleted`, `ended` or `left`.
+    """The result for one task: `cancelled`, `ending`, `repeated`, `deleted`, `ended` or `left`.
 
     code, detail: why the task was left unchanged
     again_as: number of the new task of a repeated one
@@ -53,6 +53,11 @@ def add_parsers(commands: Parsers) -> None:
     cancel = _added(commands, "cancel", "end tasks", "12 13", "--all-mine", also=also)
     cancel.add_argument("--all-mine", action="store_true", help="all that have not ended")
     cancel.set_defaults(command=cancel_tasks)
+    enough = _added(
+        commands, "enough", "end runs after their current pass, and keep the results", "12",
+        also=also,
+    )  # fmt: skip
+    enough.set_defaults(command=end_tasks_early)
     retry = _added(
         commands, "retry", "repeat tasks that have ended", "12 13",
         "--status failed --title nightly --yes",
@@ -118,6 +123,17 @@ def cancel_tasks(args: argparse.Namespace) -> int:
                 for number in numbers[at : at + PIECE]:
                     report.add(_cancelled(number, answer))
     return report.code
+
+
+def end_tasks_early(args: argparse.Namespace) -> int:
+    with open_site() as site:
+        numbers = _chosen(site, args, ["running"], "End early")
+
+        def end(number: int) -> Done:
+            site.enough(number)
+            return Done(number, "ending")
+
+        return _each(numbers, end, args)
 
 
 def retry_tasks(args: argparse.Namespace) -> int:

@@ -4,15 +4,15 @@
 const MARK = "==== ";
 /** longer lines are no headings, so they are not waited for */
 const LONGEST = 10_000;
-const HEADING = /^==== (model inputs|latency|profile|dumps|run|arm|pairs)(?:, try (\d{1,4}))?(?: (\d{1,4}) of (\d{1,4}))?(?: \([\w.]{1,40}\))?: /;
+const HEADING = /^==== (model inputs|latency|profile|dumps|run|arm|pairs)(?: (\d{1,4}) of (\d{1,4}))?(?:, try (\d{1,4}))?(?: \([\w.]{1,40}\))?: /;
 const KINDS = { "model inputs": "inputs" };
 
 /** The step that a line is the heading of: {kind, again, number, count}; null for any other line. */
 export function stepOf(line) {
   const match = HEADING.exec(line);
   if (!match) return null;
-  const [, kind, again, number, count] = match;
-  return { kind: KINDS[kind] ?? kind, again, number, count };
+  const [, kind, number, count, again] = match;
+  return { kind: kind === "latency" && count ? "latencies" : (KINDS[kind] ?? kind), again, number, count };
 }
 
 /** Whether an incomplete line may still become a heading. */

@@ -4,6 +4,7 @@ import { fill, sentences } from "../../format.js";
 import { addRow, setStored, setStoredFile } from "./file_rows.js";
 import { setOption } from "./option_form.js";
 import { addStoredExtraFile, isScript, setScript } from "./script_form.js";
+import { PLAN_NUMBERS } from "./task_request.js";
 import { setTarget } from "./where.js";
 
 const form = document.getElementById("new-task");
@@ -44,9 +45,8 @@ function choosePlan(plan) {
   form.elements.preset.value = plan.preset;
   if (plan.preset === "custom") {
     form.elements.clean.checked = plan.clean;
-    for (const name of ["clean_min_s", "clean_min_iterations", "profiled"]) {
-      form.elements[name].value = String(plan[name]);
-    }
+    // the plan of an earlier version lacks some; a plan without latency passes has no numbers of them
+    for (const name of PLAN_NUMBERS.filter((known) => known in plan)) form.elements[name].value = String(plan[name]);
   }
   form.querySelector(`[name=preset][value="${CSS.escape(plan.preset)}"]`)?.dispatchEvent(new Event("change"));
 }

@@ -8,6 +8,8 @@ import { readWhere } from "./where.js";
 
 const form = document.getElementById("new-task");
 const LETTERS = "ABCD";
+/** The numbers of a custom plan, as the form and the API name them. */
+export const PLAN_NUMBERS = ["clean_passes", "clean_min_s", "clean_min_iterations", "budget_s", "half_width", "profiled"];
 
 /** The draft of the task for validation: incomplete rows are left out. */
 export function readDraft() {
@@ -129,7 +131,7 @@ function readPlan() {
   const preset = form.elements.preset.value;
   if (preset !== "custom") return { preset };
   const plan = { preset, clean: form.elements.clean.checked };
-  for (const name of ["clean_min_s", "clean_min_iterations", "profiled"]) {
+  for (const name of PLAN_NUMBERS) {
     plan[name] = readNumber(form.elements[name].value.trim());
   }
   return plan;
