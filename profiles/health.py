@@ -127,9 +127,10 @@ def _samples(
 
 def _aa_figures(task: Task | None) -> AaFigures | None:
     paired = paired_of(task) if task is not None else None
-    if paired is None or not paired.verdicts:
+    verdict = paired.verdicts[0] if paired is not None and paired.verdicts else None
+    # without an undisturbed pair there is no evidence, neither for nor against the device
+    if paired is None or verdict is None or verdict["effect"] is None:
         return None
-    verdict = paired.verdicts[0]
     return AaFigures(
         verdict=verdict["verdict"],
         effect=verdict["effect"],

@@ -310,7 +310,7 @@ class HealthCheck(models.Model):
     )
     #: for the cause `scatter`: {"device": [s], "host": [s], "latency": [s]}, one value for each
     #: pass; empty if the run was disturbed. For the cause `aa`: `workers.trust.AaFigures`; empty
-    #: without a verdict
+    #: if all pairs were disturbed
     samples = models.JSONField(default=dict, db_default={}, editable=False)
 
     class Meta:

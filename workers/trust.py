@@ -28,7 +28,7 @@ class AaFigures(TypedDict):
     """
 
     verdict: str
-    effect: float | None
+    effect: float
     low: float | None
     high: float | None
     smallest: float | None
@@ -41,7 +41,7 @@ class AaFigures(TypedDict):
 class Trust:
     """What the A/A runs of one device, or of several, show.
 
-    runs: those with a verdict
+    runs: those with at least one undisturbed pair
     false_alarms: those that called equal arms different
     intervals, covered: those with an interval, and those whose interval contains 0
     smallest: the smallest difference that SPAN_S of measuring show, as a ratio; None if unknown.

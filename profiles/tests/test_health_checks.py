@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agent.protocol.messages import AttemptFinished, EndReason
 from profiles.health import begin_health_checks, run_health_checks
-from profiles.tests.make import SAME, finish_in_pairs
+from profiles.tests.make import SAME, UNDECIDED, finish_in_pairs
 from tasks.actors import diagnose_run
 from tasks.dispatch.gateway import desired_state
 from tasks.health_checks import MODEL
@@ -128,3 +128,13 @@ def test_an_aa_run_keeps_its_verdict_with_the_check(worker, settings):
     assert trust_of([worker])[worker.pk] == Trust(
         runs=1, false_alarms=0, intervals=1, covered=1, smallest=pytest.approx(0.0026, abs=1e-4)
     )
+
+
+def test_an_aa_run_without_an_undisturbed_pair_is_no_evidence(worker, settings):
+    settings.HEALTH_CHECK_EVERY_S, settings.AA_RUN_S = 0, 20
+    run_health_checks()
+    nothing = {"effect": None, "low": None, "high": None, "more_s": None, "pairs": 0}
+    finish_in_pairs(Task.objects.get(), UNDECIDED.model_copy(update=nothing))
+    run_health_checks()
+    assert HealthCheck.objects.get().result == "passed"
+    assert trust_of([worker])[worker.pk].runs == 0

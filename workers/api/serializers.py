@@ -148,7 +148,7 @@ class UsageAnswer(serializers.Serializer):
 class TrustAnswer(serializers.Serializer):
     """What the A/A runs of a device show: paired comparisons of a model with itself."""
 
-    runs = serializers.IntegerField(help_text="A/A runs with a verdict.")
+    runs = serializers.IntegerField(help_text="A/A runs with an estimate.")
     false_alarms = serializers.IntegerField(help_text="Those that said faster or slower.")
     intervals = serializers.IntegerField(help_text="Those with an interval.")
     covered = serializers.IntegerField(help_text="Those whose interval contains 0.")
