@@ -194,6 +194,15 @@ def test_the_installer_starts_and_stops_only_its_own_process(site: BundleSite, h
     assert not install.is_ours(second, str(home))
 
 
+def test_uninstall_keeps_the_former_settings_of_a_tuned_device(tmp_path: Path, capfd):
+    (tmp_path / "spool").mkdir()
+    for name in ("launch.py", "spool/tuning.json"):
+        (tmp_path / name).touch()
+    assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
+    assert "agent.pyz tune --restore --config" in capfd.readouterr().err
+    assert (tmp_path / "spool/tuning.json").exists()
+
+
 def test_uninstall_keeps_a_folder_without_an_agent(tmp_path: Path, capfd):
     (tmp_path / "thesis.tex").touch()
     assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
