@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
@@ -72,7 +73,9 @@ def paired_of(task: Task) -> PairedResult | None:
 
 
 def plan_title(task: Task) -> str:
-    """Return the title that the submission form has for the task's plan."""
+    """Return the title that the submission form has for the task's plan, or the limit of pairs."""
+    if task.pairing is not None:
+        return _("pairs, at most %(seconds)s s") % {"seconds": task.pairing["budget_s"]}
     titles = {row["preset"]: row["title"] for row in plan_rows()}
     preset = str(task.plan.get("preset", ""))
     return str(titles.get(preset, preset))

@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
+from django.http import QueryDict
 from django.utils.translation import gettext
 
+from agent.protocol.pairs import MOST_ARMS
 from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.colours import Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
@@ -24,6 +26,7 @@ from tasks.submission.model_heads import (
     model_form,
 )
 from webprofile.errors import DomainError
+from webprofile.integers import parse_int
 from webprofile.storage import storage
 
 #: largest trace for the viewer: a browser holds several copies while it reads it
@@ -58,16 +61,22 @@ def drawn_place(data: ProfileData, scope: str, row: int | None) -> str:
     return place
 
 
-def task_model_view(task: Task, *, expires_s: int | None = None) -> dict[str, Any]:
+def task_model_view(task: Task, arm: int = 0, *, expires_s: int | None = None) -> dict[str, Any]:
     """Return {"address", "name", "size_bytes", "begin", "end"} of the model, or {"reason"}.
 
+    arm: of a paired comparison, whose model is shown; `file` is its row
     expires_s: lifetime of `address`; None for the usual one
     begin, end: the part of the file with the graph, in bytes: unlike MegEngine, the viewer fails
         on a header of test data and on bytes after the graph
     """
     if task.is_script:
-        return _refusal(gettext("This task ran a script, so there is no model file."))
-    file = task.files.filter(kind=TaskFile.Kind.MODEL).first()
+        reason = gettext("This task ran a script, so there is no model file.")
+        return {"file": task.model_file} | _refusal(reason)
+    file = task.files.filter(kind=TaskFile.Kind.MODEL, arm=arm).first()
+    return {"file": file, "arm": arm} | _model_view(file, expires_s)
+
+
+def _model_view(file: TaskFile | None, expires_s: int | None) -> dict[str, Any]:
     if file is None or file.purged_at is not None:
         return _refusal(gettext("The uploaded model has been removed from the server."))
     if file.stored_at is None:
@@ -94,13 +103,20 @@ def task_model_view(task: Task, *, expires_s: int | None = None) -> dict[str, An
     }
 
 
-def model_times(task: Task) -> dict[str, Any]:
+def arm_of(parameters: QueryDict) -> int:
+    """Return the arm that a query chooses; the baseline by default."""
+    return parse_int(parameters.get("arm", ""), maximum=MOST_ARMS - 1) or 0
+
+
+def model_times(task: Task, arm: int = 0) -> dict[str, Any]:
     """Return {"nodes": {name: [row of the table, time, colour class]}, "scale"} of the last result
-    of a model; empty without one.
+    of a model; empty without one, and for other arms than the baseline.
 
     Nodes of a model are known by the names of their output tensors, which MegEngine keeps when it
     runs the model. A name that several variables have is left out.
     """
+    if arm:
+        return {}
     profile = Profile.objects.filter(attempt__task=task).order_by("-attempt__number").first()
     try:
         data = profile_data(profile) if profile else None

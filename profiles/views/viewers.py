@@ -27,6 +27,7 @@ from profiles.ingest.loading import run_data
 from profiles.models import Profile
 from profiles.presenters.charts import pass_number
 from profiles.presenters.viewers import (
+    arm_of,
     is_trace,
     model_times,
     task_model_view,
@@ -93,11 +94,12 @@ def model_page(
     page: the page of the task; files are at `files/N/` below it
     expires_s: lifetime of the URL of the file
     """
+    arm = arm_of(request.GET)
     context = {
         "task": task,
         "page": page,
-        "model": task_model_view(task, expires_s=expires_s),
-        "times": model_times(task),
+        "model": task_model_view(task, arm, expires_s=expires_s),
+        "times": model_times(task, arm),
     }
     return render(request, "tasks/model.html", context)
 

@@ -395,6 +395,21 @@ def test_page_and_api_list_the_files_and_inputs_of_each_arm(client, alice, stora
     assert [(file["name"], file["arm"]) for file in listed][2] == ("new.mge", 1)
 
 
+def test_page_draws_the_model_of_the_chosen_arm(client, alice, storage):
+    client.force_login(alice)
+    task = make_paired_task(files=[model_file(), model_file(name="new.mge", arm=1)], owner=alice)
+    first, second = task.files.all()
+    for file in (first, second):
+        object_store.write(file.object_key, MODEL)
+    page = client.get(f"/tasks/{task.pk}/graph/").text
+    assert f'href="/tasks/{task.pk}/files/{first.pk}/">Download' in page
+    assert 'href="?arm=1"' in page
+    page = client.get(f"/tasks/{task.pk}/graph/?arm=1").text
+    assert f'href="/tasks/{task.pk}/files/{second.pk}/">Download' in page
+    for arm in ("2", "9", "x"):
+        assert client.get(f"/tasks/{task.pk}/graph/?arm={arm}").status_code == 200
+
+
 def test_usual_duration_is_that_of_the_same_comparison(storage):
     worker = make_worker()
     plain = make_waiting_task(worker=worker)

@@ -25,7 +25,7 @@ from agent.protocol.options import OPTIONS
 from profiles.earlier import earlier_of_task
 from profiles.presenters.attempt_messages import input_words, rules_shown
 from profiles.presenters.paired import verdict_views
-from profiles.presenters.viewers import model_times, task_model_view
+from profiles.presenters.viewers import arm_of, model_times, task_model_view
 from profiles.retention.deletion import keep_task_files, refuse_removed
 from profiles.selectors import (
     artifacts_of,
@@ -229,10 +229,11 @@ def detail(
     }
     if chosen == "graph":
         # reads the first bytes of the model
+        arm = arm_of(request.GET)
         context |= {
             "page": reverse("tasks:detail", args=[task.pk]),
-            "model": task_model_view(task),
-            "times": model_times(task),
+            "model": task_model_view(task, arm),
+            "times": model_times(task, arm),
         }
     is_part = in_result or "part" in request.GET
     return render(
