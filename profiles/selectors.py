@@ -15,6 +15,7 @@ from profiles.presenters.attempt_messages import (
     artifact_help,
     artifact_title,
     device_rows,
+    device_share_text,
     device_speed_text,
     disturbance_notes,
     disturbance_word,
@@ -123,6 +124,7 @@ def measurement_view(
         "has_sampled_memory": "samples" in _known(measurement, "memory_method"),
         "waited_s": _seconds(measurement.gate.get("waited_s")),
         "device_speed": device_speed_text(measurement),
+        "device_share": device_share_text(measurement),
         "explain": EXPLANATIONS,
     }
 

@@ -228,6 +228,13 @@ def device_speed_text(measurement: AttemptMeasurement | None) -> str:
     )
 
 
+def device_share_text(measurement: AttemptMeasurement) -> str:
+    """Return the mean of both readings, as `97.2 %` of the usual speed; empty if unknown."""
+    sides = (_mapping(measurement.canary.get(when)) for when in ("before", "after"))
+    shares = [side["share"] for side in sides if _is_number(side.get("share"))]
+    return share(sum(shares) / len(shares)) if shares else ""
+
+
 def _gate_text(gate: Mapping[str, Any]) -> str:
     """Return the sentence about a run that began although the device was not idle."""
     values = {"waited": f"{gate.get('waited_s') or 0:.0f}"}

@@ -394,6 +394,7 @@ def test_the_page_says_how_fast_the_device_was_compared_with_itself(client, stor
     )
     page = get_page(client, task, "")
     assert "97.2 % of itself before the run, 90.0 % after it (as usual: 96.0 % to 105.0 %)" in page
+    assert "at 93.6 % of itself" in page
     assert "the device was not as fast as usual" in page
     assert "90 % of its usual speed after the run" in page
     assert "All passes were run twice" in page
