@@ -75,7 +75,7 @@ class PairedVerdictAnswer(serializers.Serializer):
     low = fields.number("Lower bound of its 95 % interval.")
     high = fields.number("Upper bound of its 95 % interval.")
     smallest = fields.number("Smallest effect that so many pairs could have shown.")
-    more_s = fields.number("How much longer would probably decide, s.")
+    more_s = fields.number("About how much longer until a verdict, s.")
     pairs = serializers.IntegerField(help_text="Number of pairs that it was computed from.")
     sentence = serializers.CharField(help_text="The same in the user's language.")
 

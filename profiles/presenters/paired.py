@@ -176,13 +176,13 @@ def _sentence(row: dict[str, Any], interval: str, pairing: Pairing) -> str:
 
 def _more(row: dict[str, Any]) -> str:
     if row["more_s"] is None:
-        return _("More pairs would probably not decide.")
+        return _("More pairs would probably give no verdict.")
     seconds = max(10 * math.ceil(row["more_s"] / 10), 10)
     if seconds < 120:
-        return _("About %(seconds)s s more would probably decide.") % {"seconds": seconds}
+        return _("About %(seconds)s s more would probably give a verdict.") % {"seconds": seconds}
     text = ngettext(
-        "About %(minutes)s min more would probably decide.",
-        "About %(minutes)s min more would probably decide.",
+        "About %(minutes)s min more would probably give a verdict.",
+        "About %(minutes)s min more would probably give a verdict.",
         math.ceil(seconds / 60),
     )
     return text % {"minutes": math.ceil(seconds / 60)}

@@ -109,15 +109,15 @@ def test_page_begins_with_the_verdict_and_names_the_arms(page):
         (
             {"verdict": "not_enough", "effect": 0.008, "low": -0.002, "high": 0.02, "more_s": 33.0},
             "B: +0.80 % against A so far (95 % interval −0.20 % to +2.00 %). "
-            "About 40 s more would probably decide.",
+            "About 40 s more would probably give a verdict.",
         ),
         (
             {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": None},
-            "More pairs would probably not decide.",
+            "More pairs would probably give no verdict.",
         ),
         (
             {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": 301.0},
-            "About 6 min more would probably decide.",
+            "About 6 min more would probably give a verdict.",
         ),
         (
             {"verdict": "not_enough", "effect": None, "low": None, "high": None, "smallest": None},

@@ -292,7 +292,7 @@ def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage)
     receive_report(attempt, report)
     text = html.unescape(client.get(address).text)
     assert "B: +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
-    assert "About 20 s more would probably decide." in text
+    assert "About 20 s more would probably give a verdict." in text
     assert "Pairs (12 measured)" in text
     # about a pair a second, for the 60 s of the budget
     assert 'max="60" value="12"' in text

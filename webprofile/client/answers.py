@@ -246,7 +246,7 @@ class PairedVerdict(TypedDict):
 
     effect, low, high: change against the baseline and its 95 % confidence interval
     smallest: the smallest effect that so many pairs could have shown
-    more_s: how much longer would probably decide
+    more_s: about how much longer until a verdict, s
     """
 
     letter: str

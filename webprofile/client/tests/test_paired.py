@@ -105,7 +105,7 @@ def test_an_arm_can_have_its_own_data(client, home):
         ([FASTER], 0, "FASTER: B is 10.0 % faster than A (95 % interval"),
         ([SAME], 0, "SAME: B is as fast as A, within ±1.00 %"),
         ([SLOWER], 1, "SLOWER: B is 10.0 % slower than A"),
-        ([UNDECIDED], 5, "About 40 s more would probably decide."),
+        ([UNDECIDED], 5, "About 40 s more would probably give a verdict."),
     ],
 )
 def test_the_exit_code_is_the_verdict(client, end_pairs, verdicts, code, words):
