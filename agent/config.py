@@ -141,9 +141,9 @@ class Config(_Settings):
     sandbox.
 
     `cores`: the cores of runs. `canary`: compare the speed of the device with its usual one before
-    and after each attempt. `c_opr_libs`: libraries of custom operators by name. `checks`:
-    results of `agent runtime check` by version. `warnings` are for the log and `agent doctor`.
-    `file` is the path of the configuration file.
+    and after each attempt with a clean pass. `c_opr_libs`: libraries of custom operators by name.
+    `checks`: results of `agent runtime check` by version. `warnings` are for the log and `agent
+    doctor`. `file` is the path of the configuration file.
     """
 
     token: str = Field(repr=False)

@@ -254,8 +254,9 @@ class Attempt:
         report.passes.has_enough = self._has_enough
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
-        # a script is not measured
-        canary = None if order.script or tools.quiet_mode.is_shared else tools.canary
+        # a script is not measured, and a plan without a clean pass is too short for the readings
+        is_measured = order.plan.clean and not order.script
+        canary = tools.canary if is_measured and not tools.quiet_mode.is_shared else None
         report.canary = CanaryChecks(canary, self._halted)
         try:
             await tools.warm.cleared()

@@ -129,6 +129,13 @@ async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, serve
     assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
 
 
+async def test_a_quick_run_has_no_readings(known_device, server):
+    known_device.start()
+    order = await server.send_order(plan=Plan(preset="quick"))
+    assert (await server.wait_for_end(order)).exit_code == 0
+    assert read_measurement(server.storage).canary is None
+
+
 async def test_a_device_within_its_band_measures_once(known_device, server):
     path = known_device.spool / "canary.json"
     history = json.loads(path.read_text())

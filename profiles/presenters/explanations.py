@@ -244,10 +244,10 @@ _ALL = (
         _("Speed of the device"),
         _(
             "The device repeats a short fixed piece of work (a matrix product, a copy, small "
-            "operators) before and after each run, and compares its times with those of its "
-            "latest runs. 97.2 percent of itself: it needs 2.9 percent longer than usual. If it "
-            "is outside of the band of 99 percent of its readings before the run, the run waits "
-            "once; if it is after the run, the run is repeated once."
+            "operators) before and after each run that measures the latency, and compares its "
+            "times with those of its latest runs. 97.2 percent of itself: it needs 2.9 percent "
+            "longer than usual. If it is outside of the band of 99 percent of its readings before "
+            "the run, the run waits once; if it is after the run, the run is repeated once."
         ),
         _RATIO,
         _("geometric mean over the kinds of work of usual time ÷ present time"),
