@@ -235,9 +235,9 @@ def latency_so_far(task: Task, attempt: Attempt | None) -> dict[str, Any] | None
         return None
     latency: dict[str, Any] = attempt.latency
     low, high = latency["low_ms"], latency["high_ms"]
-    return latency | {
-        "half_width": (high - low) / (high + low) if low is not None and high + low > 0 else None
-    }
+    # an agent may report anything
+    is_known = low is not None and high is not None and 0 < low <= high
+    return latency | {"half_width": (high - low) / (high + low) if is_known else None}
 
 
 def awaits_operators(task: Task, attempt: Attempt | None) -> bool:

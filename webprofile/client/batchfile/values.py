@@ -45,8 +45,8 @@ PLAN_KEYS = {
     "clean_passes": "how many of them, 1 to 100; 1 if it is not given",
     "clean_min_s": "each lasts at least so many seconds, 0 to 60",
     "clean_min_iterations": "each has at least so many iterations, 0 to 10000",
-    "budget_s": "add more until the interval of the median is narrow, for so many seconds in all",
-    "half_width": "the interval is narrow within ± this ratio, 0.001 to 0.5; 0.01 by default",
+    "budget_s": "seconds in all for more of them until the median is sure, 0 to 1800; 0 by default",
+    "half_width": "then its interval is within ± this ratio, 0.001 to 0.5; 0.01 by default",
     "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
 }
 #: recordings of a script by their names in batch files; the values are MegEngine's file formats

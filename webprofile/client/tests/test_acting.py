@@ -1,4 +1,4 @@
-"""Tests of `webprofile list`, `cancel`, `retry`, `delete` and `share`."""
+"""Tests of `webprofile list`, `cancel`, `enough`, `retry`, `delete` and `share`."""
 
 import httpx2
 import pytest
@@ -7,7 +7,14 @@ from profiles.models import Share
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
 from tasks.states import TaskState
-from tasks.tests.make import MODEL, make_user, make_waiting_task, model_file
+from tasks.tests.make import (
+    MODEL,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    model_file,
+    start_run,
+)
 from webprofile.storage import storage as object_store
 
 
@@ -48,6 +55,18 @@ def test_list_and_tasks_filter_the_tasks(client, alice):
     assert [row["id"] for row in client.json("tasks", "--title", "night")] == [mine[0].pk]
     output = client.run("list", "--limit", "1").stdout
     assert ("other" in output, "nightly" in output) == (True, False)
+
+
+def test_enough_ends_runs_that_have_measured_something(client, alice):
+    measured, fresh = (
+        start_run(alice, worker=make_worker(facts={"features": ["enough"]}), passes_done=done)
+        for done in (3, 0)
+    )
+    output = lines(client.run("enough", measured.task_id, fresh.task_id, code=1))
+    assert output[0] == f"#{measured.task_id} ending"
+    assert output[1].startswith(f"#{fresh.task_id} left Nothing is measured yet")
+    measured.refresh_from_db()
+    assert measured.enough_at is not None
 
 
 def test_cancel_prints_the_result_for_each_task(client, alice, make_ended):

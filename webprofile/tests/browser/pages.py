@@ -185,7 +185,7 @@ def _tasks_in_each_state(owner: User) -> Iterator[Task]:
     yield make_task(owner)
     yield make_waiting_task(owner, title="waiting")
     busy = make_worker("busy")
-    yield start_run(owner, worker=busy, passes_done=2, slowest=SLOWEST).task
+    yield start_run(owner, worker=busy, passes_done=4, slowest=SLOWEST).task
     failed, cancelled = make_waiting_task(owner), make_waiting_task(owner)
     fail_task(failed, reason="worker_went_offline")
     cancel_task(cancelled)

@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from agent.protocol.options import OPTIONS
-from agent.protocol.plan import PRESETS
+from agent.protocol.plan import Plan
 from tasks.models import OptionPreset, Task
 from tasks.submission.request import InputRequest
 from tasks.tests.make import (
@@ -249,7 +249,15 @@ def test_copied_task_is_submitted_without_an_upload(form, alice, storage):
         alice,
         files=[model_file(), data],
         options={"iter": 7, "no_sanity_check": False},
-        plan=PRESETS["standard"],
+        plan=Plan(
+            preset="custom",
+            clean=True,
+            clean_passes=4,
+            clean_min_s=0.5,
+            budget_s=30,
+            half_width=0.02,
+            profiled=2,
+        ),
         inputs=(InputRequest("x", shape=(2, 3), dtype="int8"), InputRequest("y", literal="1,2")),
         seed=9_007_199_254_740_993,
         time_limit_s=90,

@@ -233,16 +233,16 @@ def test_task_without_a_stored_model_has_no_link_to_it(pages, alice):
 
 
 def test_running_task_shows_its_steps_and_first_operators_as_they_come(pages, alice):
-    attempt = start_run(alice, passes_done=1)
+    attempt = start_run(alice, passes_done=3)
     pages.open(f"/tasks/{attempt.task_id}/")
-    assert pages.browser.title.startswith("▶ 2/6 net · ")
+    assert pages.browser.title.startswith("▶ 4/8 net · ")
     assert pages.find("[aria-current=step]").text == "Profile 1 of 5"
     assert not pages.all("#first-operators")
-    report = started_report(attempt, passes=6, passes_done=2, slowest=SLOWEST)
+    report = started_report(attempt, passes=8, passes_done=4, slowest=SLOWEST)
     receive_report(attempt, report)
     pages.fetch_state()
     pages.until(lambda: pages.all("#first-operators"), "the first operators")
-    assert pages.browser.title.startswith("▶ 3/6 net · ")
+    assert pages.browser.title.startswith("▶ 5/8 net · ")
     assert pages.find("[aria-current=step]").text == "Profile 2 of 5"
     assert pages.find("#first-operators-mark").text == "1 of 5 passes"
     rows = [row.text for row in pages.all("#first-operators tbody tr")]
@@ -270,16 +270,16 @@ def test_log_is_shown_by_step(pages, alice):
     pages.open(f"/tasks/{attempt.task_id}/")
     log = (
         "==== model inputs: load_and_run a\n| INPUT |\n"
-        "==== latency, try 2: load_and_run b\niter 1/5\n"
+        "==== latency 1 of 3, try 2: load_and_run b\niter 1/5\n"
         "==== profile 1 of 5: load_and_run c\nend\n==== ="
     )
     script = "(async (...arguments) => {" + ADD_LOG + "})(...arguments)"
     # each letter is a piece, so that headings come in parts
     pages.browser.execute_async_script(script, list(log))
     titles = [title.text for title in pages.all("#log summary")]
-    assert titles == ["Inspect model inputs", "Latency, try 2", "Profile 1 of 5"]
+    assert titles == ["Inspect model inputs", "Latency 1 of 3, try 2", "Profile 1 of 5"]
     texts = [text.get_attribute("textContent") for text in pages.all("#log .log__text")]
     assert "".join(texts) == log
-    assert texts[2] == "==== latency, try 2: load_and_run b\niter 1/5\n"
+    assert texts[2] == "==== latency 1 of 3, try 2: load_and_run b\niter 1/5\n"
     pages.find("#log summary").click()
     assert not pages.all("#log details")[0].get_attribute("open")
