@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from webprofile.errors import DomainError
 
-#: the plan of a quick check of an earlier result: the clean pass of "standard", in about 5 s
-CHECK = Plan(preset="custom", clean=True, clean_min_s=1.0, clean_min_iterations=20, profiled=0)
+#: the plan of a quick check of an earlier result: the clean passes of "standard", in about 5 s
+CHECK = PRESETS["standard"].model_copy(update={"preset": "custom", "profiled": 0})
 #: additional time that each pass adds to the limit of a run, s
 PASS_S = 60
 _WORDS: dict[str, tuple[Any, Any]] = {
