@@ -274,7 +274,8 @@ class PairedResult(models.Model):
 
     `arms` and `verdicts` are as in `agent.protocol.pairs`. `pairs` has an entry for each measured
     pair: {ratios: ln(time of the arm / time of the baseline) of each other arm, disturbances: list
-    of `agent.protocol.measurement.Disturbance`}.
+    of `agent.protocol.measurement.Disturbance`}. `operators` has an entry for each other arm,
+    `comparison.paired_operators.ArmChanges`; it is empty if the arms were not profiled.
     """
 
     attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="paired")
@@ -285,6 +286,7 @@ class PairedResult(models.Model):
     arms = models.JSONField(default=list)
     pairs = models.JSONField(default=list)
     verdicts = models.JSONField(default=list)
+    operators = models.JSONField(default=list)
 
     class Meta:
         verbose_name = _("paired comparison")

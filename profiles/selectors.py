@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from accounts.models import User
 from agent.protocol.artifacts import profile_number
 from profiles.analysis.numbers import share
+from profiles.comparison.paired_operators import ArmChanges
 from profiles.imports.local_files import attempts_to_open
 from profiles.models import AttemptMeasurement, PairedResult, Profile, ProfileUpload
 from profiles.presenters.attempt_messages import (
@@ -71,6 +72,15 @@ def measurement_of(task: Task) -> AttemptMeasurement | None:
 def paired_of(task: Task) -> PairedResult | None:
     """Return the result of a paired comparison; None if the task is none, or has none (yet)."""
     return PairedResult.objects.filter(attempt__task=task).first() if task.is_paired else None
+
+
+def paired_changes(profile: Profile) -> ArmChanges | None:
+    """Return what arm B of a paired comparison changed, of which this is the baseline's profile.
+
+    None for other profiles, and if the arms could not be profiled.
+    """
+    paired = paired_of(profile.attempt.task) if profile.attempt else None
+    return paired.operators[0] if paired and paired.operators else None
 
 
 def plan_title(task: Task) -> str:

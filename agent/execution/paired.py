@@ -2,8 +2,8 @@
 
 First each arm is run once alone: its outputs are compared with those of the baseline, and its
 iteration time decides how many iterations a turn has. Then pairs are measured until every verdict
-is clear or the budget is over. The figures behind the design are in
-docs/decisions/measured-in-pairs.md.
+is clear or the budget is over. After these turns, most pairs have profiled ones, which tell how
+long each operator took. The figures behind the design are in docs/decisions/measured-in-pairs.md.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from agent.device.disturbance import PAIR_WAITED_PERCENT, pass_disturbances
 from agent.device.state import read_counters
-from agent.execution.artifacts import make_folders, size_of_plain_file
+from agent.execution.artifacts import keep_profile, make_folders, size_of_plain_file
 from agent.execution.measure import (
     PassFailed,
     PassResults,
@@ -32,22 +32,30 @@ from agent.execution.measure import (
     read_output,
 )
 from agent.execution.outputs import differences, read_outputs
-from agent.execution.plan import PassBuilder
+from agent.execution.plan import MADE_PROFILE, PassBuilder
 from agent.execution.runner import RunResult
+from agent.execution.slowest import device_times_us
 from agent.execution.spool import Folder
 from agent.inventory import LocalRuntime
 from agent.link.log_tail import STEP_HEAD
+from agent.protocol.artifacts import arm_profile_name
 from agent.protocol.inputs import InputError
 from agent.protocol.messages import EndReason, Start
 from agent.protocol.notes import Note
-from agent.protocol.numbers import LimitedInteger, LimitedMilliseconds
+from agent.protocol.numbers import LimitedInteger, LimitedMilliseconds, LimitedNumber
 from agent.protocol.pairs import (
     ARM_NAMES,
     MOST_ARMS,
+    MOST_OPERATORS,
     MOST_PAIRS,
+    MOST_PROFILED_PAIRS,
+    OPERATORS_NAME,
     PAIRED_NAME,
+    ArmOperators,
     ArmRecord,
     ArmVerdict,
+    Microseconds,
+    OperatorTimes,
     PairedMeasurement,
     Pairing,
     PairRecord,
@@ -60,6 +68,7 @@ from agent.statistics.paired import (
     compare_pairs,
     log_ratio_of_pair,
     next_look,
+    operator_pairs,
 )
 
 #: blocks of turns in a pair; each block has every arm twice, in an order and its reverse
@@ -69,6 +78,10 @@ _SHORT_MS, _USUAL_MS, _LONG_MS = 30.0, 50.0, 100.0
 #: iterations of a turn where they fit into the longest turn, and where they do not
 _WANTED, _LEAST = 5, 2
 _MOST_ITERATIONS = 10_000
+#: iterations of a profiled turn, if the turn of the arm has several
+_PROFILED_ITERATIONS = 3
+#: largest share of the measuring time that profiled turns may use
+_PROFILED_SHARE = 1 / 3
 #: the program that runs a pair, and the first argument of its processes
 _RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
 _TAKE_TURNS = "--take-turns"
@@ -87,12 +100,21 @@ class _TurnAnswer(BaseModel):
     switches: LimitedInteger
 
 
+class _ProfiledTurnAnswer(_TurnAnswer):
+    us: tuple[tuple[Microseconds, ...], ...] = Field(min_length=1, max_length=_PROFILED_ITERATIONS)
+
+
 class _RunnerAnswer(BaseModel):
     """What `agent/pair_runner` writes: the turns, or which arm failed."""
 
     failed: int | None = Field(default=None, ge=0)
     usual_ms: LimitedMilliseconds = 0.0
+    operators: tuple[Annotated[str, Field(max_length=40)], ...] = Field(
+        default=(), max_length=MOST_OPERATORS
+    )
     turns: tuple[_TurnAnswer, ...] = ()
+    profiled: tuple[_ProfiledTurnAnswer, ...] = ()
+    profiling_s: LimitedNumber = 0.0
 
 
 @dataclass
@@ -121,6 +143,8 @@ class Arm:
     inputs: Mapping[str, str] = field(default_factory=dict)
     #: of a turn; 1 until the calibration
     iterations: int = 1
+    #: ids of those whose times are measured; empty if the model cannot be profiled
+    operators: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -143,6 +167,17 @@ class Arm:
         if self.order.options.get("lite"):  # load_and_run aborts with both options
             return None
         return self.runtime.command_line(self.builder.outputs(self.inputs).arguments)
+
+    def profiled_command(self) -> list[str]:
+        """Return the command of a process that runs one profiled turn."""
+        iterations = self.profiled_iterations
+        step = self.builder.profiled(self.inputs, first=False, iterations=iterations)
+        return self.runtime.command_line(step.arguments)
+
+    @property
+    def profiled_iterations(self) -> int:
+        """Iterations of a profiled turn. The first of several does not count."""
+        return min(self.iterations, _PROFILED_ITERATIONS)
 
     @property
     def takes_turns(self) -> bool:
@@ -235,6 +270,67 @@ class _Comparison:
         )
 
 
+class _Operators:
+    """The profiled turns of all pairs: which pairs have some, and the times that they yielded."""
+
+    def __init__(self, arms: Sequence[Arm]) -> None:
+        self._arms = arms
+        self._pairs: list[int] = []
+        self._rows: list[list[tuple[float | None, ...]]] = [[] for _ in arms]
+        self._spent_s, self._pair_s = 0.0, 0.0
+
+    @property
+    def are_known(self) -> bool:
+        """Whether all arms can be profiled."""
+        return all(arm.operators for arm in self._arms)
+
+    def expect(self, turn_s: float) -> None:
+        """Add the duration of a profiled turn of an arm to what the turns of a pair take."""
+        self._pair_s += 2 * turn_s
+
+    def are_next(self, used_s: float) -> bool:
+        """Return whether the next pair has profiled turns, after `used_s` of measuring.
+
+        Their share of the time is limited: with a large graph, they take longer than other turns.
+        """
+        is_cheap = self._spent_s + self._pair_s <= _PROFILED_SHARE * (used_s + self._pair_s)
+        return self.are_known and is_cheap and len(self._pairs) < MOST_PROFILED_PAIRS
+
+    def spend(self, profiling_s: float) -> None:
+        self._spent_s += profiling_s
+        self._pair_s = profiling_s
+
+    def add(self, pair: int, samples: Sequence[tuple[int, Sequence[float | None]]]) -> None:
+        """Add what the profiled turns of a pair yielded: (arm, time of each operator in µs)."""
+        self._pairs.append(pair)
+        for arm in self._arms:
+            columns = zip(*(us for number, us in samples if number == arm.number), strict=True)
+            self._rows[arm.number].append(tuple(map(_median, columns)))
+
+    def suffice(self, verdicts: Iterable[ArmVerdict]) -> bool:
+        """Return whether a measurement with these verdicts may end.
+
+        If an arm is faster or slower, there must be enough pairs to tell by which operators.
+        """
+        differs = any(verdict.verdict in ("faster", "slower") for verdict in verdicts)
+        wanted = operator_pairs(max((len(arm.operators) for arm in self._arms), default=0))
+        return not (differs and self.are_known) or len(self._pairs) >= wanted
+
+    def times(self) -> OperatorTimes | None:
+        """Return the content of `paired_operators.json`; None if there are no times."""
+        if not self._pairs:
+            return None
+        arms = [
+            ArmOperators(ids=arm.operators, us=tuple(self._rows[arm.number])) for arm in self._arms
+        ]
+        return OperatorTimes(pairs=tuple(self._pairs), arms=tuple(arms))
+
+
+def _median(times: Sequence[float | None]) -> float | None:
+    known = [time_us for time_us in times if time_us is not None]
+    return round(statistics.median(known), 2) if known else None
+
+
 class PairedRuns:
     """Runs a paired comparison. `done` may be read at any time, also after a failure.
 
@@ -255,6 +351,7 @@ class PairedRuns:
         self.done = PairedResults()
         self._pairing = order.pairing or Pairing()
         self._arms, self._folder, self._cores = arms, folder, cores
+        self._operators = _Operators(arms)
         self._passes = passes
         # known to the reader of the result, and different for each attempt
         self._seed = order.attempt.int & 0xFFFFFFFF
@@ -290,24 +387,44 @@ class PairedRuns:
             raise
 
     async def _look(self, arm: Arm, run: Runner) -> None:
-        """Run an arm alone: write its outputs, and choose the iterations of its turns."""
+        """Run an arm alone: write its outputs, choose the iterations of its turns, profile it."""
         self._say(f"arm {arm.number + 1} of {len(self._arms)}: outputs and iteration time")
         if arm.takes_turns:
-            setup = {"arms": [self._setup_of(arm, first=True)], "look": True, "turns": []}
+            arms = [self._setup_of(arm, first=True)]
+            setup = {"arms": arms, "look": True, "turns": [], "profiled": []}
             result = await self._run_together(run, [arm], setup)
             usual_ms = result.usual_ms
+            arm.operators = result.operators
+            self._operators.expect(result.profiling_s)
         else:
             if command := arm.outputs_command():
                 make_folders(arm.folder, command)
                 await self._run_alone(run, arm, command)
             arm.iterations = 10
             usual_ms = statistics.median(await self._run_alone(run, arm, arm.command(first=True)))
+            await self._look_at_operators(arm, run)
         arm.iterations = turn_iterations(usual_ms)
+        name = arm_profile_name(arm.number)
+        if not self._has_own_folders() or not keep_profile(arm.folder, MADE_PROFILE, name):
+            arm.operators = ()
         self.done.arms.append(
             ArmRecord(
                 runtime=arm.runtime.info.version, iterations=arm.iterations, usual_ms=usual_ms
             )
         )
+
+    async def _look_at_operators(self, arm: Arm, run: Runner) -> None:
+        """Profile a compiled program; one that fails with the profiler is compared without."""
+        begun = time.monotonic()
+        try:
+            times_us = await self._profile_alone(run, arm)
+        except PassFailed as failure:
+            if failure.result.reason is not EndReason.EXITED or failure.result.limit:
+                raise
+            return
+        self._operators.expect(time.monotonic() - begun)
+        slowest = sorted(times_us, key=lambda key: -times_us[key])
+        arm.operators = tuple(slowest[:MOST_OPERATORS])
 
     def _compare_outputs(self) -> None:
         """Compare the outputs of each arm with those of the baseline. Reads files."""
@@ -322,12 +439,15 @@ class PairedRuns:
         self._say("pairs: processes that take turns")
         begun = time.monotonic()
         comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
-        budget_s, usable = self._pairing.budget_s, 0
+        budget_s, usable, used_s = self._pairing.budget_s, 0, 0.0
+        is_decided = False
         while True:
-            pair = await self._pair(run)
+            pair = await self._pair(run, is_profiled=self._operators.are_next(used_s))
             self.done.pairs.append(pair)
-            used_s = self.done.measuring_s = time.monotonic() - begun
+            used_s = time.monotonic() - begun
             pair_s = used_s / len(self.done.pairs)
+            if not is_decided:
+                self.done.measuring_s = used_s
             if not pair.disturbances:
                 usable += 1
                 for comparison in comparisons:
@@ -340,41 +460,65 @@ class PairedRuns:
             planned = usable if is_over else usable + int((budget_s - used_s) / pair_s)
             if any([comparison.look(planned, is_last=is_last) for comparison in comparisons]):
                 self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
+            was_decided = is_decided
             is_decided = all(comparison.is_decided for comparison in comparisons)
             if is_last and not (is_over or is_decided):
                 self.done.is_cut = True
                 self.done.notes.append(Note.of("ended_early"))
-            if is_last or is_decided:
+            if is_last or (is_decided and self._operators.suffice(self.done.verdicts)):
                 return
+            if is_decided and not was_decided:
+                self._say("the verdict is clear: more pairs, to tell by which operators")
 
-    def _order_of_turns(self) -> list[int]:
-        """Return the arms of all turns of a pair: blocks in random order, each with its reverse."""
+    def _order_of_turns(self, blocks: int) -> list[int]:
+        """Return the arms of turns of a pair: blocks in random order, each with its reverse."""
         turns: list[int] = []
-        for _ in range(BLOCKS):
+        for _ in range(blocks):
             order = [arm.number for arm in self._arms]
             self._random.shuffle(order)
             turns += [*order, *reversed(order)]
         return turns
 
-    async def _pair(self, run: Runner) -> PairRecord:
-        order = self._order_of_turns()
+    async def _pair(self, run: Runner, *, is_profiled: bool) -> PairRecord:
+        order = self._order_of_turns(BLOCKS)
+        profiled = self._order_of_turns(1) if is_profiled else []
         started_at = time.time()
         before = read_counters(processes=False)
         begun = time.monotonic()
+        samples: list[tuple[int, Sequence[float | None]]] = []
         if all(arm.takes_turns for arm in self._arms):
-            setup = {"arms": [self._setup_of(arm) for arm in self._arms], "turns": order}
+            setup = {
+                "arms": [self._setup_of(arm) for arm in self._arms],
+                "turns": order,
+                "profiled": profiled,
+            }
             result = await self._run_together(run, self._arms, setup)
             turns = [Turn(arm=turn.arm, ms=turn_ms(turn.ms)) for turn in result.turns]
             waits = _waits(result.turns)
+            profiling_s, profiled_waits = result.profiling_s, _waits(result.profiled)
+            samples = [(turn.arm, us) for turn in result.profiled for us in turn.us]
         else:
             turns, waits = [], None
             for number in order:
                 times = await self._run_alone(run, self._arms[number])
                 turns.append(Turn(arm=number, ms=turn_ms(times)))
+            profiling_from, profiled_waits = time.monotonic(), None
+            for number in profiled:
+                arm = self._arms[number]
+                times_us = await self._profile_alone(run, arm)
+                samples.append((number, [times_us.get(key) for key in arm.operators]))
+            profiling_s = time.monotonic() - profiling_from
         after = read_counters(processes=False)
         disturbances = pass_disturbances(
             waits, before, after, self._cores, most_waited=PAIR_WAITED_PERCENT
         )
+        if is_profiled:
+            self._operators.spend(profiling_s)
+            # waiting in the profiled turns spoils the operators only
+            if not disturbances and not pass_disturbances(
+                profiled_waits, before, after, self._cores, most_waited=PAIR_WAITED_PERCENT
+            ):
+                self._operators.add(len(self.done.pairs), samples)
         return PairRecord(
             started_at=started_at,
             run_s=time.monotonic() - begun,
@@ -387,7 +531,13 @@ class PairedRuns:
 
     def _setup_of(self, arm: Arm, *, first: bool = False) -> dict[str, Any]:
         command = arm.command_of_turns(first=first)
-        return {"command": command, "folder": str(arm.folder.work), "count": arm.iterations}
+        return {
+            "command": command,
+            "folder": str(arm.folder.work),
+            "count": arm.iterations,
+            "profiled_count": _PROFILED_ITERATIONS if first else arm.profiled_iterations,
+            "operators": arm.operators,
+        }
 
     async def _run_together(
         self, run: Runner, arms: Sequence[Arm], setup: Mapping[str, Any]
@@ -406,15 +556,17 @@ class PairedRuns:
         self.done.run_s += result.run_s
         answer = _read_answer(work / "pair.json")
         if has_succeeded(result):
-            # a link in place of a folder would open another folder to later runs
-            folders = (arm.folder.work for arm in self._arms)
-            is_intact = all(path.is_dir() and not path.is_symlink() for path in folders)
-            if is_intact and answer and [turn.arm for turn in answer.turns] == setup["turns"]:
+            if self._has_own_folders() and answer and _is_complete(answer, setup):
                 return answer
             raise _nothing_timed(result)
         failed = answer.failed if answer else None
         is_known = failed is not None and failed < len(arms)
         raise _failure(result, arms[failed or 0] if is_known else None)
+
+    def _has_own_folders(self) -> bool:
+        """Whether no process has put a link, which would open another folder, in place of one."""
+        folders = (arm.folder.work for arm in self._arms)
+        return all(path.is_dir() and not path.is_symlink() for path in folders)
 
     async def _run_alone(
         self, run: Runner, arm: Arm, command: list[str] | None = None
@@ -431,6 +583,15 @@ class PairedRuns:
             raise _nothing_timed(result)
         return times
 
+    async def _profile_alone(self, run: Runner, arm: Arm) -> dict[str, float]:
+        """Run one profiled process of an arm; return the times of its operators in µs."""
+        path = arm.folder.work / MADE_PROFILE
+        path.unlink(missing_ok=True)
+        await self._run_alone(run, arm, arm.profiled_command())
+        if not self._has_own_folders() or not size_of_plain_file(path):
+            return {}
+        return await asyncio.to_thread(device_times_us, path)
+
     def _say(self, title: str) -> None:
         with self._folder.output.open("ab") as sink:
             sink.write(f"{STEP_HEAD}{title}\n".encode())
@@ -445,7 +606,20 @@ class PairedRuns:
             verdicts=tuple(done.verdicts),
             measuring_s=done.measuring_s,
         )
-        (self._folder.result / PAIRED_NAME).write_text(content.model_dump_json(), encoding="utf-8")
+        result = self._folder.result
+        (result / PAIRED_NAME).write_text(content.model_dump_json(), encoding="utf-8")
+        if times := self._operators.times():
+            (result / OPERATORS_NAME).write_text(times.model_dump_json(), encoding="utf-8")
+
+
+def _is_complete(answer: _RunnerAnswer, setup: Mapping[str, Any]) -> bool:
+    """Return whether an answer has all turns, and all operators of each profiled one."""
+    sizes = [len(arm["operators"]) for arm in setup["arms"]]
+    return (
+        [turn.arm for turn in answer.turns] == setup["turns"]
+        and [turn.arm for turn in answer.profiled] == setup["profiled"]
+        and all(len(us) == sizes[turn.arm] for turn in answer.profiled for us in turn.us)
+    )
 
 
 def _failure(result: RunResult, arm: Arm | None) -> PassFailed:

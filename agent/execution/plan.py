@@ -74,9 +74,14 @@ class PassBuilder:
             options["iter"] = iterations
         return Pass("clean", self._arguments(inputs, options, first=first))
 
-    def profiled(self, inputs: Mapping[str, str], *, first: bool) -> Pass:
-        """Return a profiled pass, which yields one sample per operator."""
-        return Pass("profiled", self._arguments(inputs, self._shared, MADE_PROFILE, first=first))
+    def profiled(
+        self, inputs: Mapping[str, str], *, first: bool, iterations: int | None = None
+    ) -> Pass:
+        """Return a profiled pass, which yields one sample per operator: its last iteration."""
+        options = dict(self._shared)
+        if iterations is not None:
+            options["iter"] = iterations
+        return Pass("profiled", self._arguments(inputs, options, MADE_PROFILE, first=first))
 
     def dump(self, inputs: Mapping[str, str]) -> Pass:
         """Return a pass of one iteration that writes the files that would disturb a measurement."""

@@ -55,23 +55,42 @@ def slowest_operators(path: Path) -> SlowestOperators | None:
     None if the profile is too large, cannot be read, has no times, or a time is impossible: the
     server reads it later and tells what is wrong. Blocks for about 5 ms per MiB.
     """
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            return None
-        profile = _PROFILE.validate_json(path.read_bytes(), strict=True)
-    except (OSError, ValidationError):
+    profile = _read(path)
+    if profile is None:
         return None
-    device = profile["profiler"]["device"]
-    rows = [
-        (operator, max(times["end"] - times["start"] for times in nodes.values()))
-        for key, operator in profile["graph_exec"]["operator"].items()
-        if (nodes := device.get(key))
-    ]
+    times_s = _device_times_s(profile)
+    operators = profile["graph_exec"]["operator"]
+    rows = [(operators[key], times_s[key]) for key in operators if key in times_s]
     if not rows or not all(0 <= time_s < math.inf for _, time_s in rows):
         return None
     # stable, so that equal times are in the order of the profile as in the result
     rows.sort(key=lambda row: -row[1])
     return _fit(rows)
+
+
+def device_times_us(path: Path) -> dict[str, float]:
+    """Return {id of an operator: its device time in µs} of a profile; empty if it is unusable."""
+    profile = _read(path)
+    times_s = _device_times_s(profile) if profile else {}
+    return {key: _microseconds(s) for key, s in times_s.items() if math.isfinite(s)}
+
+
+def _read(path: Path) -> _Profile | None:
+    """Read a profile; None if it is too large or unreadable."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            return None
+        return _PROFILE.validate_json(path.read_bytes(), strict=True)
+    except (OSError, ValidationError):
+        return None
+
+
+def _device_times_s(profile: _Profile) -> dict[str, float]:
+    return {
+        key: max(times["end"] - times["start"] for times in nodes.values())
+        for key, nodes in profile["profiler"]["device"].items()
+        if nodes
+    }
 
 
 def _fit(rows: list[tuple[_Operator, float]]) -> SlowestOperators | None:

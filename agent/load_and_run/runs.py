@@ -154,9 +154,7 @@ def _time_runs(network, arrays, flags, output_dump):
         whole_ms, _ = _run(network, flags["copy_to_host"], output_dump)
         log("warm up {}  {:.3f}ms".format(number, whole_ms))
     if flags["take_turns"]:
-        turns.take_turns(
-            lambda: _run(network, flags["copy_to_host"], output_dump)[0], network.outputs
-        )
+        turns.take_turns(network, lambda: _run(network, flags["copy_to_host"], output_dump)[0])
         return
     times = []
     iterations = flags["iter"]

@@ -5,14 +5,22 @@ paths are not read: the sandbox shows programs only if their paths are in the co
 
 SETUP holds
     arms: for each arm {command: list of strings, folder: its working folder, count: iterations of
-        a turn}; a command runs `load_and_run --take-turns`
+        a turn, profiled_count: those of a profiled one, operators: ids of the operators whose times
+        are wanted}; a command runs `load_and_run --take-turns`
     turns: numbers of arms, in order
-    look: true to write the outputs of the only arm to files, and to measure its iteration time
+    profiled: the same for turns with the profiler, which follow
+    look: true to write the outputs of the only arm and its profile to files, and to measure its
+        iteration time
 
 RESULT, written by this program, holds
     turns: for each turn {arm, ms: times of the iterations, count, waited_ms, elapsed_ms, switches,
         stolen_ms}, as `agent/load_and_run/turns.py` answers
-    usual_ms: for `look`, the median time of an iteration
+    profiled: for each profiled turn the same, with `us`: for each iteration the device times of
+        `operators` in µs, null for one that did not run
+    profiling_s: duration of the profiled turns
+    for `look`: usual_ms, the median time of an iteration; operators, the ids of the slowest, the
+        slowest first; profiling_s, the duration of a profiled turn. Without a usable profile,
+        operators is empty
 
 All arms start at once, but only one of them computes in a turn; the others wait for a line on
 stdin. If an arm ends before its last turn, its output is printed to stderr, RESULT holds {failed:
@@ -26,6 +34,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from typing import IO, Any, cast
 
 #: duration from which a series of iterations tells the time of one, and the longest series
@@ -33,6 +42,8 @@ _ENOUGH_MS = 30.0
 _MOST_ITERATIONS = 10_000
 #: limit on the printed stderr of an arm
 _MOST_PRINTED_BYTES = 256 << 10
+#: most operators whose times are kept; those of a model with more take little time each
+_MOST_OPERATORS = 2000
 
 
 class ArmFailed(Exception):
@@ -47,7 +58,7 @@ class Arm:
     """The process of one arm."""
 
     def __init__(self, number: int, setup: dict[str, Any], log: IO[bytes]) -> None:
-        self.number, self._count, self._log = number, setup["count"], log
+        self.number, self._setup, self._log = number, setup, log
         self._process = subprocess.Popen(
             setup["command"],
             cwd=setup["folder"],
@@ -64,7 +75,28 @@ class Arm:
 
     def turn(self) -> dict[str, Any]:
         """Let the process run its iterations; return its answer. Raises ArmFailed."""
-        return {**self._ask(self._count, "ms"), "arm": self.number}
+        return {**self._ask(self._setup["count"], "ms"), "arm": self.number}
+
+    def profiled_turn(self) -> dict[str, Any]:
+        """Let the process run iterations with the profiler; return its answer. Raises ArmFailed."""
+        answer = self._ask_for_profile(self._setup["profiled_count"])
+        places = {key: place for place, key in enumerate(answer.pop("ids"))}
+        wanted = [places.get(key) for key in self._setup["operators"]]
+        us = [[None if place is None else row[place] for place in wanted] for row in answer["us"]]
+        return {**answer, "us": us, "arm": self.number}
+
+    def look_at_operators(self) -> dict[str, Any]:
+        """Profile the model; return `operators` and `profiling_s`, as in RESULT."""
+        try:
+            self._ask_for_profile(1)  # attaches the profiler
+            begun = time.monotonic()
+            answer = self._ask_for_profile(self._setup["profiled_count"])
+        except ArmFailed:
+            return {"operators": []}
+        profiling_s = time.monotonic() - begun
+        times = dict(zip(answer["ids"], answer["us"][-1], strict=True))
+        slowest = sorted(times, key=lambda key: -(times[key] or 0.0))
+        return {"operators": slowest[:_MOST_OPERATORS], "profiling_s": profiling_s}
 
     def look(self) -> float:
         """Make the process write its outputs; return the median time of an iteration in ms."""
@@ -92,6 +124,13 @@ class Arm:
         sys.stderr.write(self._log.read().decode("utf-8", "replace"))
         sys.stderr.flush()
 
+    def _ask_for_profile(self, count: int) -> dict[str, Any]:
+        answer = self._ask(f"profile {count}", "us")
+        if not answer["us"]:
+            self._log.write(f"cannot profile: {answer.get('problem')}\n".encode())
+            raise ArmFailed(self)
+        return answer
+
     def _ask(self, line: object, expected: str) -> dict[str, Any]:
         try:
             self._asking.write(f"{line}\n".encode())
@@ -112,7 +151,7 @@ class Arm:
 
 def measure(setup: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Run all turns of a pair; return (content of RESULT, exit code)."""
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {"turns": [], "profiled": [], "profiling_s": 0.0}
     with contextlib.ExitStack() as stack:
         # files: a full pipe would block an arm, because it is not read while another arm computes
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in setup["arms"]]
@@ -122,17 +161,25 @@ def measure(setup: dict[str, Any]) -> tuple[dict[str, Any], int]:
                 arm.wait_until_ready()
             if setup.get("look"):
                 result["usual_ms"] = arms[0].look()
+                result.update(arms[0].look_at_operators())
             result["turns"] = [arms[number].turn() for number in setup["turns"]]
+            begun = time.monotonic()
+            if setup["profiled"]:
+                result["profiled"] = [arms[number].profiled_turn() for number in setup["profiled"]]
+                result["profiling_s"] = time.monotonic() - begun
         except ArmFailed as failure:
             codes = {arm.number: arm.end() for arm in arms}
             failure.arm.print_log()
             return {"failed": failure.arm.number}, codes[failure.arm.number] or 1
-        for arm in arms:
-            if code := arm.end():
-                arm.print_log()
-                return {"failed": arm.number}, code
+        ended = {arm: arm.end() for arm in arms}
         if setup.get("look"):
             arms[0].print_log()
+            # one that fails with the profiler is compared without
+            return result, ended[arms[0]] if result["operators"] else 0
+        for arm, code in ended.items():
+            if code:
+                arm.print_log()
+                return {"failed": arm.number}, code
     return result, 0
 
 

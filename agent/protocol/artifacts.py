@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.protocol.pairs import PAIRED_NAME
+from agent.protocol.pairs import ARM_NAMES, OPERATORS_NAME, PAIRED_NAME
 from agent.protocol.plan import MOST_PROFILED
 
 PROFILE_NAME = "profile.json"
@@ -21,6 +21,7 @@ LIMITS: Mapping[str, int] = {
     MEASUREMENT_NAME: 16 * MIB,
     MANIFEST_NAME: 4 * MIB,
     PAIRED_NAME: 4 * MIB,
+    OPERATORS_NAME: 32 * MIB,
     "chrome_timeline.json": 2048 * MIB,
     "memory_flow.svg": 256 * MIB,
     "io_dump.txt": 512 * MIB,
@@ -48,6 +49,15 @@ def profile_name(number: int) -> str:
 PROFILE_NAMES = tuple(map(profile_name, range(1, MOST_PROFILED + 1)))
 
 
+def arm_profile_name(arm: int) -> str:
+    """Return the file name of the profile of an arm of a paired comparison."""
+    return f"profile-{ARM_NAMES[arm].lower()}.json" if arm else PROFILE_NAME
+
+
+#: file names of the profiles of all arms but the baseline
+ARM_PROFILE_NAMES = tuple(map(arm_profile_name, range(1, len(ARM_NAMES))))
+
+
 def profile_number(name: str) -> int | None:
     """Return the number of the profiled pass that wrote the file `name`, None for other files."""
     return PROFILE_NAMES.index(name) + 1 if name in PROFILE_NAMES else None
@@ -55,4 +65,5 @@ def profile_number(name: str) -> int | None:
 
 def limit_of(name: str) -> int | None:
     """Return the size limit of an artifact in bytes, None if there is no artifact of this name."""
-    return PROFILE_LIMIT_BYTES if profile_number(name) else LIMITS.get(name)
+    is_profile = profile_number(name) or name in ARM_PROFILE_NAMES
+    return PROFILE_LIMIT_BYTES if is_profile else LIMITS.get(name)

@@ -6,7 +6,7 @@ arm is the baseline of all others.
 """
 
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,11 +22,15 @@ from agent.protocol.options import OPTIONS
 
 #: file name of the result of a paired comparison
 PAIRED_NAME = "paired.json"
+#: file name of the times of the operators in each pair
+OPERATORS_NAME = "paired_operators.json"
 #: names of the arms in notes, logs and pages
 ARM_NAMES = "ABCD"
 MOST_ARMS = len(ARM_NAMES)
 #: most pairs of one comparison; the budget usually ends it earlier
 MOST_PAIRS = 1000
+#: most pairs with profiled turns, and most operators of an arm whose times are kept
+MOST_PROFILED_PAIRS, MOST_OPERATORS = 200, 2000
 #: most outputs of a model that are reported
 MOST_OUTPUTS = 100
 #: bounds of the budget in seconds
@@ -139,6 +143,41 @@ class PairRecord(_PairedModel):
     def times_ms(self, arm: int) -> list[float]:
         """Return the times of the turns of an arm, above 0, so that they have a logarithm."""
         return [max(turn.ms, _LEAST_MS) for turn in self.turns if turn.arm == arm]
+
+
+#: device time of an operator in µs, None if it did not run; negative if a clock was set back
+Microseconds = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)] | None
+
+
+class ArmOperators(_PairedModel):
+    """The times of the operators of one arm.
+
+    `ids` are those of its profile, the slowest first. `us` has for each pair the median time of
+    each of them.
+    """
+
+    ids: tuple[Annotated[str, Field(max_length=40)], ...] = Field(max_length=MOST_OPERATORS)
+    us: tuple[tuple[Microseconds, ...], ...] = Field(max_length=MOST_PROFILED_PAIRS)
+
+
+class OperatorTimes(_PairedModel):
+    """The root object of `paired_operators.json`: what the profiled turns yielded.
+
+    `pairs` are the pairs that count, as indices of those in `paired.json`.
+    """
+
+    format: Literal[1] = 1
+    pairs: tuple[Annotated[int, Field(ge=0, lt=MOST_PAIRS)], ...] = Field(
+        max_length=MOST_PROFILED_PAIRS
+    )
+    arms: tuple[ArmOperators, ...] = Field(max_length=MOST_ARMS)
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        for arm in self.arms:
+            if len(arm.us) != len(self.pairs) or any(len(row) != len(arm.ids) for row in arm.us):
+                raise ValueError("not one time for each pair and operator")
+        return self
 
 
 class ArmVerdict(_PairedModel):

@@ -143,6 +143,19 @@ def compare_operators(log_ratios: Floats) -> PairedOperators:
     )
 
 
+def operator_pairs(operators: int) -> int:
+    """Return how many pairs can tell which of so many operators differ.
+
+    With so many, an operator that differs alone is called different even if one pair shows the
+    opposite, and shows it most clearly of all.
+    """
+    level = INTERVAL_ERROR / max(operators, 1)
+    n = FIRST_LOOK
+    while signed_rank_cut(n, level) <= n:
+        n += 1
+    return n
+
+
 def log_ratio_of_pair(base_ms: Sequence[float], other_ms: Sequence[float]) -> float:
     """Return the log ratio of a pair of processes; positive if the other one is slower.
 

@@ -24,8 +24,9 @@ from agent.protocol.messages import (
     GivenInput,
     RuntimeInfo,
 )
-from agent.protocol.pairs import MOST_OUTPUTS, PairedMeasurement, Pairing
+from agent.protocol.pairs import MOST_OUTPUTS, OperatorTimes, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
+from agent.statistics.paired import compare_operators, operator_pairs
 from agent.tests.fakes import (
     explanation,
     is_alive,
@@ -69,6 +70,17 @@ for line in sys.stdin:
         continue
     turns += 1
 {body}
+    if line.startswith("profile "):
+        operators = model.get("operators", {{}})
+        us = [
+            [time * random.gauss(1, 0.01) for time in operators.values()]
+            for n in range(max(int(line[8:]) - 1, 1))
+        ]
+        open("profile.json", "w").write("{{}}")
+        answer({{"ms": [1], "count": 1, "elapsed_ms": 10, "switches": 0, "stolen_ms": 0,
+                "waited_ms": 10 * model.get("waits_profiled", 0),
+                "ids": list(operators), "us": us if operators else []}})
+        continue
     count = int(line)
     times = [2 * time_of() if not n else time_of() for n in range(count)]
     answer({{"ms": times[:1000], "count": count, "elapsed_ms": sum(times), "switches": 0,
@@ -79,6 +91,11 @@ for line in sys.stdin:
 #: a compiled load_and_run: an iteration takes 10 ms, 10.5 ms if its model file says "slow"
 BINARY = """\
 us = 10_500 if open("model.mge").read() == "slow" else 10_000
+if "--profile=profile.json" in sys.argv:
+    import json
+    device = {"1": {"cpu": {"start": 0, "end": us / 1e6}}}
+    profile = {"profiler": {"device": device}, "graph_exec": {"operator": {}}}
+    json.dump(profile, open("profile.json", "w"))
 for argument in sys.argv:
     if argument.startswith("--iter="):
         for i in range(int(argument[7:])):
@@ -197,6 +214,59 @@ async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, serve
     (arm,) = result.verdicts
     assert (arm.verdict, arm.pairs, arm.effect) == ("not_enough", 0, None)
     assert {row.code for pair in result.pairs for row in pair.disturbances} == {"waited"}
+
+
+OPERATORS = {"1": 1000, "2": 8000, "7": 1000, **dict.fromkeys(map(str, range(10, 90)), 10)}
+
+
+def times_of_operators(storage) -> OperatorTimes:
+    return OperatorTimes.model_validate_json(storage.stored["paired_operators.json"])
+
+
+async def test_a_slower_arm_is_measured_until_its_operators_are_known(wheel, server, storage):
+    wheel()
+    models = (BASE | {"operators": OPERATORS}, {"us": 10_500, "operators": OPERATORS | {"7": 1500}})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=30))
+    (arm,) = result.verdicts
+    assert arm.verdict == "slower"
+    times = times_of_operators(storage)
+    # as long as the verdict needs, and then until so many operators can be told apart
+    assert arm.pairs < len(result.pairs)
+    assert len(times.pairs) == operator_pairs(len(OPERATORS))
+    assert [arm.ids[0] for arm in times.arms] == ["2", "2"]
+    us = [
+        np.array(arm.us)[:, [arm.ids.index(key) for key in ("1", "2", "7")]] for arm in times.arms
+    ]
+    compared = compare_operators(np.log(us[1] / us[0]))
+    assert compared.is_different.tolist() == [False, False, True]
+    assert compared.effect[2] == pytest.approx(0.5, abs=0.05)
+    assert {"profile.json", "profile-b.json"} <= storage.stored.keys()
+
+
+async def test_equal_arms_are_not_measured_for_their_operators(wheel, server, storage):
+    wheel()
+    models = [BASE | {"operators": OPERATORS}] * 2
+    result = await measured(server, storage, *models)
+    (arm,) = result.verdicts
+    assert (arm.verdict, arm.pairs) == ("same", len(result.pairs))
+    # the first pair tells how long a pair takes
+    assert times_of_operators(storage).pairs == tuple(range(1, len(result.pairs)))
+
+
+async def test_pairs_whose_profiled_turns_waited_have_no_operators(wheel, server, storage):
+    wheel()
+    models = (BASE | {"operators": OPERATORS}, BASE | {"operators": OPERATORS, "waits_profiled": 1})
+    result = await measured(server, storage, *models)
+    assert result.verdicts[0].verdict == "same"
+    assert not any(pair.disturbances for pair in result.pairs)
+    assert "paired_operators.json" not in storage.stored
+
+
+async def test_model_that_crashes_with_the_profiler_is_compared_without(wheel, server, storage):
+    wheel('if line.startswith("profile"): os.abort()')
+    result = await measured(server, storage, *[BASE | {"operators": OPERATORS}] * 2)
+    assert result.verdicts[0].verdict == "same"
+    assert "paired_operators.json" not in storage.stored
 
 
 async def test_differences_of_outputs_are_measured_on_the_same_data(wheel, server, storage):
@@ -339,7 +409,12 @@ async def test_options_that_write_files_are_refused(wheel, server, storage):
     assert "io_dump" in explanation(end)
 
 
-async def test_compiled_programs_run_one_process_for_each_turn(device, server, storage):
+async def test_compiled_programs_run_one_process_for_each_turn(
+    device, server, storage, monkeypatch
+):
+    # their waits are unknown, so a busy machine would disturb each pair
+    for limit in ("OTHER_PERCENT", "_STOLEN_PERCENT"):
+        monkeypatch.setattr(f"agent.device.disturbance.{limit}", 1e9)
     # the format of --bin_out_dump: length of the name, dtype 0 (float32), axes, shape, name, data
     dump = (
         "import struct\n"
@@ -360,6 +435,9 @@ async def test_compiled_programs_run_one_process_for_each_turn(device, server, s
     assert (output.name, output.problem) == ("out", None)
     assert output.max_abs == pytest.approx(0.05)
     assert all(turn.ms in (10, 10.5) for pair in result.pairs for turn in pair.turns)
+    times = times_of_operators(storage)
+    assert {arm.ids: set(arm.us) for arm in times.arms[1:]} == {("1",): {(10_500.0,)}}
+    assert set(times.arms[0].us) == {(10_000.0,)}
 
 
 async def test_compiled_program_that_cannot_write_outputs_is_compared(device, server, storage):

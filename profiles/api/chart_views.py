@@ -25,7 +25,7 @@ from profiles.analysis.roofline import Roofs
 from profiles.api.base import NOT_READY, ResultView, gzipped_json_response, json_response
 from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, TimelineQuery
 from profiles.api.serializer_fields import answer_of
-from profiles.comparison.graph import BaselineChart, baseline_data
+from profiles.comparison.graph import BaselineChart, baseline_data, paired_data
 from profiles.comparison.loading import comparison_of
 from profiles.formats.memory_flow.presenter import (
     FlowQuery,
@@ -40,7 +40,7 @@ from profiles.models import Profile
 from profiles.presenters import charts
 from profiles.presenters.charts import roofs_of
 from profiles.presenters.viewers import graph_document
-from profiles.selectors import baseline_profile
+from profiles.selectors import baseline_profile, paired_changes
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 
@@ -104,8 +104,13 @@ class ChartsView(ViewSetMixin, ResultView):
         operation_id="profiles_chart_baseline",
     )
     def baseline(self, request: Request, profile_id: int) -> HttpResponseBase:
-        """The baseline is the task that is pinned for the owner, the model and the device."""
+        """The baseline is the task that is pinned for the owner, the model and the device.
+
+        Of a paired comparison, whose profile is that of A, these are the differences of B to A.
+        """
         profile = self.profile(profile_id)
+        if (changes := paired_changes(profile)) is not None:
+            return json_response(paired_data(profile_data(profile), changes))
         baseline = baseline_profile(profile.attempt.task) if profile.attempt else None
         if baseline is None:
             raise DomainError("baseline_none", status=404)
@@ -235,7 +240,7 @@ class ChartsView(ViewSetMixin, ResultView):
         summary="Document of the graph",
         parameters=[NetronQuery],
         responses={200: NETRON, 304: None}
-        | problems(NOT_READY | {404: ["not_found", "operator_not_drawn"]}),
+        | problems(NOT_READY | {404: ["not_found", "operator_not_drawn", "pairs_unprofiled"]}),
         operation_id="profiles_graph_netron",
     )
     def netron(self, request: Request, profile_id: int) -> HttpResponseBase:
@@ -244,9 +249,12 @@ class ChartsView(ViewSetMixin, ResultView):
         """
         query = self.validated_query(NetronQuery)
         profile = self.profile(profile_id)
+        changes = paired_changes(profile) if query["colour"] == "change" else None
+        if query["colour"] == "change" and changes is None:
+            raise DomainError("pairs_unprofiled", status=404)
         return self.conditional_response(
             profile,
-            lambda: netron_answer(request._request, graph_document(profile, **query)),
+            lambda: netron_answer(request._request, graph_document(profile, changes, **query)),
             query,
         )
 

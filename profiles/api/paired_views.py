@@ -12,6 +12,8 @@ from agent.protocol.pairs import Pairing
 from profiles.api.base import ResultView, no_result_error
 from profiles.api.figure_views import DisturbanceAnswer
 from profiles.comparison.messages import letter
+from profiles.comparison.paired_operators import MOST_KEPT, MOST_NAMED, ArmChanges, explanation
+from profiles.comparison.rows import STATUSES
 from profiles.models import PairedResult
 from profiles.presenters.attempt_messages import disturbance_word
 from profiles.presenters.paired import VERDICTS, arm_options, differs, paired_view
@@ -80,6 +82,52 @@ class PairedVerdictAnswer(serializers.Serializer):
     sentence = serializers.CharField(help_text="The same in the user's language.")
 
 
+class PairedOperatorAnswer(serializers.Serializer):
+    """An operator of an arm, or a group of fused ones, compared with the baseline."""
+
+    name = serializers.CharField(help_text="Its name in the baseline, or else in the arm.")
+    type = serializers.CharField(help_text="Its type.")
+    status = serializers.ChoiceField(STATUSES, help_text="What became of it, as in comparisons.")
+    rows = fields.numbers("Rows of the table of the baseline's profile.")
+    base_us = fields.number("Device time in the baseline, median over the pairs, µs.")
+    other_us = fields.number("The same in the arm, µs.")
+    delta_us = fields.number("Median of the differences, µs.")
+    effect = fields.number(
+        "Time in the arm / time in the baseline - 1; null for an operator that one of them lacks."
+    )
+    low = fields.number("Lower bound of its 95 % interval.")
+    high = fields.number("Upper bound of its 95 % interval.")
+    q = fields.number(
+        "False discovery rate if this operator and all with a smaller rate are called different."
+    )
+    differs = serializers.BooleanField(
+        help_text="Whether the rate is at most 0.05, or an arm lacks it."
+    )
+
+
+class PairedOperatorsAnswer(serializers.Serializer):
+    """The operators of an arm, from turns with the profiler."""
+
+    letter = serializers.CharField(help_text="Whose.")
+    pairs = serializers.IntegerField(help_text="Number of pairs with times of operators.")
+    tested = serializers.IntegerField(
+        help_text="Number of operators that were tested: those that take 0.1 % or more."
+    )
+    named = PairedOperatorAnswer(
+        many=True,
+        help_text=f"The operators that make the arm slower or faster, at most {MOST_NAMED}, the "
+        "most important first. With another verdict, those that differ most.",
+    )
+    share = fields.number(
+        "Share of the difference of an iteration that the named ones explain; null with another "
+        "verdict."
+    )
+    operators = PairedOperatorAnswer(
+        many=True,
+        help_text=f"At most {MOST_KEPT}, those that differ first, then by the size of `delta_us`.",
+    )
+
+
 class ProcessPairAnswer(serializers.Serializer):
     """One pair: a fresh process of each arm, which took turns."""
 
@@ -97,6 +145,10 @@ class PairsAnswer(serializers.Serializer):
     differing = fields.texts(
         "Letters of the arms whose outputs differ from those of the baseline. Check these before "
         "the times."
+    )
+    operators = PairedOperatorsAnswer(
+        many=True,
+        help_text="Of each arm after the baseline; empty if the arms could not be profiled.",
     )
     pairs = ProcessPairAnswer(many=True, help_text="All pairs, in the order of time.")
     seed = serializers.IntegerField(help_text="Of the order of the turns.")
@@ -154,6 +206,10 @@ def _answer(paired: PairedResult, task: Task) -> dict[str, Any]:
             for row, words in zip(paired.verdicts, view["verdicts"], strict=True)
         ],
         "differing": view["differing"],
+        "operators": [
+            _operators(changes, verdict)
+            for changes, verdict in zip(paired.operators, paired.verdicts, strict=False)
+        ],
         "pairs": [
             {
                 "changes": [
@@ -173,3 +229,8 @@ def _answer(paired: PairedResult, task: Task) -> dict[str, Any]:
         "seed": paired.seed,
         "measuring_s": paired.measuring_s,
     }
+
+
+def _operators(changes: ArmChanges, verdict: dict[str, Any]) -> dict[str, Any]:
+    named, share = explanation(changes, verdict["verdict"], verdict["effect"])
+    return {**changes, "letter": letter(changes["arm"]), "named": named, "share": share}

@@ -224,7 +224,11 @@ class GraphViewQuery(fields.QueryParameters):
 class NetronQuery(GraphViewQuery):
     """A view of the graph and its colours."""
 
-    colour = _choice(METRICS, "time", "What operators are coloured by.")
+    colour = _choice(
+        (*METRICS, "change"),
+        "time",
+        "What operators are coloured by. `change`: how arm B of a paired comparison differs.",
+    )
     side = fields.Choice(
         ["device", "host"],
         default=None,

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.statistics.unpaired import VERDICTS
+from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.colours import Colouring
 from profiles.analysis.netron.document import netron_document
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
+from profiles.comparison.paired_operators import ArmChanges, row_differences
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
 from profiles.presenters.charts import microseconds_of
@@ -92,6 +94,15 @@ def baseline_data(compared: ComparisonResult) -> BaselineChart:
     delta_s = differences(comparison, every, profile=1, other=1, side="device")
     clear_s = changes(comparison, profile=1, other=1, side="device")
     return {"us": microseconds_of(delta_s), "clear": (np.nan_to_num(clear_s) != 0).tolist()}
+
+
+def paired_data(data: ProfileData, changes: ArmChanges) -> BaselineChart:
+    """Return the differences of an arm to the baseline, whose profile is `data`."""
+    delta_us, differs = row_differences(changes, data.columns.device.end_s)
+    return {
+        "us": [None if np.isnan(us) else us for us in delta_us.tolist()],
+        "clear": differs.tolist(),
+    }
 
 
 def row_at(comparison: Comparison, profile: int, at: int) -> int | None:

@@ -54,7 +54,7 @@ OnProgress = Callable[[str, int], object]
 
 #: limit for fetching and reading together; below the actor's time limit (`profiles.actors`), so
 #: that the actor can still record the reason
-_ALL_S = 270
+ALL_S = 270
 #: signals that stop the site; none of the resource limits sends them
 _STOPPED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -71,10 +71,12 @@ def derive(
     files: Sequence[tuple[str, str]],
     on_progress: OnProgress = ignore_progress,
     left_out: Sequence[LeftOut] = (),
+    within_s: float = ALL_S,
 ) -> DerivedData:
     """Read the files of one run and return the derived data.
 
     files: (name, object key) of each file, in the order of the passes
+    within_s: limit for fetching and reading them
     left_out: files of the run that are not read, to be listed with those that are unusable
     Unusable files are left out (`ProfileData.left_out`) as long as one file is usable. If none is,
     raises the error of the first: ProfileFormatError (`too_heavy` beyond the limits of memory or
@@ -84,7 +86,7 @@ def derive(
     """
     with tempfile.TemporaryDirectory(prefix="profile-") as name:
         folder = Path(name)
-        until = time.monotonic() + _ALL_S
+        until = time.monotonic() + within_s
         job = _fetch(files, folder, on_progress)
         job = msgspec.structs.replace(job, left_out=(*left_out, *job.left_out))
         try:
@@ -205,7 +207,7 @@ def _run(folder: Path, job: ParseJob, on_progress: OnProgress, until: float) -> 
     # the job's limit is CPU time; on a busy machine this takes longer in wall-clock time
     within_s = min(2 * job.time_s, until - time.monotonic())
     if within_s <= 0:
-        raise _TooHeavyError(f"Fetching and reading it takes more than {_ALL_S} s.")
+        raise _TooHeavyError("Fetching and reading it takes too long.")
     # left by an earlier attempt that was killed; its trace may not be part of this job
     (folder / limited_process.SPANS).unlink(missing_ok=True)
     try:

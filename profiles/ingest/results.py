@@ -2,6 +2,7 @@
 
 import math
 import re
+import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +16,7 @@ from agent.protocol.artifacts import (
     LOG_NAME,
     MEASUREMENT_NAME,
     TRACE_NAMES,
+    arm_profile_name,
     limit_of,
     profile_name,
     profile_number,
@@ -22,19 +24,34 @@ from agent.protocol.artifacts import (
 from agent.protocol.measurement import Measurement
 from agent.protocol.numbers import LARGEST_NUMBER
 from agent.protocol.options import artifact_of
-from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement, PairRecord
+from agent.protocol.pairs import (
+    MOST_ARMS,
+    OPERATORS_NAME,
+    PAIRED_NAME,
+    OperatorTimes,
+    PairedMeasurement,
+    PairRecord,
+)
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
 from agent.statistics.paired import log_ratio_of_pair
 from agent.statistics.summaries import Latency, latency, variation
 from profiles.analysis.archive import VERSION
-from profiles.analysis.data import LeftOut
+from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.measurement import figures, times_of, used_passes
 from profiles.analysis.stability import totals_of_passes
+from profiles.comparison.paired_operators import MOST_KEPT, operator_changes
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
-from profiles.ingest.build import DerivedData, OnProgress, derive, ignore_progress, profile_row
+from profiles.ingest.build import (
+    ALL_S,
+    DerivedData,
+    OnProgress,
+    derive,
+    ignore_progress,
+    profile_row,
+)
 from profiles.models import AttemptMeasurement, PairedResult, Profile
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, artifact_key
@@ -123,9 +140,7 @@ def read_results(
         profile=profile if derived else None,
         derived=derived,
         measurement=row,
-        paired=paired_row(attempt, _read(attempt, PAIRED_NAME, PairedMeasurement))
-        if attempt.task.is_paired
-        else None,
+        paired=_paired(attempt, derived, on_progress) if attempt.task.is_paired else None,
     )
 
 
@@ -167,6 +182,55 @@ def _read(attempt: Attempt, name: str, schema: type[S]) -> S:
         if error.code == "storage_unreachable":
             raise
         raise UnusableError(Reason.MEASUREMENT_UNREADABLE, f"{name}: {error.code}") from error
+
+
+def _paired(
+    attempt: Attempt, baseline: DerivedData | None, on_progress: OnProgress
+) -> PairedResult:
+    """Build the row of a paired comparison.
+
+    baseline: the derived data of the baseline's profile
+    """
+    measured = _read(attempt, PAIRED_NAME, PairedMeasurement)
+    row = paired_row(attempt, measured)
+    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
+    if baseline is None or not baseline.data.has_operators or OPERATORS_NAME not in stored:
+        return row
+    times = _read(attempt, OPERATORS_NAME, OperatorTimes)
+    if not times.pairs or len(times.arms) != len(row.arms):
+        return row
+    if profiles := _arm_profiles(attempt, baseline.data, len(row.arms), on_progress):
+        changes = operator_changes(profiles, times, _iteration_us(measured))
+        row.operators = _plain(changes, depth=7, most_rows=MOST_KEPT)
+    return row
+
+
+def _arm_profiles(
+    attempt: Attempt, baseline: ProfileData, arms: int, on_progress: OnProgress
+) -> list[ProfileData]:
+    """Return the profile of each arm; without one that is usable, an empty list."""
+    profiles = [baseline]
+    try:
+        for arm in range(1, arms):
+            name = arm_profile_name(arm)
+            files = [(name, artifact_key(str(attempt.pk), name))]
+            profiles.append(derive(files, on_progress, within_s=ALL_S / MOST_ARMS).data)
+    except (ProfileFormatError, AnalysisError) as error:
+        log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
+        return []
+    except DomainError as error:
+        if error.code not in _STORAGE:
+            raise
+        return []
+    return profiles if all(data.has_operators for data in profiles) else []
+
+
+def _iteration_us(measured: PairedMeasurement) -> float:
+    """Return the median iteration of the baseline in the pairs that count; 0 without any."""
+    times_ms = [
+        time_ms for pair in measured.pairs if not pair.disturbances for time_ms in pair.times_ms(0)
+    ]
+    return 1000 * statistics.median(times_ms) if times_ms else 0.0
 
 
 def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:
@@ -229,10 +293,13 @@ def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
 
 
 def _beside(attempt: Attempt, on_progress: OnProgress) -> DerivedData | None:
-    """Derived data of an attempt without profiled passes; None if it has no readable file."""
+    """Derived data of an attempt whose profile is not its result; None without a readable file."""
     files = files_beside(attempt)
+    if attempt.task.is_paired:  # the profile of the baseline
+        files = [*profile_files(attempt)[:1], *files]
+    within_s = ALL_S / MOST_ARMS if attempt.task.is_paired else ALL_S
     try:
-        return derive(files, on_progress) if files else None
+        return derive(files, on_progress, within_s=within_s) if files else None
     except (ProfileFormatError, AnalysisError) as error:
         log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
     except DomainError as error:
@@ -340,7 +407,7 @@ def measurement_row(
     )
 
 
-def _plain(value: Any, *, depth: int) -> Any:
+def _plain(value: Any, *, depth: int, most_rows: int = _MOST_ROWS) -> Any:
     """Reduce untrusted device data to JSON of bounded size and depth.
 
     PostgreSQL's JSON type allows neither NUL nor NaN.
@@ -353,11 +420,13 @@ def _plain(value: Any, *, depth: int) -> Any:
         return None
     if isinstance(value, dict):
         return {
-            _text(str(key), _LONGEST_KEY): _plain(value[key], depth=depth - 1)
-            for key in islice(value, _MOST_ROWS)
+            _text(str(key), _LONGEST_KEY): _plain(value[key], depth=depth - 1, most_rows=most_rows)
+            for key in islice(value, most_rows)
         }
     if isinstance(value, list):
-        return [_plain(item, depth=depth - 1) for item in islice(value, _MOST_ROWS)]
+        return [
+            _plain(item, depth=depth - 1, most_rows=most_rows) for item in islice(value, most_rows)
+        ]
     return value
 
 

@@ -51,6 +51,7 @@ class Migration(migrations.Migration):
                 ('arms', models.JSONField(default=list)),
                 ('pairs', models.JSONField(default=list)),
                 ('verdicts', models.JSONField(default=list)),
+                ('operators', models.JSONField(default=list)),
                 ('attempt', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='paired', to='tasks.attempt')),
             ],
             options={

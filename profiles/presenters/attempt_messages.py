@@ -8,8 +8,14 @@ from django.conf import settings
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agent.protocol.artifacts import LOG_NAME, MANIFEST_NAME, MEASUREMENT_NAME, profile_number
-from agent.protocol.pairs import PAIRED_NAME
+from agent.protocol.artifacts import (
+    ARM_PROFILE_NAMES,
+    LOG_NAME,
+    MANIFEST_NAME,
+    MEASUREMENT_NAME,
+    profile_number,
+)
+from agent.protocol.pairs import ARM_NAMES, OPERATORS_NAME, PAIRED_NAME
 from agent.statistics.canary import LEAST_READINGS
 from profiles.analysis.durations import ABSENT
 from profiles.analysis.numbers import share
@@ -32,6 +38,10 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     PAIRED_NAME: (
         _("Paired comparison"),
         _("Times of all turns and pairs, differences of the outputs, and the verdicts."),
+    ),
+    OPERATORS_NAME: (
+        _("Operators in pairs"),
+        _("Times of the operators of each arm in each pair with profiled turns."),
     ),
     MANIFEST_NAME: (
         _("Manifest"),
@@ -119,6 +129,9 @@ def artifact_title(name: str) -> str:
     number = profile_number(name)
     if number:
         return gettext("Profile %(number)s") % {"number": number}
+    if name in ARM_PROFILE_NAMES:
+        arm = ARM_NAMES[ARM_PROFILE_NAMES.index(name) + 1]
+        return gettext("Profile of %(arm)s") % {"arm": arm}
     return str(ARTIFACTS[name][0]) if name in ARTIFACTS else name
 
 
@@ -126,7 +139,7 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     """Return the description of a file of an attempt, in a sentence; empty if it is unknown."""
     if is_script and name == LOG_NAME:
         return gettext("Output of the script to stdout and stderr.")
-    if profile_number(name):
+    if profile_number(name) or name in ARM_PROFILE_NAMES:
         return gettext("Times of each operator, of the last iteration of one profiled pass.")
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
 

@@ -12,10 +12,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from agent.protocol.pairs import Pairing
 from profiles.analysis.durations import ABSENT, duration
 from profiles.analysis.numbers import three_digits
-from profiles.comparison.messages import MINUS, letter
+from profiles.comparison.messages import MINUS, STATUS_WORDS, letter, signed_time
+from profiles.comparison.paired_operators import ArmChanges, OperatorChange, explanation
 from profiles.models import PairedResult
 from profiles.presenters.attempt_messages import disturbance_word
-from profiles.presenters.formatting import isolated, listed
+from profiles.presenters.formatting import isolated, listed, microseconds
 from tasks.models import Task
 from tasks.options import changed_options
 from webprofile.messages.notes import note_text
@@ -27,6 +28,8 @@ VERDICTS: dict[str, tuple[Any, str]] = {
     "same": (gettext_lazy("equally fast"), "plain"),
     "not_enough": (gettext_lazy("not enough pairs"), "plain"),
 }
+#: most operators of an arm in the table of a page; the API has more
+MOST_OPERATORS = 100
 #: size of the drawing of the pairs, which is stretched to the width of the page
 WIDTH, HEIGHT, _MARGIN = 1000, 160, 10
 
@@ -66,6 +69,45 @@ class VerdictView:
     pairs: int
 
 
+@dataclass(frozen=True)
+class OperatorView:
+    """An operator of an arm, compared with the baseline; texts are translated.
+
+    row: of the baseline's table; None for an operator that only the other arm has
+    rate: the false discovery rate; empty for an operator that an arm lacks
+    """
+
+    row: int | None
+    name: str
+    type: str
+    base: str
+    other: str
+    difference: str
+    effect: str
+    interval: str
+    rate: str
+    differs: bool
+    is_slower: bool
+
+
+@dataclass(frozen=True)
+class OperatorsView:
+    """The operators of an arm.
+
+    sentence: what the named ones explain, or why none is named
+    named: those that make the arm slower or faster, the most important first
+    rows: at most MOST_OPERATORS with the largest differences
+    """
+
+    letter: str
+    title: str
+    sentence: str
+    named: list[OperatorView]
+    rows: list[OperatorView]
+    pairs: int
+    tested: int
+
+
 def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
     """Return the template context of a paired comparison."""
     pairing = Pairing.model_validate(task.pairing or {})
@@ -87,6 +129,10 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "budget_s": pairing.budget_s,
         "margin": _percent(pairing.margin),
         "seed": result.seed,
+        "operators": [
+            _operators(changes, verdict)
+            for changes, verdict in zip(result.operators, result.verdicts, strict=False)
+        ],
         "plots": [_plot(result, row, pairing) for row in result.verdicts],
     }
 
@@ -172,6 +218,62 @@ def _sentence(row: dict[str, Any], interval: str, pairing: Pairing) -> str:
     if row["verdict"] == "faster":
         return _("%(arm)s is %(effect)s faster than A (95 %% interval %(interval)s).") % values
     return _("%(arm)s is %(effect)s slower than A (95 %% interval %(interval)s).") % values
+
+
+def _operators(changes: ArmChanges, verdict: dict[str, Any]) -> OperatorsView:
+    arm = letter(changes["arm"])
+    named, share = explanation(changes, verdict["verdict"], verdict["effect"])
+    titles = {
+        "slower": _("What made %(arm)s slower"),
+        "faster": _("What made %(arm)s faster"),
+    }
+    title = titles.get(verdict["verdict"], _("Operators of %(arm)s that differ from A"))
+    return OperatorsView(
+        letter=arm,
+        title=title % {"arm": arm},
+        sentence=_explained(changes, len(named), share),
+        named=list(map(_operator, named)),
+        rows=list(map(_operator, changes["operators"][:MOST_OPERATORS])),
+        pairs=changes["pairs"],
+        tested=changes["tested"],
+    )
+
+
+def _explained(changes: ArmChanges, named: int, share: float | None) -> str:
+    if not named:
+        pairs = ngettext(
+            "%(pairs)s pair with profiled turns shows no operator that differs.",
+            "%(pairs)s pairs with profiled turns show no operator that differs.",
+            changes["pairs"],
+        )
+        return pairs % {"pairs": changes["pairs"]}
+    if share is None:
+        return ""
+    text = ngettext(
+        "This operator explains %(share)s of the difference of an iteration.",
+        "These operators explain %(share)s of the difference of an iteration.",
+        named,
+    )
+    return text % {"share": f"{100 * share:.0f} %"}
+
+
+def _operator(row: OperatorChange) -> OperatorView:
+    low, high = row["low"], row["high"]
+    return OperatorView(
+        row=row["rows"][0] if row["rows"] else None,
+        name=isolated(row["name"]),
+        type=isolated(row["type"]),
+        base=microseconds(row["base_us"]),
+        other=microseconds(row["other_us"]),
+        difference=signed_time(row["delta_us"] / 1e6),
+        effect=str(STATUS_WORDS[row["status"]][0])
+        if row["effect"] is None
+        else _signed_percent(row["effect"]),
+        interval="" if low is None or high is None else _interval(low, high),
+        rate="" if row["q"] is None else f"{row['q']:.2g}",
+        differs=row["differs"],
+        is_slower=row["delta_us"] > 0,
+    )
 
 
 def _more(row: dict[str, Any]) -> str:

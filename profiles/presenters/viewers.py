@@ -3,14 +3,16 @@
 from typing import Any
 
 import msgspec
+import numpy as np
 from django.conf import settings
 from django.http import QueryDict
 from django.utils.translation import gettext
 
 from agent.protocol.pairs import MOST_ARMS
 from profiles.analysis.data import ProfileData
-from profiles.analysis.netron.colours import Metric, colouring
+from profiles.analysis.netron.colours import Colouring, Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
+from profiles.comparison.paired_operators import ArmChanges, row_differences
 from profiles.exports.originals import Original, originals_of
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.columns import MISSING, Side
@@ -34,10 +36,17 @@ TRACE_LIMIT_BYTES = 200 * 1024**2
 
 
 def graph_document(
-    profile: Profile, *, scope: str, row: int | None, colour: Metric, side: Side | None
+    profile: Profile,
+    changes: ArmChanges | None = None,
+    *,
+    scope: str,
+    row: int | None,
+    colour: Metric,
+    side: Side | None,
 ) -> bytes:
     """Return one view of the executed graph, in the format of `netron_document`.
 
+    changes: of an arm of a paired comparison, for the colour `change`
     row: instead of `scope`, the view that shows this row of the table
     side: None for the device, or for the host if the device was not timed
 
@@ -46,7 +55,11 @@ def graph_document(
     data = profile_data(profile)
     place = drawn_place(data, scope, row)
     side = side or chart_side(data)
-    colours = colouring(data, colour, side)
+    if changes is not None:
+        delta_us, differs = row_differences(changes, data.columns.device.end_s)
+        colours = Colouring("change", np.where(differs, delta_us, 0.0) / 1e6)
+    else:
+        colours = colouring(data, colour, side)
     return netron_document(data, side=side, place=place, colours=colours)
 
 

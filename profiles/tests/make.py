@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from accounts.models import User
+from agent.protocol.artifacts import arm_profile_name
 from agent.protocol.measurement import Disturbance, Measurement, PassRecord
 from agent.protocol.messages import Script
 from agent.protocol.pairs import (
+    OPERATORS_NAME,
+    ArmOperators,
     ArmRecord,
     ArmVerdict,
+    OperatorTimes,
     OutputDifference,
     PairedMeasurement,
     Pairing,
@@ -140,17 +145,49 @@ def make_pairing(*arms: ArmRequest, **limits: Any) -> PairingRequest:
     return PairingRequest(Pairing(**limits), arms or (ArmRequest(options={"fast_run": True}),))
 
 
-def make_paired_task(*verdicts: ArmVerdict, owner: User | None = None, cosine: float = 1.0) -> Task:
+def make_paired_task(*verdicts: ArmVerdict, owner: User | None = None, **more: Any) -> Task:
     """Return a succeeded paired comparison; see `finish_in_pairs`."""
     pairing = make_pairing(*[ArmRequest(options={"fast_run": True})] * len(verdicts))
     task = make_waiting_task(owner or make_user(), pairing=pairing)
-    return finish_in_pairs(task, *verdicts, cosine=cosine)
+    return finish_in_pairs(task, *verdicts, **more)
 
 
-def finish_in_pairs(task: Task, *verdicts: ArmVerdict, cosine: float = 1.0) -> Task:
+def operator_files(*arms: Mapping[str, float]) -> dict[str, bytes]:
+    """Return the profile of each arm, and the times of its operators in 20 pairs.
+
+    arms: the time of each operator in µs by its id; they scatter by 1 %, always in the same way
+    """
+    scatter = np.random.default_rng(7)
+    rows = [
+        scatter.normal(
+            list(times.values()), 0.01 * np.array(list(times.values())), (20, len(times))
+        )
+        for times in arms
+    ]
+    times_of_all = OperatorTimes(
+        pairs=tuple(range(20)),
+        arms=tuple(
+            ArmOperators(ids=tuple(times), us=tuple(map(tuple, us.round(2).tolist())))
+            for times, us in zip(arms, rows, strict=True)
+        ),
+    )
+    profiles = {
+        arm_profile_name(arm): to_json(make_profile({key: us / 1e6 for key, us in times.items()}))
+        for arm, times in enumerate(arms)
+    }
+    return {OPERATORS_NAME: times_of_all.model_dump_json().encode(), **profiles}
+
+
+def finish_in_pairs(
+    task: Task,
+    *verdicts: ArmVerdict,
+    cosine: float = 1.0,
+    operators: Mapping[str, bytes] | None = None,
+) -> Task:
     """End a waiting paired comparison with these verdicts and two pairs, one of them disturbed.
 
     cosine: similarity of the outputs of each arm to those of the baseline
+    operators: files as of `operator_files`
     """
     output = OutputDifference(name="out", max_abs=0.5, max_rel=0.1, cosine=cosine, sqnr_db=30.0)
     baseline = ArmRecord(runtime="1.13.0", iterations=5, usual_ms=10.0)
@@ -172,6 +209,7 @@ def finish_in_pairs(task: Task, *verdicts: ArmVerdict, cosine: float = 1.0) -> T
     files = {
         "paired.json": paired.model_dump_json().encode(),
         "measurement.json": measurement_json(CLEAN, plan=PLAN),
+        **(operators or {}),
     }
     attempt = make_attempt(task)
     store_artifacts(attempt, files)

@@ -260,6 +260,41 @@ class PairedVerdict(TypedDict):
     sentence: str
 
 
+class PairedOperator(TypedDict):
+    """An operator of an arm, or a group of fused ones, compared with the baseline.
+
+    effect, low, high, q: change, its 95 % interval, and false discovery rate; None for an operator
+        that an arm lacks
+    """
+
+    name: str
+    type: str
+    status: str
+    rows: list[int]
+    base_us: float | None
+    other_us: float | None
+    delta_us: float
+    effect: float | None
+    low: float | None
+    high: float | None
+    q: float | None
+    differs: bool
+
+
+class PairedOperators(TypedDict):
+    """The operators of an arm.
+
+    named: those that make it slower or faster; share: what they explain of the difference
+    """
+
+    letter: str
+    pairs: int
+    tested: int
+    named: list[PairedOperator]
+    share: float | None
+    operators: list[PairedOperator]
+
+
 class Pair(TypedDict):
     """One pair of processes; `changes` has one for each arm but the baseline.
 
@@ -275,12 +310,14 @@ class Pairs(TypedDict):
 
     verdicts: one for each arm but the baseline
     differing: letters of the arms whose outputs differ from those of the baseline
+    operators: one for each arm but the baseline; empty if they could not be profiled
     seed: of the order of turns
     """
 
     arms: list[PairedArm]
     verdicts: list[PairedVerdict]
     differing: list[str]
+    operators: list[PairedOperators]
     pairs: list[Pair]
     seed: int
     measuring_s: float

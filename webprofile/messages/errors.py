@@ -635,6 +635,10 @@ WORDINGS: dict[str, Any] = {
         "Task #%(task)s is not a paired comparison, so it has no pairs. Request its profile "
         "instead."
     ),
+    "pairs_unprofiled": _(
+        "The operators of this profile were not compared in pairs, so there are no differences. "
+        "Choose another colour."
+    ),
     "memory_flow_none": _(
         "This profile has no memory_flow.svg. Import it together with one of the same run."
     ),

@@ -24,6 +24,7 @@ const TOKENS = {
   live: "--live",
   warn: "--warn",
   bad: "--bad",
+  good: "--good",
 };
 
 /**

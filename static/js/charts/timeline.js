@@ -68,6 +68,8 @@ export class Timeline {
       host: colours.live,
       wait: colours.strong,
       copy: stripes(COPY_COLOUR, colours.surface),
+      slower: colours.bad,
+      faster: colours.good,
       merged: { device: stripes(colours.bar, colours.sunken, 4), host: stripes(colours.live, colours.sunken, 4) },
     };
     const zoom = { xAxisIndex: 0, filterMode: "weakFilter", startValue: this.view[0], endValue: this.view[1] };
@@ -122,12 +124,20 @@ export class Timeline {
       return shape && { type: "rect", shape, style: { fill: fill_ } };
     };
     if (data.count[bar] > 1) return rect(start[0], end[0], WORK_PART, paints.merged[side]);
-    const work = data.copy[bar] ? paints.copy : paints[side];
+    const change = this.changeOf(bar);
+    const work = change ? paints[change > 0 ? "slower" : "faster"] : data.copy[bar] ? paints.copy : paints[side];
     if (!data.wait[bar]) return rect(start[0], end[0], WORK_PART, work);
     const kernel = api.coord([data.start[bar] + data.wait[bar], data.lane[bar]])[0];
     const children = [rect(start[0], kernel, WAIT_PART, paints.wait)];
     if (data.work[bar]) children.push(rect(kernel, end[0], WORK_PART, work));
     return { type: "group", children: children.filter(Boolean) };
+  }
+
+  /** How an operator differs between the arms of a paired comparison, µs; 0 if it does not. */
+  changeOf(bar) {
+    const { changes } = this.operators;
+    const row = this.rowOf(bar);
+    return row !== null && changes?.clear[row] ? changes.us[row] : 0;
   }
 
   describe(bar) {
@@ -143,6 +153,8 @@ export class Timeline {
     });
     if (data.count[bar] > 1) return [fill(words.merged, { number: data.count[bar] }), times];
     const lines = describeOperator(this.operators, this.rowOf(bar), words);
+    const change = this.changeOf(bar);
+    if (change) lines.push(fill(words.change, { time: `${change > 0 ? "+" : "−"}${micro(Math.abs(change), unitOfMicro([Math.abs(change)]))}` }));
     return data.copy[bar] ? [...lines, times, words.copy] : [...lines, times];
   }
 

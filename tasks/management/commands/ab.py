@@ -97,12 +97,18 @@ class Command(BaseCommand):
         )
         if as_json:
             fields = {"task": task.pk, "result": result, "differing": view["differing"]}
-            self.stdout.write(json.dumps(fields | {"verdicts": paired.verdicts}, indent=1))
+            fields |= {"verdicts": paired.verdicts, "operators": paired.operators}
+            self.stdout.write(json.dumps(fields, indent=1))
         else:
             for letter in view["differing"]:
                 self.stdout.write(f"DIFFERENT OUTPUTS: those of {letter} differ from those of A.")
             for words in view["verdicts"]:
                 text = f"{words.letter} {words.title}: {words.sentence} {words.more}"
                 self.stdout.write(plain(text.rstrip()))
+            for arm in view["operators"]:
+                self.stdout.write(plain(f"{arm.title}: {arm.sentence}".rstrip(": ")))
+                for operator in arm.named:
+                    change = f"{operator.difference} ({operator.effect})"
+                    self.stdout.write(plain(f"  {change} {operator.name} {operator.type}"))
         if result != "passed":
             raise CommandError(f"Task {task.pk}: {result}.", returncode=CODES[result])

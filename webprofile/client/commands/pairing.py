@@ -3,7 +3,7 @@
 import argparse
 import uuid
 
-from webprofile.client.answers import Pairs, Task
+from webprofile.client.answers import PairedOperators, Pairs, Task
 from webprofile.client.batchfile.paired import (
     CODES,
     PAIRED_HELP,
@@ -108,6 +108,22 @@ def print_pairs(pairs: Pairs) -> None:
             print(plain(f"  {output['name']}: {output['text']}"))
     for verdict in pairs["verdicts"]:
         print(plain(f"{verdict['verdict'].replace('_', ' ').upper()}: {verdict['sentence']}"))
+    for operators in pairs["operators"]:
+        _print_operators(operators)
     used = sum(not pair["disturbances"] for pair in pairs["pairs"])
     measuring = duration(pairs["measuring_s"])
     print(f"{used} of {len(pairs['pairs'])} pairs count; measuring took {measuring}")
+
+
+def _print_operators(arm: PairedOperators) -> None:
+    """Print the operators that make an arm slower or faster."""
+    if not arm["named"]:
+        print(f"{arm['letter']}: no operator differs in {arm['pairs']} pairs with profiled turns")
+        return
+    explained = "" if arm["share"] is None else f", which explain {100 * arm['share']:.0f} %"
+    print(f"operators of {arm['letter']} that differ{explained}:")
+    for operator in arm["named"]:
+        effect = operator["effect"]
+        change = operator["status"] if effect is None else f"{100 * effect:+.1f} %"
+        line = f"  {operator['delta_us']:+.1f} us ({change})  {operator['name']}"
+        print(plain(f"{line}  {operator['type']}"))
