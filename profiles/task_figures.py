@@ -150,7 +150,7 @@ def _times(keys: set[_Key], *, last: int) -> defaultdict[_Key, list[tuple[int, f
         worker__in=workers,
         state=TaskState.FINISHED,
         outcome=Outcome.SUCCEEDED,
-        pairing=None,
+        pairing__isnull=True,
         pk__lte=last,
     ).order_by("-pk")
     places = {

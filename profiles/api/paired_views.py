@@ -88,7 +88,7 @@ class PairedOperatorAnswer(serializers.Serializer):
     name = serializers.CharField(help_text="Its name in the baseline, or else in the arm.")
     type = serializers.CharField(help_text="Its type.")
     status = serializers.ChoiceField(STATUSES, help_text="What became of it, as in comparisons.")
-    rows = fields.numbers("Rows of the table of the baseline's profile.")
+    rows = fields.whole("Rows of the table of the baseline's profile.")
     base_us = fields.number("Device time in the baseline, median over the pairs, µs.")
     other_us = fields.number("The same in the arm, µs.")
     delta_us = fields.number("Median of the differences, µs.")

@@ -270,10 +270,14 @@ def _operator(row: OperatorChange) -> OperatorView:
         if row["effect"] is None
         else _signed_percent(row["effect"]),
         interval="" if low is None or high is None else _interval(low, high),
-        rate="" if row["q"] is None else f"{row['q']:.2g}",
+        rate="" if row["q"] is None else _rate(row["q"]),
         differs=row["differs"],
         is_slower=row["delta_us"] > 0,
     )
+
+
+def _rate(rate: float) -> str:
+    return "< 0.001" if rate < 0.001 else f"{rate:.3f}"
 
 
 def _more(row: dict[str, Any]) -> str:

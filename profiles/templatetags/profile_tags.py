@@ -114,6 +114,9 @@ def chart(context: dict[str, Any], name: str, data: str) -> dict[str, Any]:
         "chart": CHARTS[name],
         "url": f"{data}charts/{name}/",
         "pass_choices": context.get("pass_choices"),
+        "has_changes": context.get("share") is None
+        and "paired" in context
+        and bool(context["paired"]["operators"]),
     }
 
 
