@@ -334,6 +334,11 @@ def test_the_timelines_follow_the_chosen_pass(open_page):
     assert "timeline=" not in page.browser.current_url
     strip.select_by_value("2")
     page.until(lambda: "timeline=2" in page.browser.current_url)
+    for link in page.all("#strip a[data-with-pass], #export a[data-with-pass]"):
+        page.browser.execute_script(
+            "arguments[0].dispatchEvent(new Event('pointerdown', { bubbles: true }))", link
+        )
+        assert link.get_attribute("href").endswith("/?pass=2")
     page.find(".tabs [data-view=timeline]").click()
     chart = "#chart-timeline"
     page.until(lambda: page.count(f"{chart}[data-state=ready]"))
