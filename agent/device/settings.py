@@ -62,7 +62,7 @@ class Machine:
         Of `always [madvise] never`, it is the word in brackets.
         """
         text = read_text(str(self.root / path))
-        match = re.search(r"\[(\S+)\]", text)
+        match = re.search(r"\[(\w+)\]", text)
         return match[1] if match else text
 
     def find(self, pattern: str) -> list[str]:

@@ -82,7 +82,7 @@ EXAMPLES = {
         if hasattr(row[0], "pattern")
     ],
     # names of files that the user chose
-    ("tasks/lifecycle/failures.py", "file"): [
+    ("tasks/lifecycle/failures.py", "on_device"): [
         r"(?<![\w./-])aaaaaaaab(?![\w-])",
         r'(?<=")input\-0\.npy(?=")',
     ],
