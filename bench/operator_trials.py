@@ -67,7 +67,7 @@ def trial(visitor: Visitor, models: list[Path]) -> dict[str, Any]:
     upload(visitor, task, files)
     confirm(visitor, task)
     wait_for_end(visitor, (task["id"], 0.0))
-    result = visitor.get(f"/api/v1/profiles/of-task/{task['id']}/pairs/")
+    result = visitor.get(f"/api/v1/profiles/of-task/{task['id']}/pairs/").json()
     (verdict,), operators = result["verdicts"], result["operators"]
     row = {
         "at": round(time.time()),
