@@ -570,6 +570,11 @@ async def test_megengine_takes_turns(device, server, storage, megengine_python):
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert result.pairs
     assert all(turn.ms > 0 for pair in result.pairs for turn in pair.turns)
+    operators = [
+        json.loads(storage.stored[name])["graph_exec"]["operator"].keys()
+        for name in ("profile.json", "profile-b.json")
+    ]
+    assert operators[0] == operators[1]
     # the same random input, from the seed of the task
     (output,) = result.arms[1].outputs
     assert (output.max_abs, output.cosine) == (0, 1)

@@ -6,7 +6,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from profiles.tests.make import SAME, SLOWER, UNDECIDED, finish_in_pairs
+from profiles.tests.make import SAME, SLOWER, UNDECIDED, finish_in_pairs, operator_files
 from tasks.management.commands import submit as submit_command
 from tasks.models import Task
 from tasks.tests.make import MODEL, make_user, make_worker, model_bytes
@@ -51,6 +51,19 @@ def test_the_exit_code_is_the_verdict(monkeypatch, verdict, cosine, code, words)
     exit_code, output = run()
     assert exit_code == code
     assert words in output
+
+
+def test_operators_that_made_an_arm_slower_are_printed(monkeypatch):
+    base = {"1": 2000.0, "2": 4000.0, "3": 3990.0, "4": 2.0}
+    files = operator_files(base, base | {"2": 4800.0})
+
+    def end(seconds: float) -> None:
+        finish_in_pairs(Task.objects.get(), SLOWER, operators=files)
+
+    monkeypatch.setattr(submit_command.time, "sleep", end)
+    _, output = run()
+    assert "What made B slower: This operator explains" in output
+    assert output.splitlines()[-1].endswith(" op2 Elemwise")
 
 
 def test_the_task_has_an_arm_for_each_model():

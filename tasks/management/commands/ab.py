@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from profiles.comparison.paired_operators import explanation
 from profiles.presenters.paired import paired_view
 from profiles.selectors import paired_of
 from tasks.management.commands.submit import (
@@ -105,10 +106,12 @@ class Command(BaseCommand):
             for words in view["verdicts"]:
                 text = f"{words.letter} {words.title}: {words.sentence} {words.more}"
                 self.stdout.write(plain(text.rstrip()))
-            for arm in view["operators"]:
+            rows = zip(view["operators"], paired.operators, paired.verdicts, strict=False)
+            for arm, changes, verdict in rows:
                 self.stdout.write(plain(f"{arm.title}: {arm.sentence}".rstrip(": ")))
-                for operator in arm.named:
-                    change = f"{operator.difference} ({operator.effect})"
-                    self.stdout.write(plain(f"  {change} {operator.name} {operator.type}"))
+                named, _ = explanation(changes, verdict["verdict"], verdict["effect"])
+                for words, operator in zip(arm.named, named, strict=True):
+                    change = f"{words.difference} ({words.effect})"
+                    self.stdout.write(plain(f"  {change} {operator['name']} {operator['type']}"))
         if result != "passed":
             raise CommandError(f"Task {task.pk}: {result}.", returncode=CODES[result])

@@ -1,6 +1,7 @@
 """Tests of `webprofile ab` and of the paired run of `compare --gate verdict --confirm`."""
 
 import hashlib
+import re
 import signal
 import time
 
@@ -15,6 +16,7 @@ from profiles.tests.make import (
     UNDECIDED,
     finish_in_pairs,
     make_paired_task,
+    operator_files,
 )
 from tasks.models import Task, TaskFile
 from tasks.tests.make import make_task, model_bytes, npy_bytes
@@ -121,6 +123,17 @@ def test_different_outputs_are_told_before_the_verdict(client, end_pairs):
     output = client.run(*AB, code=1).stdout
     different, faster = output.index("DIFFERENT OUTPUTS: those of B"), output.index("FASTER: B")
     assert different < output.index("out: cosine similarity 0.500000") < faster
+
+
+def test_the_operators_that_made_an_arm_slower_are_printed(client, alice):
+    base = {"1": 2000.0, "2": 4000.0, "3": 3990.0, "4": 2.0}
+    files = operator_files(base, base | {"2": 4800.0})
+    task = make_paired_task(SLOWER, owner=alice, operators=files)
+    output = client.run("ab", task.pk, code=1).stdout
+    share = client.json("ab", task.pk, code=1)["pairs"]["operators"][0]["share"]
+    assert f"operators of B that differ, which explain {100 * share:.0f} %:" in output
+    assert re.search(r"^  \+\d{3}\.\d us \(\+\d+\.\d %\)  op2  Elemwise$", output, re.MULTILINE)
+    assert "op1" not in output
 
 
 def test_a_slower_arm_decides_before_an_undecided_one(client, alice):
