@@ -4,32 +4,44 @@
 in which a convolution of about 3 % of the time has a sixth more work (`bench/make_planted.py`),
 until FILE has enough trials; started again, it continues. With `--equal`, both models are the same.
 FILE has a JSON line for each trial: {planted, at, s: from submission to end, verdict, effect,
-pairs, used, operator_pairs, tested, named: [[name, effect, difference in µs]]}.
+pairs, used, operator_pairs, tested, named: [[name, effect, difference in µs]]}. `--simulate` needs
+no FILE: it plants the operator in random times.
 """
 
 import argparse
 import json
+import math
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agent.conftest import find_megengine_python
+from agent.statistics.paired import compare_operators, operator_pairs
 from bench.site import wait_for_end
 from webprofile.operations.devserver.demo import Visitor, announce, confirm, upload
 from webprofile.operations.devserver.device import WORKER
 from webprofile.tests.site import ROOT, running_site
 
 BUDGET_S = 300
+#: of the simulation: operators, share of the planted one, series, scatter of an operator in a pair
+OPERATORS, SHARE, SERIES, SCATTERS = 98, 0.03, 2000, (0.02, 0.05, 0.1, 0.15, 0.2)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?", default=Path("operator-trials.jsonl"))
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--equal", action="store_true", help="plant nothing")
+    parser.add_argument("--simulate", action="store_true")
     arguments = parser.parse_args()
+    if arguments.simulate:
+        for scatter in SCATTERS:
+            print(simulated(scatter))
+        return 0
     is_planted = not arguments.equal
     rows = [row for row in read(arguments.file) if row["planted"] == is_planted]
     with tempfile.TemporaryDirectory() as name:
@@ -94,6 +106,27 @@ def report(rows: list[dict[str, Any]]) -> str:
     named = [row for row in rows if row["named"]]
     first = sum(is_planted_one(row["named"][0][0]) for row in named)
     return f"{len(rows)} trials: {len(named)} named operators, {first} the planted one first"
+
+
+def simulated(scatter: float) -> str:
+    """Return how often the planted operator is named first, in as many pairs as are needed."""
+    random, pairs = np.random.default_rng(5), operator_pairs(OPERATORS)
+    shares = np.full(OPERATORS, (1 - SHARE) / (OPERATORS - 1))
+    shares[0] = SHARE
+    first = others = equal = 0
+    for _ in range(SERIES):
+        ratios = scatter * random.standard_normal((pairs, OPERATORS))
+        equal += bool(compare_operators(ratios).is_different.any())
+        ratios[:, 0] += math.log(7 / 6)
+        compared = compare_operators(ratios)
+        deltas = np.where(compared.is_different, np.abs(compared.effect) * shares, 0.0)
+        first += bool(compared.is_different[0] and deltas.argmax() == 0)
+        others += bool(compared.is_different[1:].any())
+    percent = [f"{100 * count / SERIES:.1f} %" for count in (first, others, equal)]
+    return (
+        f"scatter {100 * scatter:.0f} %, {pairs} pairs: planted named first {percent[0]}, others "
+        f"called different {percent[1]}; of equal arms, any called different {percent[2]}"
+    )
 
 
 def is_planted_one(name: str) -> bool:
