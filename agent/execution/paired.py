@@ -462,10 +462,11 @@ class PairedRuns:
                 self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
             was_decided = is_decided
             is_decided = all(comparison.is_decided for comparison in comparisons)
-            if is_last and not (is_over or is_decided):
+            is_done = is_decided and self._operators.suffice(self.done.verdicts)
+            if is_last and not (is_over or is_done):
                 self.done.is_cut = True
                 self.done.notes.append(Note.of("ended_early"))
-            if is_last or (is_decided and self._operators.suffice(self.done.verdicts)):
+            if is_last or is_done:
                 return
             if is_decided and not was_decided:
                 self._say("the verdict is clear: more pairs, to tell by which operators")
