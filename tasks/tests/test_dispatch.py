@@ -181,7 +181,7 @@ def test_batch_of_a_single_message_does_not_wait(monkeypatch):
 def test_an_attempt_records_the_environment_of_its_device():
     worker = make_worker(agent_version="1.2", facts={"platform": "Linux-6.1", "cores": 8})
     attempt = make_attempt(make_waiting_task(worker=worker))
-    expected = {"agent": "1.2", "platform": "Linux-6.1", "cpu_model": None}
+    expected = {"agent": "1.2", "platform": "Linux-6.1", "cpu_model": None, "driver": None}
     assert attempt.environment == expected
     Worker.objects.update(agent_version="1.3")
     assert Attempt.objects.get(pk=attempt.pk).environment == expected
