@@ -195,7 +195,11 @@ class PassRunner:
             self.done.notes.append(Note.of("ended_early"))
 
     def discard(self) -> None:
-        """Forget the passes so far, so that `run` repeats all of them."""
+        """Forget the passes so far and their profiles, so that `run` repeats all of them."""
+        for record in self.done.records:
+            if record.profile:
+                # the repetition may end early, and everything in this folder is uploaded
+                (self._folder.result / record.profile).unlink(missing_ok=True)
         self.done.records = [row for row in self.done.records if row.kind == "inspect"]
         self.done.slowest = self.done.latency = None
         told = [note for note in self.done.notes if note.code not in _OF_CLEAN]

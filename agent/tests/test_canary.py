@@ -1,5 +1,6 @@
 """The canary: how fast the device is compared with itself, before and after each attempt."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from agent.device import canary
 from agent.device.canary import DeviceCanary
 from agent.protocol.measurement import Measurement
+from agent.protocol.messages import AttemptStarted, Enough
 from agent.protocol.plan import Plan
 from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import NORMAL_RUN, FakeServer, Storage
@@ -118,6 +120,39 @@ async def test_a_device_that_is_slower_than_usual_repeats_the_passes_and_is_flag
     ]
     assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
     assert [note.code for note in measurement.notes].count("passes_repeated") == 1
+
+
+#: a run whose fifth process, the second of the repetition, lasts until a file is there
+WAITING_RUN = (
+    """
+open("ran", "a").write("x")
+if os.path.getsize("ran") == 5:
+    while not os.path.exists("go"): time.sleep(0.01)
+"""
+    + NORMAL_RUN
+)
+
+
+async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(known_device, server):
+    plant_history(known_device, factor=0.1)
+    server.storage.stored.clear()
+    known_device.start(WAITING_RUN)
+    order = await server.start_attempt(plan=PLAN)
+
+    def is_repeating() -> bool:
+        reports = server.messages(AttemptStarted)
+        done = [report.passes_done for report in reports if report.attempt == order.attempt]
+        return 2 in done and done[-1] == 1
+
+    await server.wait(is_repeating)
+    await server.send(Enough(attempt=order.attempt))
+    await asyncio.sleep(0.2)
+    (work,) = known_device.spool.glob("attempts/*/work")
+    (work / "go").touch()
+    assert (await server.wait_for_end(order)).exit_code == 0
+    passes = read_measurement(server.storage).passes
+    assert [row.profile for row in passes] == ["", "profile.json"]
+    assert "profile-2.json" not in server.storage.stored
 
 
 async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
