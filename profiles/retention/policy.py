@@ -25,6 +25,7 @@ from rest_framework_simplejwt.token_blacklist.models import OutstandingToken
 
 from accounts.models import AuditEntry
 from agent.protocol.artifacts import (
+    ARM_PROFILE_NAMES,
     LIMITS,
     LOG_NAME,
     MANIFEST_NAME,
@@ -33,7 +34,7 @@ from agent.protocol.artifacts import (
     TRACE_NAMES,
 )
 from agent.protocol.options import artifact_of
-from agent.protocol.pairs import PAIRED_NAME
+from agent.protocol.pairs import OPERATORS_NAME, PAIRED_NAME
 from profiles.imports.uploads import delete_import
 from profiles.models import AttemptMeasurement, PairedResult, Profile, ProfileUpload, Share
 from profiles.retention.deletion import erase_task, schedule_removal
@@ -62,11 +63,19 @@ MARK = "retention"
 CACHES = frozenset({"algo_cache.bin", "tensorrt_cache.bin"})
 #: artifacts from which results are built
 _PLAN_NAME = artifact_of("get_static_mem_info")
-_KEPT = {LOG_NAME, MEASUREMENT_NAME, MANIFEST_NAME, PAIRED_NAME, *TRACE_NAMES, _PLAN_NAME}
+_KEPT = {
+    LOG_NAME,
+    MEASUREMENT_NAME,
+    MANIFEST_NAME,
+    PAIRED_NAME,
+    OPERATORS_NAME,
+    *TRACE_NAMES,
+    _PLAN_NAME,
+}
 #: values, dumps and models that a run wrote because of its options
 DUMPS = frozenset(LIMITS) - CACHES - _KEPT
 #: raw files of up to 2 GiB, which no page shows if the attempt has no result
-RAW = frozenset({*PROFILE_NAMES, *TRACE_NAMES, _PLAN_NAME})
+RAW = frozenset({*PROFILE_NAMES, *ARM_PROFILE_NAMES, OPERATORS_NAME, *TRACE_NAMES, _PLAN_NAME})
 
 
 Expired = Callable[[datetime.datetime], QuerySet[Any]]

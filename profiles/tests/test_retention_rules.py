@@ -18,6 +18,7 @@ from profiles.tests.make import (
     finish_in_pairs,
     make_pairing,
     make_profile,
+    operator_files,
     put_files,
     remove_expired_objects,
     to_json,
@@ -122,11 +123,12 @@ def test_rules_remove_the_files_of_all_arms_but_not_the_pairs(storage, settings,
     settings.RETENTION = retention_rules("dumps=30d failed=30d files=30d")
     files = [model_file(), model_file(name="new.mge", arm=1)]
     task = make_waiting_task(pairing=make_pairing(), files=files)
-    finish_in_pairs(task, SLOWER)
+    operators = operator_files({"1": 1000.0}, {"1": 1100.0})
+    finish_in_pairs(task, SLOWER, operators=operators)
     put_files(task)
     Task.objects.update(finished_at=timezone.now() - LONG_AGO)
     sweep_all()
-    assert stored_names(task) == {"paired.json", "measurement.json"}
+    assert stored_names(task) == {"paired.json", "measurement.json", *operators}
     assert dict(task.files.values_list("arm", "kept_days")) == {0: 30, 1: 30}
     client.force_login(task.owner)
     assert "B is 10.0 % slower than A" in whole_page(client, f"/tasks/{task.pk}/")
@@ -204,7 +206,14 @@ def test_files_of_an_attempt_that_has_not_ended_stay(ended_task):
 def test_the_rule_for_failed_tasks_removes_profiles_without_a_result(ended_task, settings):
     settings.RETENTION = retention_rules("dumps=30d failed=30d")
     attempt = Attempt.objects.get()
-    names = ("profile-2.json", "chrome_timeline.json", "memory_flow.svg", "staticmeminfo.zip")
+    names = (
+        "profile-2.json",
+        "profile-b.json",
+        "paired_operators.json",
+        "chrome_timeline.json",
+        "memory_flow.svg",
+        "staticmeminfo.zip",
+    )
     store_artifacts(attempt, dict.fromkeys(names, DUMP))
     before = stored_names(ended_task)
     sweep_all()
