@@ -141,6 +141,7 @@ def earlier_of_task(task: Task, files: Sequence[TaskFile]) -> EarlierResult | No
             attempt__task__in=same_model.order_by().values("task"),
             attempt__task__purpose=Purpose.USER,
             attempt__task__outcome=Outcome.SUCCEEDED,
+            attempt__task__pairing__isnull=True,
             attempt__worker=task.worker_id,
             # a run that was ended early has fewer passes than its plan
             attempt__enough_at=None,

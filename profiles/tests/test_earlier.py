@@ -133,6 +133,12 @@ def test_a_failed_task_is_not_offered(client, task):
     assert earlier(client, task) is None
 
 
+def test_a_paired_comparison_of_the_same_files_is_not_offered(client, task):
+    # its second arm may differ by options alone, so it has no files of its own
+    Task.objects.filter(pk=task.pk).update(pairing={"budget_s": 60, "arms": []})
+    assert earlier(client, task) is None
+
+
 def test_changes_of_the_device_since_then_are_named(client, task):
     before = {"agent": "1.0", "platform": "Linux-6.1", "cpu_model": "EPYC"}
     Attempt.objects.filter(task=task).update(environment=before)
