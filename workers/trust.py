@@ -94,7 +94,8 @@ def _trust(runs: Sequence[AaFigures]) -> Trust:
     smallest = [
         run["smallest"] * math.sqrt(run["measuring_s"] / SPAN_S)
         for run in runs
-        if run["smallest"] is not None
+        # an agent may report anything
+        if run["smallest"] is not None and run["measuring_s"] > 0
     ]
     return Trust(
         runs=len(runs),

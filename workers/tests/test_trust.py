@@ -47,6 +47,13 @@ def test_the_smallest_difference_is_that_of_two_minutes():
     assert trust_of([worker])[worker.pk].smallest == pytest.approx(0.01)
 
 
+def test_a_device_with_an_impossible_time_does_not_break_the_pages():
+    alice = make_user("alice")
+    make_aa_run(make_worker("w"), measuring_s=-1.0)
+    for address in (reverse("trust"), reverse("workers:detail", args=["w"])):
+        assert "0 in 1 A/A run" in get(alice, address)
+
+
 def test_drift_is_known_after_ten_runs():
     worker = make_worker()
     for number in range(10):
