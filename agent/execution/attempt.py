@@ -387,7 +387,10 @@ class Attempt:
         had enough; and no pairs, since their arms share what happens to the device.
         """
         await pass_runner.run(run, prepare_inputs)
-        if await canary.after() or not isinstance(pass_runner, PassRunner):
+        # while another attempt is measured, the device cannot be as fast as usual
+        if self._tools.quiet_mode.is_shared or await canary.after():
+            return
+        if not isinstance(pass_runner, PassRunner):
             return
         done = pass_runner.done
         if self._halted.is_set() or done.has_enough or done.run_s * _TWICE > self._order.timeout_s:

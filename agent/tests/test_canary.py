@@ -164,6 +164,30 @@ async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, serve
     assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
 
 
+async def test_another_attempt_at_the_same_time_is_no_reason_to_repeat_passes(known_device, server):
+    plant_history(known_device, factor=0.1)
+    # the first process ends after the start of the second one, which waits for a file
+    started, go = known_device.folder / "started", known_device.folder / "go"
+    known_device.start(
+        f"""
+with open("{started}", "a") as file: file.write("x")
+is_first = os.path.getsize("{started}") == 1
+while os.path.getsize("{started}") < 2: time.sleep(0.01)
+while not is_first and not os.path.exists("{go}"): time.sleep(0.01)
+"""
+        + NORMAL_RUN
+    )
+    plan = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=0)
+    first = await server.start_attempt(plan=plan)
+    second = await server.start_attempt(plan=plan)
+    assert (await server.wait_for_end(first)).exit_code == 0
+    measurement = read_measurement(server.storage)
+    assert [row.kind for row in measurement.passes] == ["clean"]
+    assert (measurement.canary.repeated, measurement.canary.after) == (False, None)
+    go.touch()
+    assert (await server.wait_for_end(second)).exit_code == 0
+
+
 async def test_a_quick_run_has_no_readings(known_device, server):
     known_device.start()
     order = await server.send_order(plan=Plan(preset="quick"))
