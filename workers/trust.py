@@ -15,8 +15,6 @@ from workers.models import HealthCheck, Worker
 
 #: measuring time for which the smallest visible difference is given
 SPAN_S = 120.0
-#: newest A/A runs of a device that are read
-_MOST = 200
 #: runs at either end of the history whose medians show the drift, and fewest runs for it
 _END, _LEAST = 5, 10
 
@@ -70,7 +68,7 @@ def trust_of(workers: Collection[Worker]) -> dict[int, Trust]:
     figures: defaultdict[int, list[AaFigures]] = defaultdict(list)
     for worker_id, samples in rows:
         figures[worker_id].append(samples)
-    return {worker.pk: _trust(figures[worker.pk][-_MOST:]) for worker in workers}
+    return {worker.pk: _trust(figures[worker.pk]) for worker in workers}
 
 
 def total_of(trusts: Iterable[Trust]) -> Trust:
