@@ -188,9 +188,9 @@ while not is_first and not os.path.exists("{go}"): time.sleep(0.01)
     assert (await server.wait_for_end(second)).exit_code == 0
 
 
-async def test_a_quick_run_has_no_readings(known_device, server):
+async def test_a_run_without_clean_passes_has_no_readings(known_device, server):
     known_device.start()
-    order = await server.send_order(plan=Plan(preset="quick"))
+    order = await server.send_order(plan=Plan(preset="custom"))
     assert (await server.wait_for_end(order)).exit_code == 0
     assert read_measurement(server.storage).canary is None
 
