@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils import timezone
 from django.utils.timesince import timesince
 from django.utils.translation import gettext, gettext_lazy
 
@@ -43,12 +44,12 @@ _CHECK_TEXTS = {
         "its result still holds."
     ),
     "faster": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s, faster than equal runs differ. Its result no "
-        "longer holds; measure again."
+        "Check of task #%(id)s: latency %(change)s, faster by more than equal runs differ. Its "
+        "result no longer holds; measure again."
     ),
     "slower": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s, slower than equal runs differ. Its result no "
-        "longer holds; measure again."
+        "Check of task #%(id)s: latency %(change)s, slower by more than equal runs differ. Its "
+        "result no longer holds; measure again."
     ),
     "disturbed": gettext_lazy(
         "Check of task #%(id)s: latency %(change)s, but one of the runs was disturbed. Check again."
@@ -84,7 +85,9 @@ class EarlierResult:
     @property
     def text(self) -> str:
         """What is offered, in the user's language."""
-        values = {"id": self.task, "age": timesince(self.finished_at, depth=1)}
+        is_new = timezone.now() - self.finished_at < timedelta(minutes=1)
+        age = gettext("less than a minute") if is_new else timesince(self.finished_at, depth=1)
+        values = {"id": self.task, "age": age}
         if self.latency_ms is not None:
             values["time"] = duration(self.latency_ms / 1000)
             text = gettext("Task #%(id)s measured the same %(age)s ago: median latency %(time)s.")
