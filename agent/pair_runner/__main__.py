@@ -175,7 +175,9 @@ def measure(setup: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if setup.get("look"):
             arms[0].print_log()
             # one that fails with the profiler is compared without
-            return result, ended[arms[0]] if result["operators"] else 0
+            if result["operators"] and (code := ended[arms[0]]):
+                return {"failed": 0}, code
+            return result, 0
         for arm, code in ended.items():
             if code:
                 arm.print_log()

@@ -298,6 +298,14 @@ async def test_failed_arm_is_named(wheel, server, storage, body, exit_code):
     assert "Arm B failed" in explanation(end)
 
 
+async def test_an_arm_that_fails_at_its_end_alone_is_named(wheel, server, storage):
+    wheel('if model["us"] == 7: import atexit; atexit.register(os._exit, 3)')
+    order = await compare(server, storage, *({"us": us, "operators": {"1": 9}} for us in (9, 7)))
+    end = await server.wait_for_end(order)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 3)
+    assert "Arm B failed" in explanation(end)
+
+
 async def test_much_stderr_of_a_failed_arm_is_cut_to_its_end(wheel, server, storage):
     wheel('if model["us"] == 7: sys.stderr.write("x" * 10_000_000 + "last words"); sys.exit(3)')
     end = await server.wait_for_end(await compare(server, storage, BASE, {"us": 7}))
