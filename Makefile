@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-trials bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -219,6 +219,10 @@ bench-trust: setup
 # pairs of equal models, recorded on a new site (ARGS="FILE --hour quiet")
 bench-pairs: runtime
 	$(PY) -m bench.record_pairs $(ARGS)
+
+# paired comparisons with a known difference (ARGS="FILE --trials 20")
+bench-trials: runtime
+	$(PY) -m bench.trials $(ARGS)
 
 bench-disturbed: runtime
 	$(PY) -m bench.bench_disturbed $(ARGS)

@@ -27,10 +27,12 @@ from agent.statistics.paired import (
     MARGIN,
     PAIRED_VERDICTS,
     Look,
+    compare_operators,
     decide,
     log_ratio_of_pair,
     look_levels,
     next_look,
+    operator_pairs,
 )
 from agent.statistics.processes import median_interval
 from agent.statistics.ranks import signed_rank_interval
@@ -46,11 +48,13 @@ PLANTED = (0.0, 0.005, 0.01, 0.02, 0.05)
 FIXED = (12, 24, 48)
 #: (scatter of pairs, planned pairs): 60 s, and 5 minutes, at 1.2 s a pair
 SETTINGS = ((0.007, 50), (0.016, 50), (0.026, 250))
+#: operators, share of the planted one, and scatter of an operator in a pair
+OPERATORS, PLANTED_SHARE, OPERATOR_SCATTERS = 98, 0.03, (0.02, 0.05, 0.1, 0.15, 0.2)
 #: most series that are simulated at once, because of their turns
 _AT_ONCE = 1000
-#: limits: false verdicts of different, coverage at fixed numbers and after stopping
 #: fewest recorded pairs that are resampled
 LEAST_RECORDED = 40
+#: limits: false verdicts of different, coverage at fixed numbers and after stopping
 MOST_FALSE, LEAST_FIXED, MOST_FIXED, LEAST_STOPPED = 0.01, 0.93, 0.97, 0.93
 
 
@@ -100,6 +104,8 @@ def main() -> int:
     print(tabulate(list(single_rows(rng, series // 10)), headers="keys", floatfmt=".1f"))
     print("\nIntervals of the median over processes: % that contain the truth, relative width")
     print(tabulate(list(process_rows(rng, series // 20)), headers="keys", floatfmt=".2f"))
+    print("\nOperators: one of 3 % of the time made a sixth slower; % of series")
+    print(tabulate(list(operator_rows(rng, series // 5)), headers="keys", floatfmt=".1f"))
     print(f"\n{time.monotonic() - begun:.0f} s, seed {arguments.seed}")
     for line in missed:
         print(f"missed: {line}")
@@ -252,6 +258,30 @@ def process_rows(rng: np.random.Generator, series: int) -> Iterator[dict[str, ob
                 **_judged("t", _student(medians), truth),
                 **_judged("bootstrap", _bootstrap(rng, logs), truth),
             }
+
+
+def operator_rows(rng: np.random.Generator, series: int) -> Iterator[dict[str, object]]:
+    """Yield one row for each scatter of an operator in a pair, in as many pairs as are needed."""
+    pairs = operator_pairs(OPERATORS)
+    shares = np.full(OPERATORS, (1 - PLANTED_SHARE) / (OPERATORS - 1))
+    shares[0] = PLANTED_SHARE
+    for scatter in OPERATOR_SCATTERS:
+        first = others = equal = 0
+        for _ in range(series):
+            ratios = scatter * rng.standard_normal((pairs, OPERATORS))
+            equal += bool(compare_operators(ratios).is_different.any())
+            ratios[:, 0] += math.log(7 / 6)
+            compared = compare_operators(ratios)
+            deltas = np.where(compared.is_different, np.abs(compared.effect) * shares, 0.0)
+            first += bool(compared.is_different[0] and deltas.argmax() == 0)
+            others += bool(compared.is_different[1:].any())
+        yield {
+            "scatter": f"{scatter:.0%}",
+            "pairs": pairs,
+            "planted named first": 100 * first / series,
+            "others called different": 100 * others / series,
+            "equal arms: any called different": 100 * equal / series,
+        }
 
 
 def _of_shape(rng: np.random.Generator, shape: str, size: tuple[int, ...]) -> Floats:

@@ -61,10 +61,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def compare(
-    visitor: Visitor, models: tuple[Path, Path], pairing: dict[str, float]
-) -> PairedMeasurement:
-    """Compare two models in pairs, as a task of a user; `pairing` is that of the order."""
+def compare(visitor: Visitor, models: tuple[Path, Path], pairing: dict[str, float]) -> int:
+    """Compare two models in pairs, as a user does; return the number of the task that has ended.
+
+    `pairing` is that of the order.
+    """
     files = {path: {"kind": "model", "arm": arm} for arm, path in enumerate(models)}
     worker = visitor.device(WORKER)["id"]
     order = {**pairing, "arms": [{}]}
@@ -72,7 +73,12 @@ def compare(
     upload(visitor, task, files)
     confirm(visitor, task)
     wait_for_end(visitor, (task["id"], 0.0))
-    link = visitor._client.get(f"/tasks/{task['id']}/artifacts/{PAIRED_NAME}").headers["Location"]
+    return int(task["id"])
+
+
+def measurement_of(visitor: Visitor, task: int) -> PairedMeasurement:
+    """Return the content of `paired.json`."""
+    link = visitor._client.get(f"/tasks/{task}/artifacts/{PAIRED_NAME}").headers["Location"]
     return PairedMeasurement.model_validate_json(httpx2.get(link).content)
 
 
@@ -82,8 +88,8 @@ def measure(visitor: Visitor, model: str, hour: str) -> Iterator[dict[str, Any]]
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder) / path.name
         other.write_bytes(path.read_bytes())
-        paired = compare(visitor, (path, other), {"budget_s": BUDGET_S, "margin": MARGIN})
-    for pair in paired.pairs:
+        task = compare(visitor, (path, other), {"budget_s": BUDGET_S, "margin": MARGIN})
+    for pair in measurement_of(visitor, task).pairs:
         yield {
             "model": model,
             "hour": hour,

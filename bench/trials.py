@@ -1,10 +1,12 @@
 """Try paired comparisons of models whose difference is known, on a new site with its defaults.
 
-`python -m bench.trials FILE [--kinds equal total] [--trials 20] [--budget 60]` starts a site and
-compares the model of `bench/planted_model.py` with itself (`equal`), and with one that has 1 % more
-work (`total`). FILE gets a JSON line for each trial: {kind, budget_s, at, verdict, effect, low,
-high, pairs, used, scatter (MAD x 1.4826 of the pairs that count), measuring_s}. Started again, it
-continues. Then a table tells how many verdicts were right, by the scatter of the pairs.
+`python -m bench.trials FILE [--kinds equal total operator] [--trials 20]` starts a site and
+compares the model of `bench/planted_model.py` with itself (`equal`), with one that has 1 % more
+work (`total`), and with one of which an operator of about 3 % of the time has a sixth more work
+(`operator`). FILE gets a JSON line for each trial: {kind, budget_s, at, verdict, effect, low, high,
+pairs, used, scatter (MAD x 1.4826 of the pairs that count), measuring_s, operator_pairs, named}.
+Started again, it continues. Then a table tells how many answers were right, by the scatter of the
+pairs.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import random
 import subprocess
 import tempfile
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,34 @@ import numpy as np
 from tabulate import tabulate
 
 from agent.conftest import find_megengine_python
-from agent.protocol.pairs import PairedMeasurement
 from agent.statistics.paired import log_ratio_of_pair
-from bench.record_pairs import compare, read
+from bench.record_pairs import compare, measurement_of, read
+from webprofile.operations.devserver.demo import Visitor
 from webprofile.tests.site import ROOT, running_site
 
-#: kind -> (units of the second model, of the first 100; right verdict)
-KINDS = {"equal": (100, "same"), "total": (101, "slower")}
+
+@dataclass(frozen=True)
+class Kind:
+    """What is planted in the second model, the usual budget, and the right verdict.
+
+    verdict: None if the planted operator is to be named first
+    """
+
+    plants: str
+    budget_s: int
+    verdict: str | None
+
+
+KINDS = {
+    "equal": Kind("--units=100", 60, "same"),
+    "total": Kind("--units=101", 60, "slower"),
+    "operator": Kind("--channels=56", 300, None),
+}
+#: shape of the weights of the planted operator, which is among its inputs
+_PLANTED = ("{48,16,3,3}", "{56,16,3,3}")
 #: upper limits of the classes of scatter, as ratios
 CLASSES = (0.016, 0.03)
+ANSWERS = ("right", "not enough", "wrong")
 
 
 def main() -> None:
@@ -36,39 +58,45 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--trials", type=int, default=20, help="of each kind (default: 20)")
-    parser.add_argument("--budget", type=int, default=60, help="s, of each trial (default: 60)")
+    parser.add_argument("--budget", type=int, help="s, of each trial (default: that of the kind)")
     args = parser.parse_args()
-    known = Counter(row["kind"] for row in read(args.file) if row["budget_s"] == args.budget)
-    missing = [kind for kind in args.kinds for _ in range(args.trials - known[kind])]
+    budgets = {kind: args.budget or KINDS[kind].budget_s for kind in args.kinds}
+    known = Counter((row["kind"], row["budget_s"]) for row in read(args.file))
+    missing = [
+        kind
+        for kind, budget_s in budgets.items()
+        for _ in range(args.trials - known[kind, budget_s])
+    ]
     random.shuffle(missing)
     if missing:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            models = make_models(folder)
+            base = make_model(folder / "base.mge")
+            others = {
+                kind: make_model(folder / f"{kind}.mge", KINDS[kind].plants) for kind in KINDS
+            }
             with running_site(folder / "site") as site, site.login() as visitor:
                 for kind in missing:
-                    order = {"budget_s": args.budget, "least_cosine": -1}
-                    paired = compare(visitor, (models[""], models[kind]), order)
-                    row = {"kind": kind, "budget_s": args.budget, **result(paired)}
+                    order = {"budget_s": budgets[kind], "least_cosine": -1}
+                    task = compare(visitor, (base, others[kind]), order)
+                    row = {"kind": kind, "budget_s": budgets[kind], **result(visitor, task)}
                     print(json.dumps(row), flush=True)
                     with args.file.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(row) + "\n")
     print(tabulate(table(read(args.file)), headers="keys", floatfmt=".1f"))
 
 
-def make_models(folder: Path) -> dict[str, Path]:
-    """Return the model file of each kind; that of "" is the first model of all."""
-    made = {}
-    for kind, units in {"": 100, **{kind: units for kind, (units, _) in KINDS.items()}}.items():
-        path = made[kind] = folder / f"planted{kind}.mge"
-        script = str(ROOT / "bench" / "planted_model.py")
-        command = [find_megengine_python(), script, str(path), f"--units={units}"]
-        subprocess.run(command, check=True, capture_output=True)
-    return made
+def make_model(path: Path, *arguments: str) -> Path:
+    script = str(ROOT / "bench" / "planted_model.py")
+    command = [find_megengine_python(), script, str(path), *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
 
 
-def result(paired: PairedMeasurement) -> dict[str, Any]:
+def result(visitor: Visitor, task: int) -> dict[str, Any]:
+    paired = measurement_of(visitor, task)
     (verdict,) = paired.verdicts
+    operators = visitor.get(f"/api/v1/profiles/of-task/{task}/pairs/").json()["operators"]
     used = [pair for pair in paired.pairs if not pair.disturbances]
     values = np.array([log_ratio_of_pair(pair.times_ms(0), pair.times_ms(1)) for pair in used])
     spread = 1.4826 * float(np.median(np.abs(values - np.median(values)))) if used else None
@@ -82,7 +110,21 @@ def result(paired: PairedMeasurement) -> dict[str, Any]:
         "used": len(used),
         "scatter": spread,
         "measuring_s": round(paired.measuring_s, 1),
+        "operator_pairs": sum(arm["pairs"] for arm in operators),
+        "named": [row["name"] for arm in operators for row in arm["named"]],
     }
+
+
+def answer(row: dict[str, Any]) -> str:
+    """Return the part of ANSWERS that a trial belongs to."""
+    kind = KINDS[row["kind"]]
+    if kind.verdict is None:
+        if not row["named"]:
+            return "not enough"
+        return "right" if any(shape in row["named"][0] for shape in _PLANTED) else "wrong"
+    if row["verdict"] == "not_enough":
+        return "not enough"
+    return "right" if row["verdict"] == kind.verdict else "wrong"
 
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,17 +136,14 @@ def table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         groups[row["kind"], row["budget_s"], level].append(row)
     result = []
     for (kind, budget_s, level), part in sorted(groups.items()):
-        verdicts = Counter(row["verdict"] for row in part)
-        right = KINDS[kind][1]
+        answers = Counter(map(answer, part))
         result.append(
             {
                 "kind": kind,
                 "budget s": budget_s,
                 "scatter": level,
                 "trials": len(part),
-                "right %": 100 * verdicts[right] / len(part),
-                "not enough %": 100 * verdicts["not_enough"] / len(part),
-                "wrong %": 100 * (1 - (verdicts[right] + verdicts["not_enough"]) / len(part)),
+                **{f"{name} %": 100 * answers[name] / len(part) for name in ANSWERS},
                 "median s": float(np.median([row["measuring_s"] for row in part])),
                 "pairs that count %": 100
                 * sum(row["used"] for row in part)
