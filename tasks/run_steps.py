@@ -117,17 +117,31 @@ def _passes(task: Task, attempt: Attempt | None) -> list[tuple[str, int]]:
     if task.is_paired:
         measured = attempt.passes_done if attempt is not None else 0
         return [("pairs", max(task.pairing["budget_s"] if task.pairing else 0, measured + 1))]
-    plan = Plan.model_validate(task.plan)
-    clean = clean_passes_of(task.options, plan)
+    counts = _planned(task)
     if attempt is not None and attempt.latency:
         # a budget adds passes
-        clean = max(clean, attempt.latency["passes"] + attempt.latency["goes_on"])
-    rows = [
-        ("clean", clean),
-        ("profiled", plan.profiled),
-        ("dump", int(has_dump_pass(task.options))),
-    ]
-    return [(kind, count) for kind, count in rows if count]
+        added = attempt.latency["passes"] + attempt.latency["goes_on"]
+        counts["clean"] = max(counts["clean"], added)
+    return [(kind, count) for kind, count in counts.items() if count]
+
+
+def _planned(task: Task) -> dict[str, int]:
+    """Return the number of passes of each kind of a model's plan, without those of a budget."""
+    plan = Plan.model_validate(task.plan)
+    return {
+        "clean": clean_passes_of(task.options, plan),
+        "profiled": plan.profiled,
+        "dump": int(has_dump_pass(task.options)),
+    }
+
+
+def _done(task: Task, attempt: Attempt) -> int:
+    """Return how many passes have ended, since the start of their repetition if there is one."""
+    if task.is_script or task.is_paired:
+        return attempt.passes_done
+    # the agent adds the passes of the first time to both of its numbers
+    first_time = max(attempt.passes - sum(_planned(task).values()), 0)
+    return max(attempt.passes_done - first_time, 0)
 
 
 def _position(
@@ -140,7 +154,7 @@ def _position(
         return 0, 0
     if attempt.started_at is None:
         return 1, 0
-    left = attempt.passes_done
+    left = _done(task, attempt)
     if attempt.end_reason == EndReason.EXITED and attempt.exit_code == 0:
         left = sum(count for _kind, count in passes)
     for place, (_kind, count) in enumerate(passes, start=2):
@@ -155,7 +169,7 @@ def page_title(task: Task, attempt: Attempt | None) -> str:
     name = task.title or PurePath(task.model_name).stem
     if task.state == TaskState.RUNNING and attempt is not None and not task.is_paired:
         count = sum(number for _kind, number in _passes(task, attempt))
-        return f"▶ {min(attempt.passes_done + 1, count)}/{count} {name}"
+        return f"▶ {min(_done(task, attempt) + 1, count)}/{count} {name}"
     return name
 
 

@@ -80,6 +80,8 @@ class PassResults:
     """
 
     records: list[PassRecord] = field(default_factory=list)
+    #: number of passes that succeeded and were discarded, because all are repeated
+    discarded: int = 0
     run_s: float = 0.0
     notes: list[Note] = field(default_factory=list)
     has_failed: bool = False
@@ -200,6 +202,7 @@ class PassRunner:
             if record.profile:
                 # the repetition may end early, and everything in this folder is uploaded
                 (self._folder.result / record.profile).unlink(missing_ok=True)
+        self.done.discarded += self.done.succeeded
         self.done.records = [row for row in self.done.records if row.kind == "inspect"]
         self.done.slowest = self.done.latency = None
         told = [note for note in self.done.notes if note.code not in _OF_CLEAN]

@@ -35,6 +35,8 @@ class Progress:
         self._tail = LogTail(folder.output, limit_bytes, is_script=order.script is not None)
         self._download_s = download_s
         self._started: AttemptStarted | None = None
+        #: expected number of passes, each counted once
+        self._passes = 0
         self._generation, self._sent = outbox.generation, 0
         #: the connection over which the slowest operators were sent, 0 for none
         self._slowest_sent = 0
@@ -47,6 +49,7 @@ class Progress:
         """
         if self._started is not None:
             return
+        self._passes = passes
         self._started = AttemptStarted(
             attempt=self._order.attempt,
             at=time.time(),
@@ -102,13 +105,15 @@ class Progress:
         earlier one. The command line was sent before, and would make the frame larger.
         """
         started, verdicts, slowest = self._started, tuple(done.verdicts), done.slowest
-        if started is None or done.succeeded == started.passes_done:
+        count = done.discarded + done.succeeded
+        if started is None or count == started.passes_done:
             return 0
         if verdicts and verdicts == started.verdicts:
             return 0  # pairs follow each other every second, looks at them become rare
         self._started = started.model_copy(
             update={
-                "passes_done": done.succeeded,
+                "passes": self._passes + done.discarded,
+                "passes_done": count,
                 "latency": done.latency,
                 "verdicts": verdicts,
             }

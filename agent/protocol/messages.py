@@ -375,8 +375,9 @@ class AttemptStarted(Frozen):
     """The load_and_run process is running; `download_s` is the time that the downloads took.
 
     It is sent again after each pass, with the number of passes that have succeeded in `passes_done`
-    and without `command`. Passes that only inspect the model, or that are repeated, are not
-    counted. After the first profiled pass it has the `slowest` operators, in a frame of at most
+    and without `command`. Passes that only inspect the model, and clean ones that were too short,
+    are not counted. If all passes are run again, `passes` and `passes_done` include those of the
+    first time. After the first profiled pass it has the `slowest` operators, in a frame of at most
     `SLOWEST_FRAME_BYTES`; the server ignores them for a script. After each clean pass it has the
     `latency` so far. Of a paired comparison it has the `verdicts` so far, and `passes_done` is the
     number of pairs.

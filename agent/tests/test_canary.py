@@ -139,12 +139,13 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(kn
     known_device.start(WAITING_RUN)
     order = await server.start_attempt(plan=PLAN)
 
-    def is_repeating() -> bool:
+    def numbers() -> list[tuple[int, int]]:
         reports = server.messages(AttemptStarted)
-        done = [report.passes_done for report in reports if report.attempt == order.attempt]
-        return 2 in done and done[-1] == 1
+        return [(row.passes, row.passes_done) for row in reports if row.attempt == order.attempt]
 
-    await server.wait(is_repeating)
+    # both numbers include the three passes of the first time
+    await server.wait(lambda: (6, 4) in numbers())
+    assert numbers() == [(3, 0), (3, 1), (3, 2), (6, 3), (6, 4)]
     await server.send(Enough(attempt=order.attempt))
     await asyncio.sleep(0.2)
     (work,) = known_device.spool.glob("attempts/*/work")

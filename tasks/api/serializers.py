@@ -324,7 +324,8 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
             },
             "passes": {
                 "help_text": "Number of passes, without those that a budget adds; 0 if its agent "
-                "does not report it."
+                "does not report it. If all passes are run again because the device was not as "
+                "fast as usual, both numbers include those of the first time."
             },
             "passes_done": {"help_text": "Number of finished passes, as last reported."},
             "enough_at": {"help_text": "When ending it early was requested, or null."},

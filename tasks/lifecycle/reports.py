@@ -100,8 +100,10 @@ def _progress(attempt: Attempt, report: AttemptStarted) -> dict[str, Any]:
     columns: dict[str, Any] = {"passes": report.passes, "passes_done": report.passes_done}
     if report.slowest is not None and not attempt.task.is_script:
         columns["slowest"] = report.slowest.model_dump(mode="json")
-    if report.latency is not None and not attempt.task.is_script:
-        columns["latency"] = report.latency.model_dump(mode="json")
+    # there are more passes if all of them are run again, and those so far do not count
+    is_repeated = report.passes > attempt.passes
+    if (report.latency is not None or is_repeated) and not attempt.task.is_script:
+        columns["latency"] = report.latency and report.latency.model_dump(mode="json")
     if report.verdicts and attempt.task.is_paired:
         columns["verdicts"] = [verdict.model_dump(mode="json") for verdict in report.verdicts]
     return columns

@@ -244,6 +244,20 @@ def test_steps_are_the_same_from_queue_to_result(client, alice):
     assert states() == ["done"] * 5 + ["now"]
 
 
+def test_steps_start_over_when_all_passes_are_repeated(client, alice):
+    attempt = start_run(alice, passes_done=7)
+    latency = LatencySoFar(passes=3, used=3, median_ms=9.5)
+    receive_report(attempt, started_report(attempt, passes=8, passes_done=8, latency=latency))
+    assert [state for _, state in read_steps(client, attempt.task_id)].index("now") == 4
+    receive_report(attempt, started_report(attempt, passes=16, passes_done=9))
+    title, state = read_steps(client, attempt.task_id)[2]
+    assert (title, state) == ("Latency 2 of 3", "now")
+    page = client.get(f"/tasks/{attempt.task_id}/").text
+    assert "▶ 2/8" in page
+    # the first latency does not count any more
+    assert "9.50 ms" not in page
+
+
 def test_a_budget_adds_latency_passes_to_the_steps(client, alice):
     plan = Plan(preset="custom", clean=True, clean_passes=2, budget_s=60, profiled=1)
     attempt = make_attempt(make_waiting_task(alice, plan=plan))
