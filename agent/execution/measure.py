@@ -18,7 +18,13 @@ from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
 from agent.execution.memory import PeakMemory
-from agent.execution.plan import MADE_PROFILE, Pass, PassBuilder, PassKind
+from agent.execution.plan import (
+    MADE_PROFILE,
+    MOST_CLEAN_ITERATIONS,
+    Pass,
+    PassBuilder,
+    PassKind,
+)
 from agent.execution.runner import RunResult
 from agent.execution.slowest import slowest_operators
 from agent.execution.spool import Folder
@@ -272,7 +278,12 @@ class PassRunner:
                 and interval.processes >= _LEAST_FOR_NARROW
                 and interval.half_width <= plan.half_width
             )
-            is_over = count == MOST_CLEAN or used_s * (count + 1) / count > plan.budget_s
+            iterations = sum(len(record.e2e_ms) for record in ended)
+            is_over = (
+                count == MOST_CLEAN
+                or used_s * (count + 1) / count > plan.budget_s
+                or iterations * (count + 1) / count > MOST_CLEAN_ITERATIONS
+            )
             goes_on = not (is_narrow or is_over) and self._goes_on()
             if is_narrow or is_over:
                 self.done.notes.append(_why_ended(interval, count, plan, is_narrow=is_narrow))

@@ -32,8 +32,10 @@ _MARGIN = 1.1
 #: is at most _MOST_PLANNED times the required one
 _MOST_GROWTH = 200
 _MOST_PLANNED = 4
-#: 3 s of a model that takes 15 us; the times of so many iterations fit into `measurement.json`
+#: of a clean pass: 3 s of a model that takes 15 us
 _MOST_ITERATIONS = 200_000
+#: of all clean passes together: the times of so many, and of tries, fit into `measurement.json`
+MOST_CLEAN_ITERATIONS = 800_000
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class PassBuilder:
         needed = wanted_ms / usual_ms * _MARGIN
         # on a busy device some iterations take a thousand times as long as most
         bearable = min(_MOST_GROWTH * count, _MOST_PLANNED * wanted_ms / total_ms * count)
-        return min(max(math.ceil(min(needed, bearable)), 2 * count), _MOST_ITERATIONS)
+        most = min(_MOST_ITERATIONS, MOST_CLEAN_ITERATIONS // self.clean_passes)
+        return min(max(math.ceil(min(needed, bearable)), 2 * count), most)
 
     def _arguments(
         self,

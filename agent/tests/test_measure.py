@@ -166,6 +166,22 @@ async def test_a_plan_with_a_budget_ends_when_it_is_over(device, server, storage
     assert read_measurement(storage).notes[-1].code == "interval_wide"
 
 
+async def test_clean_passes_have_no_more_iterations_than_fit_into_the_result(
+    started, server, storage, monkeypatch
+):
+    for module in ("plan", "measure"):
+        monkeypatch.setattr(f"agent.execution.{module}.MOST_CLEAN_ITERATIONS", 60)
+    # an iteration takes 2 ms
+    plan = Plan(preset="custom", clean=True, clean_passes=2, clean_min_s=0.2, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    kept = [record for record in read_measurement(storage).passes if record.kept]
+    assert [len(record.e2e_ms) for record in kept] == [30, 30]
+    assert "clean_too_short" in [note.code for note in read_measurement(storage).notes]
+    plan = Plan(preset="custom", clean=True, clean_min_iterations=20, budget_s=60, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    assert len(read_measurement(storage).passes) == 3
+
+
 #: a run whose processes after the first last until a file is there
 WAITING_RUN = """
 if os.path.exists("ran"):
