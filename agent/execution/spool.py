@@ -8,6 +8,7 @@ It survives restarts of the agent.
                             work/         model, data, profile; the process's own folder
                             given/        for a script: its downloaded files, copied for each run
                             result/       what is uploaded: log.txt, profile.json
+    <spool>/canary.json                  readings of the canary, see `agent.device.canary`
     <spool>/tuning.json                  former settings of the kernel, see `agent.tune`
     <spool>/warm/<uuid>/                  folder of a pre-started process; renamed to the folder of
                                           the attempt that uses the process
