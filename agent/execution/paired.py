@@ -288,13 +288,15 @@ class _Operators:
         """Add the duration of a profiled turn of an arm to what the turns of a pair take."""
         self._pair_s += 2 * turn_s
 
-    def are_next(self, used_s: float) -> bool:
+    def are_next(self, used_s: float, *, is_decided: bool) -> bool:
         """Return whether the next pair has profiled turns, after `used_s` of measuring.
 
-        Their share of the time is limited: with a large graph, they take longer than other turns.
+        Until the verdict, their share of the time is limited: with a large graph, they take longer
+        than other turns.
         """
         is_cheap = self._spent_s + self._pair_s <= _PROFILED_SHARE * (used_s + self._pair_s)
-        return self.are_known and is_cheap and len(self._pairs) < MOST_PROFILED_PAIRS
+        has_room = len(self._pairs) < MOST_PROFILED_PAIRS
+        return self.are_known and has_room and (is_cheap or is_decided)
 
     def spend(self, profiling_s: float) -> None:
         self._spent_s += profiling_s
@@ -307,14 +309,19 @@ class _Operators:
             columns = zip(*(us for number, us in samples if number == arm.number), strict=True)
             self._rows[arm.number].append(tuple(map(_median, columns)))
 
-    def suffice(self, verdicts: Iterable[ArmVerdict]) -> bool:
-        """Return whether a measurement with these verdicts may end.
+    def are_wanted(
+        self, verdicts: Iterable[ArmVerdict], pairs: int, used_s: float, budget_s: float
+    ) -> bool:
+        """Return whether to go on after these verdicts; `pairs` took `used_s`.
 
-        If an arm is faster or slower, there must be enough pairs to tell by which operators.
+        If an arm is faster or slower, enough pairs tell by which operators, unless so many do not
+        fit into the budget.
         """
         differs = any(verdict.verdict in ("faster", "slower") for verdict in verdicts)
         wanted = operator_pairs(max((len(arm.operators) for arm in self._arms), default=0))
-        return not (differs and self.are_known) or len(self._pairs) >= wanted
+        missing = wanted - len(self._pairs)
+        pair_s = (used_s - self._spent_s) / pairs + self._pair_s
+        return differs and self.are_known and 0 < missing * pair_s <= budget_s - used_s
 
     def times(self) -> OperatorTimes | None:
         """Return the content of `paired_operators.json`; None if there are no times."""
@@ -439,10 +446,12 @@ class PairedRuns:
         self._say("pairs: processes that take turns")
         begun = time.monotonic()
         comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
-        budget_s, usable, used_s = self._pairing.budget_s, 0, 0.0
-        is_decided = False
+        budget_s, operators = self._pairing.budget_s, self._operators
+        usable, used_s, is_decided = 0, 0.0, False
         while True:
-            pair = await self._pair(run, is_profiled=self._operators.are_next(used_s))
+            pair = await self._pair(
+                run, is_profiled=operators.are_next(used_s, is_decided=is_decided)
+            )
             self.done.pairs.append(pair)
             used_s = time.monotonic() - begun
             pair_s = used_s / len(self.done.pairs)
@@ -462,7 +471,9 @@ class PairedRuns:
                 self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
             was_decided = is_decided
             is_decided = all(comparison.is_decided for comparison in comparisons)
-            is_done = is_decided and self._operators.suffice(self.done.verdicts)
+            is_done = is_decided and not operators.are_wanted(
+                self.done.verdicts, len(self.done.pairs), used_s, budget_s
+            )
             if is_last and not (is_over or is_done):
                 self.done.is_cut = True
                 self.done.notes.append(Note.of("ended_early"))

@@ -243,6 +243,14 @@ async def test_a_slower_arm_is_measured_until_its_operators_are_known(wheel, ser
     assert {"profile.json", "profile-b.json"} <= storage.stored.keys()
 
 
+async def test_a_comparison_ends_if_its_operators_would_take_too_long(wheel, server, storage):
+    wheel('if line.startswith("profile"): time.sleep(0.5)')
+    models = (BASE | {"operators": OPERATORS}, {"us": 10_500, "operators": OPERATORS})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=20))
+    (arm,) = result.verdicts
+    assert (arm.verdict, arm.pairs) == ("slower", len(result.pairs))
+
+
 async def test_equal_arms_are_not_measured_for_their_operators(wheel, server, storage):
     wheel()
     models = [BASE | {"operators": OPERATORS}] * 2
