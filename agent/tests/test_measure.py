@@ -148,8 +148,10 @@ async def test_each_clean_pass_is_a_process_and_the_latency_is_reported_after_it
 
 
 async def test_a_plan_with_a_budget_adds_clean_passes_until_the_interval_is_narrow(
-    started, server, storage
+    started, server, storage, monkeypatch
 ):
+    # a disturbed pass would be left out, and another one measured
+    monkeypatch.setattr("agent.execution.measure.pass_disturbances", lambda *_: [])
     plan = Plan(preset="custom", clean=True, clean_passes=2, budget_s=60, profiled=1)
     assert (await server.run(plan=plan)).exit_code == 0
     # fewer may be equal by chance

@@ -340,7 +340,7 @@ class TestTabStops:
         page.open_result(make_measured(page.user))
         page.js("document.querySelector('#rerun').focus()")
         page.press(Keys.ARROW_RIGHT)
-        assert page.focused() == "change"
+        assert page.focused() == "check"
         page.js("document.querySelector('#tabs [aria-current]').focus()")
         page.press(Keys.ARROW_RIGHT)
         assert page.focused("data-view") == "timeline"
