@@ -135,7 +135,7 @@ export class Timeline {
 
   /** How an operator differs between the arms of a paired comparison, µs; 0 if it does not. */
   changeOf(bar) {
-    const { changes } = this.operators;
+    const changes = this.operators?.changes; // the timelines of a comparison have no operators
     const row = this.lanes[this.data.lane[bar]].side === "device" ? this.rowOf(bar) : null;
     return row !== null && changes?.clear[row] ? changes.us[row] : 0;
   }
