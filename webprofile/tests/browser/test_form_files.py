@@ -178,6 +178,7 @@ def test_paired_comparison_is_repeated_with_changed_arms(form, model, tmp_path, 
     other = tmp_path / "new.mge"
     other.write_bytes(MODEL)
     form.find("#other-model").send_keys(str(other))
+    form.until(lambda: len(form.lines) == 3, "the commands with the new arm")
     form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
     form.click("#submit")
     form.until(lambda: form.find("#task-status"), "the page of the task")
