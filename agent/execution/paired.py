@@ -81,7 +81,7 @@ _MOST_ITERATIONS = 10_000
 #: iterations of a profiled turn, if the turn of the arm has several
 _PROFILED_ITERATIONS = 3
 #: largest share of the measuring time that profiled turns may use
-_PROFILED_SHARE = 1 / 3
+_PROFILED_SHARE = 1 / 5
 #: the program that runs a pair, and the first argument of its processes
 _RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
 _TAKE_TURNS = "--take-turns"
