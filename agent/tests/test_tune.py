@@ -201,7 +201,7 @@ def kill_after(steps: int) -> None:
 
 def test_what_may_not_be_set_is_told_and_the_rest_is_set(untuned, capsys):
     (untuned.root / IRQ).unlink()
-    # the kernel lets nobody write this file
+    # this file of the kernel is read-only
     (untuned.root / IRQ).symlink_to("/sys/devices/system/cpu/online")
     before = untuned.contents()
     assert untuned.tune() == 1

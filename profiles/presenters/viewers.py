@@ -77,7 +77,7 @@ def drawn_place(data: ProfileData, scope: str, row: int | None) -> str:
 def task_model_view(task: Task, arm: int = 0, *, expires_s: int | None = None) -> dict[str, Any]:
     """Return {"address", "name", "size_bytes", "begin", "end"} of the model, or {"reason"}.
 
-    arm: of a paired comparison, whose model is shown; `file` is its row
+    arm: of a paired comparison, whose model is shown; the result has the `arm` and the `file` shown
     expires_s: lifetime of `address`; None for the usual one
     begin, end: the part of the file with the graph, in bytes: unlike MegEngine, the viewer fails
         on a header of test data and on bytes after the graph
@@ -85,8 +85,10 @@ def task_model_view(task: Task, arm: int = 0, *, expires_s: int | None = None) -
     if task.is_script:
         reason = gettext("This task ran a script, so there is no model file.")
         return {"file": task.model_file} | _refusal(reason)
-    file = task.files.filter(kind=TaskFile.Kind.MODEL, arm=arm).first()
-    return {"file": file, "arm": arm} | _model_view(file, expires_s)
+    # an arm without a model of its own runs that of the baseline
+    models = task.files.filter(kind=TaskFile.Kind.MODEL, arm__in=(0, arm))
+    file = models.order_by("-arm").first()
+    return {"file": file, "arm": file.arm if file else arm} | _model_view(file, expires_s)
 
 
 def _model_view(file: TaskFile | None, expires_s: int | None) -> dict[str, Any]:
