@@ -11,6 +11,7 @@ import numpy as np
 from load_and_run.errors import Failure, NoMegEngine, library_failure
 from load_and_run.files import skip_test_header
 from load_and_run.flags import LAYOUTS as LAYOUT_FLAGS
+from load_and_run.imports import without_unused
 
 #: flag -> keyword of optimize_for_inference; it applies one layout at most
 LAYOUTS = {name: name[len("enable_") :].upper() for name in LAYOUT_FLAGS}
@@ -30,11 +31,12 @@ class Library(object):
     def __init__(self, flags):
         _set_environment(flags)
         try:
-            import megengine
-            from megengine.core import _imperative_rt
-            from megengine.core.ops.builtin import Convolution
-            from megengine.core.tensor import megbrain_graph
-            from megengine.utils import comp_graph_tools
+            with without_unused():
+                import megengine
+                from megengine.core import _imperative_rt
+                from megengine.core.ops.builtin import Convolution
+                from megengine.core.tensor import megbrain_graph
+                from megengine.utils import comp_graph_tools
         except Exception as error:  # checks at import raise exceptions of any class
             raise NoMegEngine("this Python cannot import MegEngine: {}".format(error))
         self.engine = megengine

@@ -9,6 +9,7 @@ import time
 from load_and_run import graph_passes, settings
 from load_and_run.errors import ModelError, NoMegEngine, library_failure
 from load_and_run.files import skip_test_header
+from load_and_run.imports import without_unused
 from load_and_run.inputs import TensorSpec
 
 # Keep the algorithms that fast-run selects in memory: no files in the user's home.
@@ -20,7 +21,8 @@ logging.getLogger().addHandler(logging.NullHandler())
 def import_library():
     """Return the module megenginelite. Raises NoMegEngine, with the reason, if it is missing."""
     try:
-        import megenginelite
+        with without_unused():
+            import megenginelite
     except Exception as error:  # checks at import raise exceptions of any class
         raise NoMegEngine("this Python cannot import MegEngine: {}".format(error))
     return megenginelite

@@ -58,7 +58,9 @@ _OPERATORS = """
 _LITE = """
     import megenginelite
     network = megenginelite.LiteNetwork()
-    network.load(model)
+    # a path would need a module that load_and_run does not import
+    with open(model, 'rb') as file:
+        network.load(file)
     for name, array in arrays:
         network.get_io_tensor(name).set_data_by_copy(array)
     network.forward(); network.wait()

@@ -66,6 +66,17 @@ def test_a_pre_started_process_behaves_like_one_started_with_its_arguments(start
     assert errors.partition(b"]")[2] == cold_output[1].partition(b"]")[2]
 
 
+def test_the_library_is_imported_without_what_no_run_needs(start):
+    code = f"""
+import sys
+sys.path.append({str(FOLDER.parent)!r})
+from load_and_run.library import import_library
+print(import_library().__name__, sorted({{"boto3", "megfile", "pkg_resources"}} & set(sys.modules)))
+"""
+    out, _ = start(code=code).communicate(timeout=TIMEOUT_S)
+    assert out == b"megenginelite []\n"
+
+
 def test_the_folder_can_be_renamed_while_a_process_waits(start, tmp_path):
     code = f"""
 import os, sys
