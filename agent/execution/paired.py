@@ -71,8 +71,11 @@ from agent.statistics.paired import (
     operator_pairs,
 )
 
-#: blocks of turns in a pair; each block has every arm twice, in an order and its reverse
-BLOCKS = 2
+#: fewest and most blocks of turns in a pair; each block has every arm twice, in an order and its
+#: reverse. A compiled program has the fewest, since it starts a process for each turn
+_LEAST_BLOCKS, _MOST_BLOCKS = 2, 4
+#: ms that all turns of a pair take if so many blocks fit
+_TURNS_MS = 800.0
 #: what a turn lasts, ms: the shortest, the usual and the longest
 _SHORT_MS, _USUAL_MS, _LONG_MS = 30.0, 50.0, 100.0
 #: iterations of a turn where they fit into the longest turn, and where they do not
@@ -81,7 +84,7 @@ _MOST_ITERATIONS = 10_000
 #: iterations of a profiled turn, if the turn of the arm has several
 _PROFILED_ITERATIONS = 3
 #: largest share of the measuring time that profiled turns may use
-_PROFILED_SHARE = 1 / 5
+_PROFILED_SHARE = 1 / 8
 #: the program that runs a pair, and the first argument of its processes
 _RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
 _TAKE_TURNS = "--take-turns"
@@ -214,6 +217,14 @@ def turn_iterations(usual_ms: float) -> int:
         wanted = max(_WANTED, math.ceil(_USUAL_MS / usual_ms))
         return min(wanted, _MOST_ITERATIONS)
     return max(int(_LONG_MS / usual_ms), 1)
+
+
+def blocks_of_pair(block_ms: float) -> int:
+    """Return the number of blocks in a pair of processes that take turns.
+
+    block_ms: usual duration of the turns of a block
+    """
+    return min(max(round(_TURNS_MS / max(block_ms, 1.0)), _LEAST_BLOCKS), _MOST_BLOCKS)
 
 
 def turn_ms(times: Sequence[float]) -> float:
@@ -360,6 +371,7 @@ class PairedRuns:
         self._arms, self._folder, self._cores = arms, folder, cores
         self._operators = _Operators(arms)
         self._passes = passes
+        self._blocks = _LEAST_BLOCKS
         # known to the reader of the result, and different for each attempt
         self._seed = order.attempt.int & 0xFFFFFFFF
         self._random = random.Random(self._seed)
@@ -447,6 +459,12 @@ class PairedRuns:
         begun = time.monotonic()
         comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
         budget_s, operators = self._pairing.budget_s, self._operators
+        if self._take_turns():
+            turns_ms = [
+                arm.iterations * record.usual_ms
+                for arm, record in zip(self._arms, self.done.arms, strict=True)
+            ]
+            self._blocks = blocks_of_pair(2 * math.fsum(turns_ms))
         usable, used_s, is_decided = 0, 0.0, False
         while True:
             pair = await self._pair(
@@ -482,6 +500,10 @@ class PairedRuns:
             if is_decided and not was_decided:
                 self._say("the verdict is clear: more pairs, to tell by which operators")
 
+    def _take_turns(self) -> bool:
+        """Whether a pair has one process for each arm, not one for each turn."""
+        return all(arm.takes_turns for arm in self._arms)
+
     def _order_of_turns(self, blocks: int) -> list[int]:
         """Return the arms of turns of a pair: blocks in random order, each with its reverse."""
         turns: list[int] = []
@@ -492,13 +514,13 @@ class PairedRuns:
         return turns
 
     async def _pair(self, run: Runner, *, is_profiled: bool) -> PairRecord:
-        order = self._order_of_turns(BLOCKS)
+        order = self._order_of_turns(self._blocks)
         profiled = self._order_of_turns(1) if is_profiled else []
         started_at = time.time()
         before = read_counters(processes=False)
         begun = time.monotonic()
         samples: list[tuple[int, Sequence[float | None]]] = []
-        if all(arm.takes_turns for arm in self._arms):
+        if self._take_turns():
             setup = {
                 "arms": [self._setup_of(arm) for arm in self._arms],
                 "turns": order,

@@ -11,7 +11,7 @@ import pytest
 
 from agent.config import RunLimits
 from agent.execution.outputs import difference, differences, plain, read_outputs
-from agent.execution.paired import turn_iterations, turn_ms
+from agent.execution.paired import blocks_of_pair, turn_iterations, turn_ms
 from agent.execution.report import Manifest
 from agent.inventory import LocalRuntime
 from agent.protocol.measurement import Measurement
@@ -615,6 +615,11 @@ async def test_megengine_takes_turns(device, server, storage, megengine_python):
 )
 def test_turn_has_five_iterations_where_they_fit(usual_ms, iterations):
     assert turn_iterations(usual_ms) == iterations
+
+
+@pytest.mark.parametrize(("block_ms", "blocks"), [(0, 4), (200, 4), (270, 3), (400, 2), (8000, 2)])
+def test_a_pair_has_more_blocks_if_they_are_short(block_ms, blocks):
+    assert blocks_of_pair(block_ms) == blocks
 
 
 def test_first_iteration_of_a_turn_does_not_count_unless_it_is_the_only_one():
