@@ -396,8 +396,7 @@ class Attempt:
         if self._halted.is_set() or done.has_enough or done.run_s * _TWICE > self._order.timeout_s:
             return
         canary.repeated()
-        pass_runner.discard()
-        await pass_runner.run(run, prepare_inputs)
+        await pass_runner.repeat(run)
         await canary.after()
 
     def _keep(

@@ -5,6 +5,7 @@ profiled pass. Nothing is aggregated here.
 """
 
 import asyncio
+import dataclasses
 import logging
 import shlex
 import statistics
@@ -181,38 +182,71 @@ class PassRunner:
         self._order, self._builder, self._folder = order, builder, folder
         self._known_inputs, self._runtime = known_inputs, runtime
         self._cores, self._waits_for_itself = cores, waits_for_itself
+        #: files of the model's inputs
+        self._inputs: Mapping[str, str] = {}
         #: our runner for wheels measures in its own process when it waits for a core
         self.samples_waits = runtime.info.kind == "binary"
 
     async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
         """Run all passes of the plan. Raises PassFailed, and the callbacks' errors."""
-        inputs, plan = await self.prepare(run, prepare_inputs), self._order.plan
+        self._inputs = await self.prepare(run, prepare_inputs)
+        await self._measure(run)
+        if self._builder.dumps and self._goes_on():
+            await self._pass(run, self._builder.dump(self._inputs))
+        if self.done.is_cut:
+            self.done.notes.append(Note.of("ended_early"))
+
+    async def repeat(self, run: Runner) -> None:
+        """Run all passes again, but no dumps. If one fails, keep what was there before.
+
+        Raises the errors of `run`, but PassFailed only if the attempt is cancelled.
+        """
+        done, before = self.done, dataclasses.replace(self.done)
+        aside = self._folder.path / "before"
+        aside.mkdir(mode=0o700)
+        profiles = [record.profile for record in done.records if record.profile]
+        for name in profiles:
+            (self._folder.result / name).rename(aside / name)
+        done.discarded += done.succeeded
+        done.records = [record for record in done.records if record.kind == "inspect"]
+        done.slowest = done.latency = None
+        done.notes = [note for note in done.notes if note.code not in _OF_CLEAN]
+        try:
+            await self._measure(run)
+        except PassFailed as failure:
+            if failure.reason is EndReason.CANCELLED:
+                raise
+            log.warning("repetition_failed reason=%s", failure.reason)
+            for record in done.records:
+                if record.profile and record.profile not in profiles:
+                    (self._folder.result / record.profile).unlink(missing_ok=True)
+            for name in profiles:
+                (aside / name).replace(self._folder.result / name)
+            for name in ("discarded", "records", "slowest", "latency"):
+                setattr(done, name, getattr(before, name))
+            done.notes = [*before.notes, Note.of("repetition_failed")]
+            return
+        dumps = [record for record in before.records if record.kind == "dump"]
+        done.records += [
+            record.model_copy(update={"number": len(done.records) + 1}) for record in dumps
+        ]
+        done.notes.append(Note.of("passes_repeated"))
+        if done.is_cut:
+            done.notes.append(Note.of("ended_early"))
+
+    async def _measure(self, run: Runner) -> None:
+        """Run the clean and the profiled passes."""
+        plan = self._order.plan
         if plan.clean:
-            await self._clean(run, inputs)
+            await self._clean(run)
         for number in range(1, plan.profiled + 1):
             if not self._goes_on():
                 break
-            step = self._builder.profiled(inputs, first=self._is_first())
+            step = self._builder.profiled(self._inputs, first=self._is_first())
             await self._pass(run, step, profile_name(number))
             if number == 1:
                 profile = self._folder.result / PROFILE_NAME
                 self.done.slowest = await asyncio.to_thread(slowest_operators, profile)
-        if self._builder.dumps and self._goes_on():
-            await self._pass(run, self._builder.dump(inputs))
-        if self.done.is_cut:
-            self.done.notes.append(Note.of("ended_early"))
-
-    def discard(self) -> None:
-        """Forget the passes so far and their profiles, so that `run` repeats all of them."""
-        for record in self.done.records:
-            if record.profile:
-                # the repetition may end early, and everything in this folder is uploaded
-                (self._folder.result / record.profile).unlink(missing_ok=True)
-        self.done.discarded += self.done.succeeded
-        self.done.records = [row for row in self.done.records if row.kind == "inspect"]
-        self.done.slowest = self.done.latency = None
-        told = [note for note in self.done.notes if note.code not in _OF_CLEAN]
-        self.done.notes = [*told, Note.of("passes_repeated")]
 
     async def prepare(self, run: Runner, prepare_inputs: PrepareInputs) -> Mapping[str, str]:
         """Write the files of the model's inputs; return them by input. Raises as `run`."""
@@ -224,7 +258,8 @@ class PassRunner:
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts must exist after all passes have succeeded."""
-        return [] if self.done.is_cut else self._builder.promised()
+        has_dumps = any(record.kind == "dump" for record in self.done.records)
+        return self._builder.promised() if has_dumps or not self.done.is_cut else []
 
     def expected(self) -> int:
         """Return the number of processes of the plan, not counting repetitions."""
@@ -253,12 +288,13 @@ class PassRunner:
             self.done.is_cut = True
         return not self.done.is_cut
 
-    async def _clean(self, run: Runner, inputs: Mapping[str, str]) -> None:
+    async def _clean(self, run: Runner) -> None:
         """Run the clean passes. The first one determines the number of iterations of all."""
         begun = time.monotonic()
-        iterations = await self._first_clean(run, inputs)
+        iterations = await self._first_clean(run)
         while self._another_clean(time.monotonic() - begun):
-            await self._pass(run, self._builder.clean(inputs, first=False, iterations=iterations))
+            step = self._builder.clean(self._inputs, first=False, iterations=iterations)
+            await self._pass(run, step)
 
     def _another_clean(self, used_s: float) -> bool:
         """Whether another clean pass follows; all so far took `used_s`. Sets `done.latency`."""
@@ -297,11 +333,11 @@ class PassRunner:
         )
         return goes_on
 
-    async def _first_clean(self, run: Runner, inputs: Mapping[str, str]) -> int:
+    async def _first_clean(self, run: Runner) -> int:
         """Run the first clean pass until it is long enough; return its number of iterations."""
         iterations = self._builder.first_iterations
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
-            step = self._builder.clean(inputs, first=self._is_first(), iterations=iterations)
+            step = self._builder.clean(self._inputs, first=self._is_first(), iterations=iterations)
             run_log = await self._pass(run, step)
             iterations = 0 if run_log.trials else self._builder.enough_iterations(run_log)
             if iterations and (not tries_left or iterations <= len(run_log.e2e_ms)):

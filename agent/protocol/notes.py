@@ -40,6 +40,10 @@ TEXTS: dict[str, str] = {
         "All passes were run twice, because the device was not as fast as usual after the first "
         "time. The results are those of the second time."
     ),
+    "repetition_failed": gettext_noop(
+        "The device was not as fast as usual after the passes, and their repetition failed. The "
+        "results are those of the first time."
+    ),
     "interval_narrow": gettext_noop(
         "The interval of the median was narrow enough after %(passes)s latency passes: "
         "±%(percent)s %%, at most ±%(wanted)s %% were wanted."

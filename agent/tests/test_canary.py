@@ -156,6 +156,20 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(kn
     assert "profile-2.json" not in server.storage.stored
 
 
+async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known_device, server):
+    plant_history(known_device, factor=0.1)
+    # the sixth process, the last of the repetition
+    known_device.start(
+        'open("ran", "a").write("x")\nif os.path.getsize("ran") == 6: sys.exit(3)\n' + NORMAL_RUN
+    )
+    measurement = await measured(known_device, server)
+    assert measurement.canary.repeated
+    assert [row.profile for row in measurement.passes] == ["", "profile.json", "profile-2.json"]
+    assert {row.exit_code for row in measurement.passes} == {0}
+    assert {"profile.json", "profile-2.json"} <= server.storage.stored.keys()
+    assert [note.code for note in measurement.notes].count("repetition_failed") == 1
+
+
 async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
     plant_history(known_device, factor=0.1)
     # three passes of half a second
