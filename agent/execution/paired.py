@@ -76,8 +76,8 @@ from agent.statistics.paired import (
 _LEAST_BLOCKS, _MOST_BLOCKS = 2, 4
 #: ms that all turns of a pair take if so many blocks fit
 _TURNS_MS = 800.0
-#: what a turn lasts, ms: the shortest, the usual and the longest
-_SHORT_MS, _USUAL_MS, _LONG_MS = 30.0, 50.0, 100.0
+#: what a turn lasts, ms: usually, and at most
+_USUAL_MS, _LONG_MS = 45.0, 100.0
 #: iterations of a turn where they fit into the longest turn, and where they do not
 _WANTED, _LEAST = 5, 2
 _MOST_ITERATIONS = 10_000

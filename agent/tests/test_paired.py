@@ -604,8 +604,8 @@ async def test_megengine_takes_turns(device, server, storage, megengine_python):
     [
         (0, 10_000),
         (0.001, 10_000),
-        (0.02, 2500),
-        (2, 25),
+        (0.02, 2250),
+        (2, 23),
         (10, 5),
         (20, 5),
         (25, 4),
