@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
+from agent.device.disturbance import PAIR_WAITED_PERCENT, DisturbanceCode
 from agent.statistics.paired import (
     INTERVAL_ERROR,
     MARGIN,
@@ -116,7 +117,9 @@ def recorded(path: Path) -> Iterator[tuple[str, Floats]]:
     """Yield the log ratios of undisturbed pairs of each model and hour (`bench.record_pairs`)."""
     pairs: defaultdict[str, list[float]] = defaultdict(list)
     for row in read(path):
-        if not row["disturbances"]:
+        # by the present limit of waiting, not by that at the time of the recording
+        waited = 100 * row["waited_ms"] / row["elapsed_ms"] > PAIR_WAITED_PERCENT
+        if not waited and not set(row["disturbances"]) - {DisturbanceCode.WAITED}:
             times = [
                 [ms for arm, ms in zip(row["order"], row["ms"], strict=True) if arm == number]
                 for number in (0, 1)

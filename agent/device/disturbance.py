@@ -24,7 +24,7 @@ _COUNTING_SLACK_S = 0.05
 _WAITED_PERCENT = 5.0
 #: the same of a pair of processes that take turns, whose waiting costs all of them alike; the trial
 #: is in docs/decisions/measured-in-pairs.md
-PAIR_WAITED_PERCENT = 10.0
+PAIR_WAITED_PERCENT = 20.0
 #: load of other processes, in percent of one core: a criterion where waiting is not counted, and
 #: elsewhere the load from which processes are named
 OTHER_PERCENT = 10.0
