@@ -120,6 +120,8 @@ PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 test test-all test-postgres test-seaweedfs test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
 # test_api_fuzz.py generates thousands of requests during collection, which takes seconds
 DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
+# the test files with a marker, because each process takes 12 s to read all of them
+MARKED = $$(grep -rl --include='test_*.py' 'mark\.$(1)' $(PACKAGES))
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
@@ -139,13 +141,12 @@ test-postgres: test-setup
 
 # the tests of object storage, on the S3 server of docker/storage instead of rclone
 test-seaweedfs: test-setup $(SEAWEEDFS)
-	@TEST_STORAGE=seaweedfs $(PYTEST) $(PARALLEL) -m 'object_storage and not alone' $(ARGS) \
-		$(NONE_CHOSEN)
+	@TEST_STORAGE=seaweedfs $(PYTEST) $(PARALLEL) -m 'object_storage and not alone' \
+		$(call MARKED,object_storage) $(ARGS) $(NONE_CHOSEN)
 
 # one at a time, because they cannot share the machine
 test-alone: test-setup
-	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) \
-		$(ARGS) $(NONE_CHOSEN)
+	@$(PYTEST) -m alone $(call MARKED,alone) $(ARGS) $(NONE_CHOSEN)
 
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
