@@ -139,7 +139,12 @@ async def test_exceeded_limits_close_the_socket_without_an_error(server):
     assert await close_code(address, "/ws/tasks/", browser, [], **own) == 4429
     for socket in open_sockets:
         await socket.close()
-    assert await close_code(address, "/ws/tasks/", browser, [], **own) is None
+    # the server counts a socket until it has handled its end
+    codes = [4429]
+    while codes[-1] == 4429 and len(codes) < 50:
+        await asyncio.sleep(0.1)
+        codes.append(await close_code(address, "/ws/tasks/", browser, [], **own))
+    assert codes[-1] is None
     text = log.read_text()
     assert "Traceback" not in text, text[text.find("Traceback") - 500 :][:4000]
 
