@@ -443,7 +443,7 @@ async def test_compiled_programs_run_one_process_for_each_turn(
     storage.files["slow.mge"] = b"slow"
     slow = as_model(storage, "slow.mge")
     arms = (ComparedArm(runtime="1.13.0", model=slow),)
-    end = await server.run(pairing=Pairing(budget_s=20), arms=arms)
+    end = await server.run(pairing=Pairing(budget_s=12), arms=arms)
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert result.arms[1].usual_ms == 10.5
@@ -460,7 +460,7 @@ async def test_compiled_program_that_cannot_write_outputs_is_compared(device, se
     device.start(BINARY + 'if any("bin_out_dump" in word for word in sys.argv): os.abort()')
     storage.files["slow.mge"] = b"slow"
     arm = ComparedArm(runtime="1.13.0", model=as_model(storage, "slow.mge"), options={"lite": True})
-    end = await server.run(pairing=Pairing(budget_s=20), arms=(arm,), options={"lite": True})
+    end = await server.run(pairing=Pairing(budget_s=8), arms=(arm,), options={"lite": True})
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     (output,) = result.arms[1].outputs
@@ -478,7 +478,7 @@ async def test_wheel_is_compared_with_a_compiled_program(wheel, device, server, 
     data = (storage.input_file("data.npy", "data"),)
     arm = ComparedArm(runtime="1.12.0", model=as_model(storage, "slow.mge"), data=data)
     end = await server.run(
-        pairing=Pairing(budget_s=20), model=as_model(storage, "a.mge"), data=data, arms=(arm,)
+        pairing=Pairing(budget_s=8), model=as_model(storage, "a.mge"), data=data, arms=(arm,)
     )
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
