@@ -83,8 +83,9 @@ _WANTED, _LEAST = 5, 2
 _MOST_ITERATIONS = 10_000
 #: iterations of a profiled turn, if the turn of the arm has several
 _PROFILED_ITERATIONS = 3
-#: largest share of the measuring time that profiled turns may use
-_PROFILED_SHARE = 1 / 8
+#: largest share of the measuring time that profiled turns may use: in the first minute, which the
+#: usual budget has for its verdict, and later
+_PROFILED_SHARE, _LATER_SHARE, _FIRST_S = 1 / 8, 1 / 3, 60.0
 #: the program that runs a pair, and the first argument of its processes
 _RUNNER = Path(__file__).resolve().parent.parent / "pair_runner"
 _TAKE_TURNS = "--take-turns"
@@ -305,7 +306,9 @@ class _Operators:
         Until the verdict, their share of the time is limited: with a large graph, they take longer
         than other turns.
         """
-        is_cheap = self._spent_s + self._pair_s <= _PROFILED_SHARE * (used_s + self._pair_s)
+        end_s = used_s + self._pair_s
+        limit_s = _PROFILED_SHARE * min(end_s, _FIRST_S) + _LATER_SHARE * max(end_s - _FIRST_S, 0)
+        is_cheap = self._spent_s + self._pair_s <= limit_s
         has_room = len(self._pairs) < MOST_PROFILED_PAIRS
         return self.are_known and has_room and (is_cheap or is_decided)
 
