@@ -197,7 +197,7 @@ class PassRunner:
             self.done.notes.append(Note.of("ended_early"))
 
     async def repeat(self, run: Runner) -> None:
-        """Run all passes again, but no dumps. If one fails, keep what was there before.
+        """Run all passes again without their files. If one fails, keep what was there before.
 
         Raises the errors of `run`, but PassFailed only if the attempt is cancelled.
         """
@@ -280,7 +280,9 @@ class PassRunner:
         return run_log.inputs
 
     def _is_first(self) -> bool:
-        return all(record.kind == "inspect" for record in self.done.records)
+        """Whether no pass has run the model yet. The first one writes the files of `ONCE`."""
+        is_first = all(record.kind == "inspect" for record in self.done.records)
+        return is_first and not self.done.discarded
 
     def _goes_on(self) -> bool:
         """Whether to run the next pass of the plan."""

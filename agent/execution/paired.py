@@ -228,6 +228,12 @@ def blocks_of_pair(block_ms: float) -> int:
     return min(max(round(_TURNS_MS / max(block_ms, 1.0)), _LEAST_BLOCKS), _MOST_BLOCKS)
 
 
+def profiling_limit_s(measuring_s: float) -> float:
+    """Return how much of the measuring time profiled turns may use until the verdict."""
+    later_s = max(measuring_s - _FIRST_S, 0)
+    return _PROFILED_SHARE * (measuring_s - later_s) + _LATER_SHARE * later_s
+
+
 def turn_ms(times: Sequence[float]) -> float:
     """Return the time of a turn: the median of its iterations without the first one."""
     return statistics.median(times[1:] or times)
@@ -306,9 +312,7 @@ class _Operators:
         Until the verdict, their share of the time is limited: with a large graph, they take longer
         than other turns.
         """
-        end_s = used_s + self._pair_s
-        limit_s = _PROFILED_SHARE * min(end_s, _FIRST_S) + _LATER_SHARE * max(end_s - _FIRST_S, 0)
-        is_cheap = self._spent_s + self._pair_s <= limit_s
+        is_cheap = self._spent_s + self._pair_s <= profiling_limit_s(used_s + self._pair_s)
         has_room = len(self._pairs) < MOST_PROFILED_PAIRS
         return self.are_known and has_room and (is_cheap or is_decided)
 

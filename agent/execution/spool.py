@@ -6,6 +6,7 @@ It survives restarts of the agent.
     <spool>/attempts/<uuid>/record.json   the Record below, replaced atomically
                             output        what the process printed, as it came
                             work/         model, data, profile; the process's own folder
+                            before/       profiles of passes that are run again
                             given/        for a script: its downloaded files, copied for each run
                             result/       what is uploaded: log.txt, profile.json
     <spool>/canary.json                  readings of the canary, see `agent.device.canary`

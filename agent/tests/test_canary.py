@@ -170,6 +170,20 @@ async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known
     assert [note.code for note in measurement.notes].count("repetition_failed") == 1
 
 
+async def test_a_repetition_does_not_write_the_files_of_options_again(known_device, server):
+    plant_history(known_device, factor=0.1)
+    known_device.start(
+        """
+for word in sys.argv:
+    if word.startswith("--model_dump="): open(word.partition("=")[2], "a").write("written once")
+"""
+        + NORMAL_RUN
+    )
+    measurement = await measured(known_device, server, options={"model_dump": True})
+    assert measurement.canary.repeated
+    assert server.storage.stored["model_dump.mge"] == b"written once"
+
+
 async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
     plant_history(known_device, factor=0.1)
     # three passes of half a second

@@ -11,7 +11,7 @@ import pytest
 
 from agent.config import RunLimits
 from agent.execution.outputs import difference, differences, plain, read_outputs
-from agent.execution.paired import blocks_of_pair, turn_iterations, turn_ms
+from agent.execution.paired import blocks_of_pair, profiling_limit_s, turn_iterations, turn_ms
 from agent.execution.report import Manifest
 from agent.inventory import LocalRuntime
 from agent.protocol.measurement import Measurement
@@ -620,6 +620,11 @@ def test_turn_has_five_iterations_where_they_fit(usual_ms, iterations):
 @pytest.mark.parametrize(("block_ms", "blocks"), [(0, 4), (200, 4), (270, 3), (400, 2), (8000, 2)])
 def test_a_pair_has_more_blocks_if_they_are_short(block_ms, blocks):
     assert blocks_of_pair(block_ms) == blocks
+
+
+@pytest.mark.parametrize(("measuring_s", "limit_s"), [(0, 0), (40, 5), (60, 7.5), (90, 17.5)])
+def test_profiled_turns_get_more_of_the_time_after_the_first_minute(measuring_s, limit_s):
+    assert profiling_limit_s(measuring_s) == pytest.approx(limit_s)
 
 
 def test_first_iteration_of_a_turn_does_not_count_unless_it_is_the_only_one():
