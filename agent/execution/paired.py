@@ -332,10 +332,13 @@ class _Operators:
     ) -> bool:
         """Return whether to go on after these verdicts; `pairs` took `used_s`.
 
-        If an arm is faster or slower, enough pairs tell by which operators, unless so many do not
-        fit into the budget.
+        If an arm differs, be it by less than the margin, enough pairs tell by which operators,
+        unless so many do not fit into the budget.
         """
-        differs = any(verdict.verdict in ("faster", "slower") for verdict in verdicts)
+        differs = any(
+            verdict.low is not None and verdict.high is not None and verdict.low * verdict.high > 0
+            for verdict in verdicts
+        )
         wanted = operator_pairs(max((len(arm.operators) for arm in self._arms), default=0))
         missing = wanted - len(self._pairs)
         pair_s = (used_s - self._spent_s) / pairs + self._pair_s

@@ -178,14 +178,18 @@ def test_time_that_is_up_spends_what_is_left():
 
 
 def test_blocks_cancel_a_linear_drift():
-    time = np.arange(12.0)
-    base = [0, 3, 4, 7, 8, 11]  # A B B A A B B A ...
-    other = [1, 2, 5, 6, 9, 10]
+    time = np.arange(8.0)
+    base, other = [0, 3, 4, 7], [1, 2, 5, 6]  # A B B A A B B A
     drifting = np.exp(0.01 * time)
     assert log_ratio_of_pair(drifting[base], drifting[other]) == pytest.approx(0)
     assert log_ratio_of_pair(drifting[base], 1.05 * drifting[other]) == pytest.approx(
         math.log(1.05)
     )
+
+
+def test_half_of_the_turns_may_be_disturbed():
+    base, other = [10.0, 10.0, 10.0, 10.0], [10.1, 18.0, 10.1, 31.0]
+    assert log_ratio_of_pair(base, other) == pytest.approx(math.log(1.01))
 
 
 def test_looks_come_later_and_later_and_end_with_the_plan():
