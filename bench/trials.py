@@ -1,12 +1,12 @@
 """Try paired comparisons of models whose difference is known, on a new site with its defaults.
 
-`python -m bench.trials FILE [--kinds equal total operator] [--trials 20]` starts a site and
+`python -m bench.trials [FILE] [--kinds equal total operator] [--trials 20]` starts a site and
 compares the model of `bench/planted_model.py` with itself (`equal`), with one that has 1 % more
 work (`total`), and with one of which an operator of about 3 % of the time has a sixth more work
-(`operator`). FILE gets a JSON line for each trial: {kind, budget_s, at, verdict, effect, low, high,
-pairs, used, scatter (MAD x 1.4826 of the pairs that count), measuring_s, operator_pairs, named}.
-Started again, it continues. Then a table tells how many answers were right, by the scatter of the
-pairs.
+(`operator`). FILE (`bench/trials.jsonl`) gets a JSON line for each trial: {kind, budget_s, at,
+verdict, effect, low, high, pairs, used, scatter (MAD x 1.4826 of the pairs that count),
+measuring_s, operator_pairs, named}. Started again, it continues, so delete the lines of a method
+that has changed. Then a table tells how many answers were right, by the scatter of the pairs.
 """
 
 import argparse
@@ -55,7 +55,7 @@ ANSWERS = ("right", "not enough", "wrong")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?", default=ROOT / "bench" / "trials.jsonl")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--trials", type=int, default=20, help="of each kind (default: 20)")
     parser.add_argument("--budget", type=int, help="s, of each trial (default: that of the kind)")
