@@ -44,8 +44,8 @@ class Trust:
     intervals, covered: those with an interval, and those whose interval contains 0
     smallest: the smallest difference that SPAN_S of measuring show, as a ratio; None if unknown.
         The median over the runs; the error of a mean shrinks with the square root of the time
-    drift: change of the iteration time from the oldest to the newest runs, as a ratio; None with
-        too few runs
+    drift: change of the iteration time from the oldest to the newest runs since kernel, agent or
+        runtime changed last, as a ratio; None with too few runs
     """
 
     runs: int = 0
@@ -64,11 +64,13 @@ class Trust:
 def trust_of(workers: Collection[Worker]) -> dict[int, Trust]:
     """Return what the A/A runs of each worker show, by its id."""
     checks = HealthCheck.objects.filter(worker__in=workers, cause=HealthCheck.Cause.AA)
-    rows = checks.exclude(samples={}).order_by("id").values_list("worker_id", "samples")
-    figures: defaultdict[int, list[AaFigures]] = defaultdict(list)
-    for worker_id, samples in rows:
-        figures[worker_id].append(samples)
-    return {worker.pk: _trust(figures[worker.pk]) for worker in workers}
+    columns = ("worker_id", "environment", "samples")
+    runs: defaultdict[int, list[tuple[str, AaFigures]]] = defaultdict(list)
+    for worker_id, environment, figures in (
+        checks.exclude(samples={}).order_by("id").values_list(*columns)
+    ):
+        runs[worker_id].append((environment, figures))
+    return {worker.pk: _trust(runs[worker.pk]) for worker in workers}
 
 
 def total_of(trusts: Iterable[Trust]) -> Trust:
@@ -82,8 +84,10 @@ def total_of(trusts: Iterable[Trust]) -> Trust:
     )
 
 
-def _trust(runs: Sequence[AaFigures]) -> Trust:
-    """Return what the runs of one device, oldest first, show."""
+def _trust(history: Sequence[tuple[str, AaFigures]]) -> Trust:
+    """Return what the runs of one device, each with its environment, oldest first, show."""
+    runs = [figures for _, figures in history]
+    present = [figures for environment, figures in history if environment == history[-1][0]]
     bounds = [
         (run["low"], run["high"])
         for run in runs
@@ -101,7 +105,7 @@ def _trust(runs: Sequence[AaFigures]) -> Trust:
         intervals=len(bounds),
         covered=sum(low <= 0 <= high for low, high in bounds),
         smallest=statistics.median(smallest) if smallest else None,
-        drift=_drift([run["usual_ms"] for run in runs]),
+        drift=_drift([run["usual_ms"] for run in present]),
     )
 
 

@@ -12,8 +12,12 @@ from workers.trust import trust_of
 pytestmark = pytest.mark.django_db
 
 
-def make_aa_run(worker: Worker, verdict: str = "same", **figures: object) -> None:
-    check = open_check(worker, version="1.13.0", cause=HealthCheck.Cause.AA)
+def make_aa_run(
+    worker: Worker, verdict: str = "same", *, environment: str = "", **figures: object
+) -> None:
+    check = open_check(
+        worker, version="1.13.0", cause=HealthCheck.Cause.AA, environment=environment
+    )
     assert check is not None
     samples = {
         "verdict": verdict, "effect": 0.001, "low": -0.01, "high": 0.012, "smallest": 0.02,
@@ -60,6 +64,16 @@ def test_drift_is_known_after_ten_runs():
         assert trust_of([worker])[worker.pk].drift is None
         make_aa_run(worker, usual_ms=10.0 if number < 5 else 10.2)
     assert trust_of([worker])[worker.pk].drift == pytest.approx(0.02)
+
+
+def test_a_new_kernel_is_no_drift_of_the_device():
+    worker = make_worker()
+    for number in range(20):
+        is_old = number < 10
+        make_aa_run(
+            worker, environment="old" if is_old else "new", usual_ms=10.0 if is_old else 12.0
+        )
+    assert trust_of([worker])[worker.pk].drift == pytest.approx(0)
 
 
 def test_the_page_sums_the_devices_that_the_user_may_see():
