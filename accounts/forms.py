@@ -245,7 +245,9 @@ class TokenForm(forms.Form):
 class WebhookForm(forms.Form):
     """URL and events of a new webhook; `add_webhook` validates them."""
 
-    url = forms.CharField(label=_("Address"), help_text=_("https:// and the URL of your server."))
+    url = forms.CharField(
+        label=_("Address"), help_text=_("The URL of your server. It must start with https://.")
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -78,7 +78,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     #: maximum number of tasks that have not ended; None for the setting `TASKS_PER_USER`
     task_limit = models.PositiveIntegerField(
-        _("concurrent tasks"),
+        _("task limit"),
         null=True,
         blank=True,
         help_text=_("Maximum number of waiting and running tasks; empty for the site’s default."),

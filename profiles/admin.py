@@ -104,7 +104,7 @@ class ShareAdmin(AuditedAdmin):
         text = ngettext("%(count)s link is revoked.", "%(count)s links are revoked.", count)
         messages.success(request, text % {"count": count})
 
-    @admin.display(description=_("shows also"))
+    @admin.display(description=_("also shows"))
     def shows(self, share: Share) -> str:
         return listed(share.part_names)
 

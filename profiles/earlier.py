@@ -44,19 +44,19 @@ _CHECK_TEXTS = {
         "its result still holds."
     ),
     "faster": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s, faster by more than equal runs differ. Its "
-        "result no longer holds; measure again."
+        "Check of task #%(id)s: latency %(change)s. The run was faster by more than the "
+        "difference between equal runs, so the earlier result no longer holds; measure again."
     ),
     "slower": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s, slower by more than equal runs differ. Its "
-        "result no longer holds; measure again."
+        "Check of task #%(id)s: latency %(change)s. The run was slower by more than the "
+        "difference between equal runs, so the earlier result no longer holds; measure again."
     ),
     "disturbed": gettext_lazy(
         "Check of task #%(id)s: latency %(change)s, but one of the runs was disturbed. Check again."
     ),
     "unknown": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s. How much equal runs differ on this device is "
-        "not known yet."
+        "Check of task #%(id)s: latency %(change)s. It is not known yet how much equal runs "
+        "differ on this device."
     ),
 }
 
@@ -90,16 +90,20 @@ class EarlierResult:
         values = {"id": self.task, "age": age}
         if self.latency_ms is not None:
             values["time"] = duration(self.latency_ms / 1000)
-            text = gettext("Task #%(id)s measured the same %(age)s ago: median latency %(time)s.")
+            text = gettext(
+                "Task #%(id)s made the same measurement %(age)s ago: median latency %(time)s."
+            )
         else:
             values["time"] = duration(self.device_s)
-            text = gettext("Task #%(id)s measured the same %(age)s ago: device time %(time)s.")
+            text = gettext(
+                "Task #%(id)s made the same measurement %(age)s ago: device time %(time)s."
+            )
         return text % values
 
     @property
     def drift(self) -> str:
         """What is known of the device since then, in the user's language."""
-        speed = gettext("Whether the device is as fast as it was then is not known.")
+        speed = gettext("It is not known whether the device is still as fast as it was then.")
         if self.speed_now is not None:
             speed = gettext(
                 "The device had %(then)s of its usual speed then, and %(now)s in its last run."

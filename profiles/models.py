@@ -128,7 +128,7 @@ class Profile(models.Model):
     device_total_s = models.FloatField(_("total device time (s)"), null=True)
     host_total_s = models.FloatField(_("total host time (s)"), null=True)
     iterations = models.PositiveIntegerField(_("iterations"), null=True)
-    mean_ms = models.FloatField(_("mean of an iteration (ms)"), null=True)
+    mean_ms = models.FloatField(_("mean iteration time (ms)"), null=True)
     min_ms = models.FloatField(null=True)
     max_ms = models.FloatField(null=True)
     warnings = models.JSONField(default=list)
@@ -223,7 +223,7 @@ class Share(models.Model):
     #: title of the result when the link was created
     name = models.CharField(_("name"), max_length=300)
     #: values of `Part`
-    parts = models.JSONField(_("shows also"), default=list)
+    parts = models.JSONField(_("also shows"), default=list)
     #: the first characters of the token, by which users tell links apart
     prefix = models.CharField(max_length=16)
     sha256 = models.CharField(max_length=64, unique=True)
@@ -307,7 +307,7 @@ class AttemptMeasurement(models.Model):
     attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="measurement")
     iterations = models.PositiveIntegerField(_("iterations"), default=0)
     median_ms = models.FloatField(_("median of an iteration (ms)"), null=True)
-    mean_ms = models.FloatField(_("mean of an iteration (ms)"), null=True)
+    mean_ms = models.FloatField(_("mean iteration time (ms)"), null=True)
     p90_ms = models.FloatField(null=True)
     p99_ms = models.FloatField(null=True)
     min_ms = models.FloatField(null=True)

@@ -43,7 +43,7 @@ KIND_WORDS: dict[str, Any] = {
 PLATFORM_WORDS: dict[str, Any] = {
     "cuda": _("Needs a device with CUDA."),
     "tensorrt": _("Needs TensorRT and an NVIDIA GPU."),
-    "opencl": _("Needs a build with OpenCL. The open source version has none."),
+    "opencl": _("Needs a build with OpenCL. The open source version does not include it."),
 }
 #: one line of help for each option
 OPTION_HELP: dict[str, Any] = {
@@ -74,8 +74,10 @@ OPTION_HELP: dict[str, Any] = {
         "Write the inputs and outputs of every operator as text. Fails on models that still "
         "have BatchNorm."
     ),
-    "io_dump_stdout": _("Write the same text to standard output, which becomes part of the log."),
-    "io_dump_stderr": _("Write the same text to standard error, mixed with the log."),
+    "io_dump_stdout": _(
+        "Like io_dump, but write the text to standard output, which becomes part of the log."
+    ),
+    "io_dump_stderr": _("Like io_dump, but write the text to standard error, mixed with the log."),
     "bin_io_dump": _(
         "Write each variable to a separate binary file. Fails on variables that are not "
         "contiguous, such as those of BatchNorm."
@@ -100,8 +102,8 @@ OPTION_HELP: dict[str, Any] = {
         "Batch size for benchmarking algorithms, instead of that of the model."
     ),
     "fast_run_algo_policy": _(
-        "Save the chosen algorithms as an artifact; a file provides an earlier choice. Valid "
-        "for one device, shape and version."
+        "Save the chosen algorithms as an artifact. Provide a file to start from an earlier "
+        "choice. Valid for one device, shape and version."
     ),
     "enable_nchw4": _("Layout NCHW4 for int8 on CUDA (dp4a, cuDNN)."),
     "enable_chwn4": _("Layout CHWN4 for int8 on CUDA, from compute capability 6.1."),
@@ -144,7 +146,7 @@ OPTION_HELP: dict[str, Any] = {
         "Fuse the addition of a residual into the convolution too. CUDA only."
     ),
     "optimize_for_inference": _(
-        "Run all passes for inference after loading: folds BatchNorm and applies the chosen "
+        "Run all inference optimizations after loading: fold BatchNorm, and apply the chosen "
         "layouts and fusions."
     ),
     "const_shape": _("Treat the shapes of variables as constant when the model is loaded."),
@@ -154,8 +156,8 @@ OPTION_HELP: dict[str, Any] = {
         "machine."
     ),
     "record_comp_seq": _(
-        "Record the kernels once, then replay them. Hangs when profiling, and fails if storage "
-        "changes."
+        "Record the kernels once, then replay them. Hangs when profiling, and fails if memory "
+        "of a variable is allocated dynamically."
     ),
     "record_comp_seq2": _(
         "Like record_comp_seq, and also free the graph. Models with BatchNorm crash."
@@ -168,7 +170,8 @@ OPTION_HELP: dict[str, Any] = {
     "enable_jit": _("Compile fused elementwise operators just in time, with NVRTC."),
     "tensorrt": _("Let TensorRT run the parts of the graph that it supports."),
     "tensorrt_cache": _(
-        "Save the TensorRT engines as an artifact; a file provides the engines of an earlier run."
+        "Save the TensorRT engines as an artifact. Provide a file to reuse the engines of an "
+        "earlier run."
     ),
     "cpu": _("Run on the CPU with one worker thread."),
     "cuda": _("Run on the first CUDA device."),
@@ -178,17 +181,21 @@ OPTION_HELP: dict[str, Any] = {
     "multi_thread_core_ids": _(
         "The core of each thread, separated by commas, such as 0,1,2. One for each thread."
     ),
-    "range": _("Fail if a value of any variable is larger than this or NaN. Makes runs slower."),
+    "range": _(
+        "Fail if the absolute value of any element is larger than this, or if it is NaN. "
+        "Makes runs slower."
+    ),
     "check_dispatch": _("Log each operator that starts no kernel on the CPU."),
     "check_var_value": _(
-        "Find variables whose values change. N or N:first checks one more variable every N runs."
+        "Find variables whose values change between runs. Each run checks one variable; after N "
+        "runs the check moves to the next. N:K starts with variable K."
     ),
     "profile": _("The path of the profile."),
     "profile_host": _(
         "Request the profile with --profile_host. The file is the same; OpenCL builds need it."
     ),
     "model_info": _("Log the inputs and outputs of the model with their shapes."),
-    "verbose": _("Log in detail. The log becomes very long."),
+    "verbose": _("Write a detailed log, which becomes very long."),
     "disable_assert_throw": _("Do not fail when an AssertEqual of a test model does not hold."),
     "wait_gdb": _("Wait for a debugger."),
     "get_static_mem_info": _("Save the static memory plan and the graph as JSON, as an artifact."),
@@ -209,14 +216,16 @@ OPTION_HELP: dict[str, Any] = {
     "pack_model_cryption": _(
         "How the model is encrypted: a label only, the file must be encrypted already."
     ),
-    "model_dump": _("Save the model after all passes over its graph, as an artifact."),
+    "model_dump": _("Save the model after all graph optimizations, as an artifact."),
     "fitting": _("Try predefined sets of options and print the best. Resets most other options."),
     "dump_fitting_model": _("Save the model packed with the best options, as an artifact."),
 }
 #: flags that users may not set, with the reason; load_and_run's own options first
 NEVER_TAKEN: dict[str, Any] = {
     "input": _("The agent sets it from the files and values of the task."),
-    "profile": _("The agent sets it for each profiled pass; choose their number instead."),
+    "profile": _(
+        "The agent sets it for each profiled pass; choose the number of profiled passes instead."
+    ),
     "wait_gdb": _("It waits for keyboard input, which a task never gets."),
     "flagfile": _("It reads more options from a file on the device, without any check."),
     "fromenv, tryfromenv": _("They read options from the device's environment."),
@@ -242,8 +251,8 @@ _PRESETS: tuple[tuple[Any, Any, tuple[str, ...]], ...] = (
     (
         _("Fastest algorithms"),
         _(
-            "As Inference; also times the algorithms of each operator, uses the fastest, and "
-            "transforms weights in advance. The first run takes longer."
+            "Same as Inference. In addition, measures the algorithms of each operator, uses the "
+            "fastest, and transforms weights in advance. The first run takes longer."
         ),
         (
             "optimize_for_inference",
@@ -254,7 +263,10 @@ _PRESETS: tuple[tuple[Any, Any, tuple[str, ...]], ...] = (
     ),
     (
         _("Reproducible"),
-        _("Uses only algorithms whose results are the same in every run and for every batch."),
+        _(
+            "Uses only algorithms whose results are the same in every run, and whose result for "
+            "one item does not depend on the batch."
+        ),
         ("reproducible", "binary_equal_between_batch"),
     ),
 )

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from agent.protocol.messages import EndReason
 from agent.protocol.options import clean_passes_of, has_dump_pass
@@ -31,7 +32,7 @@ _TITLES: dict[str, Any] = {
     "download": _("Download"),
     "inspect": _("Inspect model inputs"),
     "clean": _("Latency"),
-    "profiled": _("Profile"),
+    "profiled": pgettext_lazy("step", "Profile"),
     "dump": _("Dumps"),
     "pairs": _("Pairs"),
     "chrome_timeline.json": _("Timeline"),
@@ -42,12 +43,16 @@ _TITLES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `passes` of it are counted, 0 if it is no pass; `done` of them have ended."""
+    """One step. `passes` of it are counted, 0 if it is no pass; `done` of them have ended.
+
+    is_open: how many passes there will be is not known, because a budget adds some
+    """
 
     kind: str
     state: StepState
     passes: int = 0
     done: int = 0
+    is_open: bool = False
 
     @property
     def title(self) -> str:
@@ -57,6 +62,8 @@ class Step:
         if self.kind not in ("clean", "profiled") or self.passes < 2:
             return step_title(self.kind)
         if self.state in ("now", "failed"):
+            if self.is_open:
+                return gettext("Latency %(number)s") % {"number": self.done + 1}
             return step_title(self.kind, self.done + 1, self.passes)
         if self.kind == "clean":
             text = ngettext("Latency (%(count)s pass)", "Latency (%(count)s passes)", self.passes)
@@ -95,12 +102,14 @@ def run_steps(task: Task, attempt: Attempt | None) -> list[Step]:
     kinds = [("queue", 0), ("download", 0), *passes, ("result", 0)]
     position, done = _position(task, attempt, passes)
     state: StepState = "failed" if task.status in (Status.FAILED, Status.CANCELLED) else "now"
+    has_budget = not task.is_script and not task.is_paired and bool(task.plan.get("budget_s"))
     return [
         Step(
             kind,
             "done" if place < position else "ahead" if place > position else state,
             count,
             done if place == position else 0,
+            is_open=kind == "clean" and has_budget,
         )
         for place, (kind, count) in enumerate(kinds)
     ]

@@ -98,7 +98,7 @@ class Key(Integer):
     """The id of a row."""
 
     default_error_messages = {
-        "invalid": _("Expected a number, which lists show as id, without quotation marks.")
+        "invalid": _("Expected an ID (the field “id” in lists), without quotation marks.")
     }
 
     def __init__(self, **kwargs: Any) -> None:
@@ -203,7 +203,7 @@ class Choice(serializers.ChoiceField):
 class Named(serializers.Field):
     """A row by id or by name; a string is always a name, even if it consists of digits."""
 
-    default_error_messages = {"invalid": _("Expected a number, or a name in quotation marks.")}
+    default_error_messages = {"invalid": _("Expected an ID, or a name in quotation marks.")}
 
     def to_internal_value(self, data: Any) -> int | str:
         if isinstance(data, str):

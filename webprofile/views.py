@@ -92,8 +92,8 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     )
     if reason.startswith(("Origin checking", "Referer checking")):
         message = _(
-            "The form was sent from another URL than that of this site. If you opened this "
-            "site, its proxy sends a wrong host or scheme: tell an administrator."
+            "The form was not sent from a URL of this site. If you did open this site, its "
+            "proxy forwards a wrong host or scheme: tell an administrator."
         )
     context = {"title": _("This form was not accepted"), "message": message}
     return render(request, "error.html", context, status=403)

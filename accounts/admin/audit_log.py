@@ -57,7 +57,7 @@ class AuditEntryAdmin(AuditedAdmin):
     date_hierarchy = "at"
     ordering = ("-id",)
     search_fields = ("actor_email", "target_name", "action", "address")
-    search_help_text = _("User, action, object or address")
+    search_help_text = _("User, action, object or IP address")
     actions = None
     change_form_template = "admin/accounts/auditentry/change_form.html"
 

@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                 ('language', models.CharField(blank=True, default='', max_length=10, verbose_name='language')),
                 ('time_zone', models.CharField(blank=True, default='', max_length=64, verbose_name='time zone')),
                 ('theme', models.CharField(blank=True, choices=[('', 'System setting'), ('light', 'light'), ('dark', 'dark')], default='', max_length=5, verbose_name='colours')),
-                ('task_limit', models.PositiveIntegerField(blank=True, help_text='Maximum number of waiting and running tasks; empty for the site’s default.', null=True, verbose_name='concurrent tasks')),
+                ('task_limit', models.PositiveIntegerField(blank=True, help_text='Maximum number of waiting and running tasks; empty for the site’s default.', null=True, verbose_name='task limit')),
                 ('storage_limit_gib', models.PositiveIntegerField(blank=True, help_text='For the files and results of tasks; empty for the site’s limit.', null=True, verbose_name='storage (GiB)')),
                 ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
                 ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),

@@ -144,7 +144,7 @@ def test_buttons_deactivate_and_reactivate_a_user(client, root):
     page(client, f"{url}/act/reactivate/", confirm="yes")
     html = page(client, f"{url}/change/")
     assert f"{url}/act/deactivate/" in html
-    assert "Reactivate" in html
+    assert "User reactivated" in html
 
 
 def test_an_administrator_adds_a_user_by_e_mail(client, root):
@@ -260,8 +260,8 @@ def test_the_page_of_a_user_shows_audit_entries(client, root):
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     html = page(client, f"{USERS}{bob.pk}/change/")
     assert "Made administrator" in html
-    assert "Device granted" in html
-    assert "Device granted" not in page(client, f"{USERS}{root.pk}/change/")
+    assert "Device access granted" in html
+    assert "Device access granted" not in page(client, f"{USERS}{root.pk}/change/")
 
 
 def test_users_are_not_deleted(client, root):
@@ -333,7 +333,8 @@ def test_the_audit_log_is_searched_and_filtered(client, entry, query, is_match):
 def test_the_audit_log_finds_grants_by_user(client, root):
     bob, worker = make_user("bob"), make_worker("board", is_public=False)
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
-    assert "Device granted" in page(client, f"{LOG}?q=bob@example.com").split("result_list")[1]
+    html = page(client, f"{LOG}?q=bob@example.com")
+    assert "Device access granted" in html.split("result_list")[1]
 
 
 def test_the_history_link_of_a_row_shows_its_audit_entries(client, entry):

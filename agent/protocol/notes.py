@@ -30,31 +30,31 @@ TEXTS: dict[str, str] = {
     # about the inputs and the threads of a run that succeeded
     "oversubscribed": gettext_noop(
         "The options request %(threads)s threads, but the run has %(cores)s cores: the threads "
-        "wait for each other, which the times include."
+        "wait for each other, and the times include this waiting."
     ),
     "clean_too_short": gettext_noop(
         "The latency pass lasted %(seconds)s s in %(iterations)s iterations, less than the "
         "%(least_s)s s that the plan requires."
     ),
     "passes_repeated": gettext_noop(
-        "All passes were run twice, because the device was not as fast as usual after the first "
-        "time. The results are those of the second time."
+        "All passes were run twice, because the speed of the device was outside its usual range "
+        "after the first time. The results are from the second time."
     ),
     "repetition_failed": gettext_noop(
-        "The device was not as fast as usual after the passes, and their repetition failed. The "
-        "results are those of the first time."
+        "The speed of the device was outside its usual range after the passes, and repeating "
+        "them failed. The results are from the first time."
     ),
     "interval_narrow": gettext_noop(
         "The interval of the median was narrow enough after %(passes)s latency passes: "
-        "±%(percent)s %%, at most ±%(wanted)s %% were wanted."
+        "±%(percent)s %%; the target was ±%(wanted)s %% or less."
     ),
     "interval_wide": gettext_noop(
-        "The time for latency passes was over after %(passes)s of them. The interval of the median "
-        "is ±%(percent)s %%; ±%(wanted)s %% were wanted."
+        "The time for latency passes expired after %(passes)s passes. The interval of the "
+        "median is ±%(percent)s %%; the target was ±%(wanted)s %%."
     ),
     "interval_unknown": gettext_noop(
-        "The time for latency passes was over after %(passes)s of them, too few for an interval of "
-        "the median."
+        "The time for latency passes expired. Too few passes for an interval of the median: "
+        "%(passes)s."
     ),
     "ended_early": gettext_noop("Ended early on request: the result has what was measured."),
     "input_missing": gettext_noop(
@@ -178,7 +178,7 @@ TEXTS: dict[str, str] = {
     "no_upload_urls": gettext_noop("The server did not provide URLs for the uploads."),
     "no_upload_url": gettext_noop("%(name)s: the server did not provide an upload URL."),
     "file_refused": gettext_noop("%(name)s was refused: %(problem)s"),
-    "refused_name": gettext_noop("no file with this name is stored"),
+    "refused_name": gettext_noop("files with this name are not stored"),
     "refused_size": gettext_noop("it has %(size)s bytes; the limit is %(limit)s bytes"),
     "refused_total": gettext_noop(
         "all files together would have %(size)s bytes; the limit is %(limit)s bytes"
@@ -191,10 +191,11 @@ TEXTS: dict[str, str] = {
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
     "input_json_range": gettext_noop(
-        "In “%(name)s” a number of the input “%(input)s” is out of the range of %(dtype)s."
+        "In “%(name)s”, a value of the input “%(input)s” is out of the range of %(dtype)s."
     ),
     "input_json_fraction": gettext_noop(
-        "In “%(name)s” a number of the input “%(input)s” is not whole, but its type is %(dtype)s."
+        "In “%(name)s”, a value of the input “%(input)s” is not a whole number, but its type is "
+        "%(dtype)s."
     ),
     "inputs_unknown": gettext_noop(
         "This version of load_and_run cannot list the inputs of the model, so no random values can "
@@ -211,8 +212,9 @@ TEXTS: dict[str, str] = {
         "The type of the random input “%(name)s” is unknown. Provide it as a file."
     ),
     "input_random_type_binary": gettext_noop(
-        "The type of the random input “%(name)s” is unknown: a compiled load_and_run does not name "
-        "float16 and int64, and cannot read them. Choose another device or model."
+        "The type of the random input “%(name)s” is unknown: a compiled load_and_run does not "
+        "report the types float16 and int64, and cannot read them. Choose another device or "
+        "model."
     ),
     "input_repeated": gettext_noop("Input “%(name)s” is given twice. Give each input once."),
     "input_wrong_dtype": gettext_noop(
@@ -255,7 +257,7 @@ TEXTS: dict[str, str] = {
     ),
     "script_none": gettext_noop("%(archive)s contains no Python file."),
     "zip_failed": gettext_noop("%(archive)s cannot be unpacked: %(cause)s"),
-    "zip_directory": gettext_noop("The directory of %(archive)s is too long."),
+    "zip_directory": gettext_noop("The file list (zip directory) of %(archive)s is too long."),
     "zip_files": gettext_noop("%(archive)s has %(count)s files; the limit is %(limit)s."),
     "zip_size": gettext_noop("The files in %(archive)s have %(size)s; the limit is %(limit)s."),
     "zip_ratio": gettext_noop(

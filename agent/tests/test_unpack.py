@@ -126,7 +126,7 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
 def test_a_list_of_files_that_is_too_long_is_refused(tmp_path, monkeypatch):
     content = zip_bytes({f"{n}.py": "" for n in range(2000)})
     monkeypatch.setattr(unpacking, "_MOST_READ_BYTES", 80_000)
-    with pytest.raises(InputError, match=r"directory of script\.zip is too long"):
+    with pytest.raises(InputError, match=r"file list \(zip directory\) of script\.zip is too long"):
         unpack_bytes(tmp_path, content)
 
 

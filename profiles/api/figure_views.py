@@ -93,7 +93,7 @@ class DeviceStateAnswer(serializers.Serializer):
 
 
 class ModeAnswer(serializers.Serializer):
-    """A speed at which the model often runs."""
+    """A value around which the iteration times cluster."""
 
     median_ms = serializers.FloatField(help_text="Median of its iterations, ms.")
     share = serializers.FloatField(help_text="Their share of the iterations, from 0 to 1.")
@@ -112,11 +112,11 @@ class DeviceSpeedAnswer(serializers.Serializer):
 
     before = fields.number("Before the passes; null as long as the usual speed is unknown.")
     after = fields.number("After the passes.")
-    low = fields.number("Lower end of the band of 99 % of its readings.")
-    high = fields.number("Upper end of that band.")
+    low = fields.number("Lower end of the range of 99 % of its readings.")
+    high = fields.number("Upper end of that range.")
     repeated = serializers.BooleanField(
-        help_text="Whether the passes were run twice, since the device was outside of the band "
-        "after the first time."
+        help_text="Whether the passes were run twice, because the device was outside this "
+        "range after the first time."
     )
     text = serializers.CharField(help_text="The same in the user's language.")
 
@@ -131,18 +131,18 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     )
     steady_state = answer_of(SteadyState)(
         allow_null=True,
-        help_text="From which iteration on the model runs at a steady speed; null with fewer than "
-        "10 iterations. `median_ms` is of all iterations in any case.",
+        help_text="The iteration from which on the model runs at a steady speed; null with fewer "
+        "than 10 iterations. `median_ms` always covers all iterations.",
     )
     modes = ModeAnswer(
         many=True,
-        help_text="Speeds of the steady iterations, fastest first; several if they are clearly "
+        help_text="Of the steady iterations, fastest first; several if they are clearly "
         "apart, none with fewer than 30 iterations.",
     )
     interval = MedianIntervalAnswer(
         allow_null=True,
         help_text="95 % interval of the median; null with fewer than two clean passes, because "
-        "each process is biased as a whole.",
+        "each process has a bias that all its iterations share.",
     )
     latency_notes = fields.texts(
         "Steady state, modes and interval in the user's language, and why no further passes were "

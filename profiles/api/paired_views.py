@@ -58,7 +58,7 @@ class PairedArmAnswer(serializers.Serializer):
         child=serializers.JSONField(),
         help_text="Its options of load_and_run that differ from their defaults.",
     )
-    usual_ms = fields.number("Median iteration before the comparison, ms.")
+    usual_ms = fields.number("Median iteration time before the comparison, ms.")
     iterations = serializers.IntegerField(
         help_text="Iterations of each of its turns. The first one does not count, unless it is the "
         "only one."
@@ -119,7 +119,7 @@ class PairedOperatorsAnswer(serializers.Serializer):
         "most important first. With another verdict, those that differ most.",
     )
     share = fields.number(
-        "Share of the difference of an iteration that the named ones explain; null with another "
+        "Share of the difference in iteration time that the named ones explain; null with another "
         "verdict."
     )
     operators = PairedOperatorAnswer(

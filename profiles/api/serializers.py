@@ -57,7 +57,7 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
             "device_total_s": {"help_text": "Sum of self times on the device, s; null: none."},
             "host_total_s": {"help_text": "Sum of self times on the host, s; null: none."},
             "iterations": {"help_text": "Number of iterations in the log of the first pass."},
-            "mean_ms": {"help_text": "Mean of an iteration while profiling, ms."},
+            "mean_ms": {"help_text": "Mean iteration time while profiling, ms."},
             "min_ms": {"help_text": "Minimum, ms."},
             "max_ms": {"help_text": "Maximum, ms."},
             "built_at": {"help_text": "When it was last parsed."},

@@ -83,7 +83,7 @@ def evidence_of(attempts: Sequence[Attempt | None]) -> list[Evidence]:
 
 
 def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
-    """Return the median iteration without profiling of each process, s: one sample per process."""
+    """Return the median iteration time without profiling, s: one sample per process."""
     return [
         record["median_ms"] / 1000
         for record in (measurement.passes if measurement else ())

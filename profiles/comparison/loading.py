@@ -54,7 +54,7 @@ class ComparisonResult:
     """The result of a comparison; the first profile is the baseline.
 
     evidence: one per profile, about its run
-    latency_s: for each profile the median iteration without profiling, s; nan without one
+    latency_s: for each profile the median iteration time without profiling, s; nan without one
     latency: one verdict on it for each profile but the baseline
     """
 

@@ -225,8 +225,8 @@ def verdict_advice(code: Verdict) -> str:
             "after its set-up, or run the same task there five times with the plan “standard”"
         ),
         "none": gettext(
-            "equal runs or passes differ by the same amount; a less busy device or more passes "
-            "(the plan “thorough”) may show a difference, but two runs with the same files and "
+            "equal runs or passes differ by as much; a less busy device or more passes (the "
+            "plan “thorough”) may show a difference, but two runs with the same files and "
             "settings are unlikely to differ"
         ),
     }

@@ -137,7 +137,7 @@ def _answer(compared: ComparisonResult, other: int) -> dict[str, str]:
         if words["change"]:
             text = _SENTENCES[key] % {"change": words["change"], "verdict": words["word"]}
             return {"text": text, "interval": words["interval"], "tone": words["tone"]}
-    return {"text": _("No total is known for both runs."), "interval": "", "tone": ""}
+    return {"text": _("The runs have no total in common to compare."), "interval": "", "tone": ""}
 
 
 def total_table(compared: ComparisonResult) -> dict[str, Any]:

@@ -50,12 +50,12 @@ class Field:
 # the page of exports translates these texts, files keep them in English
 _SELF_TIME = {
     "device": gettext_noop(
-        "Self time on the device, end - start, seconds, of the slowest computing node; the "
-        "median over passes, or of the pass in the query."
+        "Self time on the device (end - start), in seconds, of the slowest computing node: the "
+        "median over passes, or the value of the pass in the query string."
     ),
     "host": gettext_noop(
-        "Self time on the host, end - start, seconds, of the slowest thread; the median over "
-        "passes, or of the pass in the query."
+        "Self time on the host (end - start), in seconds, of the slowest thread: the median "
+        "over passes, or the value of the pass in the query string."
     ),
 }
 _SHARE = {
@@ -108,7 +108,7 @@ FIELDS: tuple[Field, ...] = (
         "row",
         "count",
         gettext_noop(
-            "Index in the order of the profile, starting from 0. In the URL of a page: ?op=ROW."
+            "Index of the operator in the profile, starting from 0. In page URLs: ?op=ROW."
         ),
     ),
     Field("id", "text", gettext_noop("The number of the operator in MegEngine.")),
@@ -139,7 +139,9 @@ FIELDS: tuple[Field, ...] = (
     Field("in_shapes", "json", gettext_noop("Shapes of the inputs.")),
     Field("out_shapes", "json", gettext_noop("Shapes of the outputs.")),
     Field(
-        "in_dtypes", "json", gettext_noop("Data types of the inputs; null for one without memory.")
+        "in_dtypes",
+        "json",
+        gettext_noop("Data types of the inputs; null for an input without memory."),
     ),
     Field("in_layouts", "json", gettext_noop("Strides of inputs that are not contiguous.")),
     Field("params", "json", gettext_noop("Parameters of the operator.")),

@@ -27,11 +27,12 @@ RULES: Mapping[str, RuleWords] = {
         _("First execution"),
         _("This profile is of the first execution, so all of its times are too high."),
         _(
-            "The clock of a profile starts with its first execution. This execution took longer "
-            "than the time since then, so no similar execution preceded it. A first execution "
-            "also allocates memory and checks each variable. In our measurements without a "
-            "warm-up, host times were about 90 times and device times 1.2 to 3 times too high. "
-            "Rules that depend on times were not evaluated."
+            "The clock of a profile starts with the first execution. The time from then to the "
+            "start of the profiled execution is shorter than that execution itself, so no "
+            "similar execution preceded it. A first execution also allocates memory and checks "
+            "each variable. In our measurements, host times without a warm-up were about 90 "
+            "times as high as with one, and device times 1.2 to 3 times as high. Rules that "
+            "depend on times were not evaluated."
         ),
         _("Profile again with at least one warm-up."),
     ),
@@ -60,10 +61,12 @@ RULES: Mapping[str, RuleWords] = {
     "interrupted": RuleWords(
         _("Interrupted operators"),
         ngettext_lazy(
-            "%(count)s operator took at least ten times as long as most similar ones, which "
-            "accounts for %(share)s of device time: probably something else used the CPU.",
-            "%(count)s operators took at least ten times as long as most similar ones, which "
-            "accounts for %(share)s of device time: probably something else used the CPU.",
+            "%(count)s operator took at least ten times as long as most similar ones; the "
+            "excess accounts for %(share)s of device time. Another process probably used the "
+            "CPU.",
+            "%(count)s operators took at least ten times as long as most similar ones; the "
+            "excess accounts for %(share)s of device time. Another process probably used the "
+            "CPU.",
             "count",
         ),
         _(
@@ -83,11 +86,11 @@ RULES: Mapping[str, RuleWords] = {
             "sample. The cause is probably a first memory access or an interruption."
         ),
         _(
-            "Applies to one profiled pass in which one operator that holds a constant or copies "
-            "accounts for at least half of device time; to a computed constant, if its FLOPs "
-            "and bytes need less than a tenth of that time on a slow core. Such operators are "
-            "usually short. Other rules ignore this operator. All other shares are too low "
-            "because of it."
+            "Applies if there is only one profiled pass, and one operator that holds a constant "
+            "or copies data accounts for at least half of device time. A computed constant "
+            "counts only if its FLOPs and bytes need less than a tenth of that time on a slow "
+            "core. Such operators are usually short. Other rules ignore this operator. The "
+            "shares of all other operators are too low because of it."
         ),
         _(
             "Measure again with the plan “standard”: five samples show whether the operator is "
@@ -248,8 +251,9 @@ RULES: Mapping[str, RuleWords] = {
             "for %(host)s of it."
         ),
         _(
-            "Applies when the only comp node is idle for at least 10 %% of the time from its "
-            "first to its last operator, and the host dispatches operators during 90 %% of it."
+            "Applies when the only computing node is idle for at least 10 %% of the time from "
+            "its first to its last operator, and the host dispatches operators during 90 %% of "
+            "that time."
         ),
         _(
             "Run with record_comp_seq (no profiled passes, constant shapes), or with larger "
@@ -284,8 +288,9 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Applies when copies between comp nodes, of inputs and of results account for at "
-            "least 5 %% of device time, not counting the time in which a copy waits for its data."
+            "Applies when copies (between computing nodes, of inputs, and of results) account "
+            "for at least 5 %% of device time, not counting the time in which a copy waits for "
+            "its data."
         ),
         _(
             "Keep tensors on one device, and return only the values you need, in the smallest "
@@ -337,8 +342,8 @@ RULES: Mapping[str, RuleWords] = {
         _("Time not attributed to operators"),
         _("Operators account for only %(covered)s of the profiled iteration."),
         _(
-            "Applies when the operators of the only comp node account for less than 70 %% of the "
-            "profiled iteration, in the median over the passes, and the device is idle for at "
+            "Applies when the operators of the only computing node account for less than 70 %% "
+            "of the profiled iteration (median over the passes), and the device is idle for at "
             "least 10 %% of the time from its first to its last operator. Each pass is compared "
             "with its own iteration. The rest is dispatch, inputs and outputs, and waiting."
         ),
@@ -389,15 +394,18 @@ RULES: Mapping[str, RuleWords] = {
             "The whole iteration takes %(total_us)s on the device; the resolution of the clock is "
             "1 µs."
         ),
-        _("Applies on processors below 100 µs. Shares of such a short time are not meaningful."),
+        _(
+            "Applies on processors when the iteration takes less than 100 µs. Shares of such a "
+            "short time are not meaningful."
+        ),
         _("Use larger inputs, or a larger batch."),
     ),
     "single_sample": RuleWords(
         _("One sample"),
         _("Each operator was timed once, so the order of operators with similar times is random."),
         _(
-            "A profile contains the last iteration of one process. Of ten such runs of the same "
-            "model, 8 to 10 had different operators as the three slowest."
+            "A profile contains the last iteration of one process. Among ten such runs of the "
+            "same model, 8 to 10 differed in which three operators were slowest."
         ),
         _("Measure with the plan “standard”, or import several runs of your own together."),
     ),
@@ -411,7 +419,10 @@ RULES: Mapping[str, RuleWords] = {
             "Applies when the median iteration with the profiler on is at least 25 %% longer "
             "than with it off. Profiling adds 1 to 2 µs to each operator."
         ),
-        _("Use the clean pass for the latency, and the operators only for their order."),
+        _(
+            "Take the latency from the clean pass, and use the operator times only to rank "
+            "operators."
+        ),
     ),
 }
 
@@ -419,7 +430,9 @@ RULES: Mapping[str, RuleWords] = {
 ESTIMATES: Mapping[str, Any] = {
     "removed": _("the whole time of these operators"),
     "halved": _("half of the time of these operators, as if they were twice as fast"),
-    "roof": _("the time above that at 80 percent of the measured peak performance"),
+    "roof": _(
+        "the time beyond what these operators need at 80 percent of the measured peak performance"
+    ),
     "idle": _("the time in which the device is idle"),
     "issuing": _("the time in which the host dispatches the kernels of these operators"),
     "outside": _("the time of an iteration that is not attributed to operators"),

@@ -50,7 +50,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     "io_dump.txt": (_("Values of all variables, text"), _("Written by the option io_dump.")),
     "bin_io_dump.zip": (
         _("Values of all variables, binary"),
-        _("One file for each variable. Can be compared with that of another task."),
+        _("One file for each variable. Can be compared with the dump of another task."),
     ),
     "bin_out_dump.zip": (_("Values of the outputs"), _("One file for each output and iteration.")),
     "algo_cache.bin": (
@@ -76,7 +76,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
 #: what pages, the API and the client say about a run that was disturbed
 DISTURBED_RUN: dict[str, Any] = {
     "title": _("This run was disturbed: its times may be longer than usual"),
-    "left_out": _("Its pass was disturbed, and enough other passes were not."),
+    "left_out": _("This pass was disturbed, and there are enough undisturbed passes without it."),
     "withheld": _("Not shown: the run was disturbed."),
     "compared": _(
         "%(letter)s was disturbed: %(causes)s. Its times may be too high, so its differences "
@@ -100,7 +100,7 @@ DISTURBANCES: dict[str, Any] = {
     "memory_low": _("memory was nearly used up"),
     "swapped": _("memory was swapped to disk"),
     "gpu_shared": _("other programs used the GPU"),
-    "not_itself": _("the device was not as fast as usual"),
+    "not_itself": _("the speed of the device was outside its usual range"),
 }
 
 
@@ -140,7 +140,7 @@ def artifact_help(name: str, *, is_script: bool = False) -> str:
     if is_script and name == LOG_NAME:
         return gettext("Output of the script to stdout and stderr.")
     if profile_number(name) or name in ARM_PROFILE_NAMES:
-        return gettext("Times of each operator, of the last iteration of one profiled pass.")
+        return gettext("Times of each operator in the last iteration of one profiled pass.")
     return str(ARTIFACTS[name][1]) if name in ARTIFACTS else ""
 
 
@@ -223,7 +223,7 @@ def device_speed_text(measurement: AttemptMeasurement | None) -> str:
     if not before:
         return ""
     if not _is_number(before.get("share")) or not _is_number(canary.get("low")):
-        return gettext("not known yet: this takes the first %(count)s readings of the device") % {
+        return gettext("not known yet: %(count)s readings of the device are needed first") % {
             "count": LEAST_READINGS
         }
     values = {
@@ -234,8 +234,8 @@ def device_speed_text(measurement: AttemptMeasurement | None) -> str:
     }
     return (
         gettext(
-            "%(before)s of itself before the run, %(after)s after it (as usual: %(low)s to "
-            "%(high)s)"
+            "%(before)s of its usual speed before the run, %(after)s after it (usual range: "
+            "%(low)s to %(high)s)"
         )
         % values
     )

@@ -325,8 +325,8 @@ def pass_sentence(data: ProfileData, place: int = 0) -> str:
     if len(data.passes) < 2:
         return ""
     return _(
-        "Profiled pass %(number)s, one iteration: %(total)s of operators on the device. Tables "
-        "show medians over %(passes)s passes."
+        "Profiled pass %(number)s, one iteration: operators take %(total)s on the device. "
+        "Tables show medians over %(passes)s passes."
     ) % {
         "number": pass_number(data, place),
         "total": duration(data.times_of_pass(place, "device").total_s()),
@@ -611,8 +611,8 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
             _(
                 "Estimated: variables that MegEngine allocates while the graph runs are not in "
                 "its plan. Their size is shape × element size, where the element size comes "
-                "from the bytes of the operators. Results that are written in place of an input "
-                "are counted twice."
+                "from the bytes of the operators. Results that are written in place, over an "
+                "input, are counted twice."
             )
         )
     if plan.unknown:

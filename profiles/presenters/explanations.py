@@ -29,7 +29,7 @@ _RATIO = _("percent")
 _ALL = (
     Explanation(
         "latency_median",
-        _("Median of an iteration"),
+        _("Median iteration time"),
         _(
             "Half of the iterations with the profiler off were faster. Unlike the mean, it is "
             "hardly affected by a few slow iterations."
@@ -39,14 +39,14 @@ _ALL = (
     ),
     Explanation(
         "latency_p90",
-        _("p90 of an iteration"),
+        _("p90 of iteration times"),
         _("Nine of ten iterations with the profiler off were at least this fast."),
         _TIME,
         _("90th percentile, interpolated between the two nearest iterations"),
     ),
     Explanation(
         "latency_p99",
-        _("p99 of an iteration"),
+        _("p99 of iteration times"),
         _(
             "99 of 100 iterations with the profiler off were at least this fast. With fewer "
             "than 100 iterations it is close to the slowest one."
@@ -78,38 +78,40 @@ _ALL = (
         "steady_state",
         _("Steady state"),
         _(
-            "From which iteration on the model runs at a steady speed. The first iterations may "
-            "be slow because of caches, memory and clocks. Latency is of all iterations in any "
-            "case. A pass that changes its speed in its second half is never steady."
+            "The iteration from which on the model runs at a steady speed. The first iterations "
+            "may be slow because of caches, memory and clocks. The latency always covers all "
+            "iterations. A pass whose speed still changes in its second half counts as never "
+            "steady."
         ),
         _("iterations"),
         _(
             "change points of the times (binary segmentation); steady where at most a tenth of "
-            "the later iterations is more than 1 percent, or one standard deviation, from the "
-            "median of the second half"
+            "the later iterations differ from the median of the second half by more than 1 "
+            "percent or one standard deviation, whichever is larger"
         ),
     ),
     Explanation(
         "modes",
         _("Modes"),
         _(
-            "Speeds at which the model often runs, with their shares of the steady iterations. "
-            "Several modes mean that the device or the process changes between states."
+            "Values around which the iteration times cluster, with their shares of the steady "
+            "iterations. Several modes mean that the device or the process changes between "
+            "states."
         ),
         _TIME,
         _(
-            "peaks of the distribution (kernel density) that are at least 3 percent apart, hold a "
-            "tenth of the iterations each, and have a valley of at most half their height between "
-            "them"
+            "peaks of the distribution (kernel density) that are at least 3 percent apart, "
+            "contain at least a tenth of the iterations each, and are separated by a valley of "
+            "at most half the height of the lower peak"
         ),
     ),
     Explanation(
         "median_interval",
         _("Confidence interval of the median"),
         _(
-            "The median of the model on this device lies in this range with a probability of 95 "
-            "percent. Each process is biased as a whole, so the interval counts processes, not "
-            "iterations."
+            "The range of the true median of the model on this device, at a confidence level of "
+            "95 percent. Each process has a bias that all its iterations share, so the interval "
+            "is computed from processes, not iterations."
         ),
         _TIME,
         _(
@@ -218,17 +220,20 @@ _ALL = (
             "start-up and MegEngine itself included; dumps do not count. Shared pages count once "
             "per process. The Memory tab shows another figure: what MegEngine plans for tensors."
         ),
-        _("bytes, with its unit"),
-        _("sum of the processes at a sample, or the largest process at its end if that is more"),
+        _("bytes; the unit is shown next to the value"),
+        _(
+            "the largest sum over the processes at a sample, or the peak of the largest process "
+            "read at its end, whichever is larger"
+        ),
     ),
     Explanation(
         "gpu_memory",
         _("Peak GPU memory"),
         _(
-            "The largest memory of the processes of a pass on all GPUs together, as the driver "
-            "reports it twice a second; the CUDA context is included."
+            "The largest memory of the processes of a pass on all GPUs together, read from the "
+            "driver twice a second; the CUDA context is included."
         ),
-        _("bytes, with its unit"),
+        _("bytes; the unit is shown next to the value"),
     ),
     Explanation(
         "waited",
@@ -243,14 +248,15 @@ _ALL = (
         "device_speed",
         _("Speed of the device"),
         _(
-            "The device repeats a short fixed piece of work (a matrix product, a copy, small "
-            "operators) before and after each run that measures the latency, and compares its "
-            "times with those of its latest runs. 97.2 percent of itself: it needs 2.9 percent "
-            "longer than usual. If it is outside of the band of 99 percent of its readings before "
-            "the run, the run waits once; if it is after the run, the run is repeated once."
+            "The device does a short fixed piece of work (a matrix product, a copy, small "
+            "operators) before and after each run that measures the latency, and compares the "
+            "times with those of its latest runs. 97.2 percent of its usual speed means that "
+            "the work takes 2.9 percent longer than usual. If a reading before the run is "
+            "outside the range of 99 percent of its readings, the run waits once; if a reading "
+            "after the run is outside this range, the run is repeated once."
         ),
         _RATIO,
-        _("geometric mean over the kinds of work of usual time ÷ present time"),
+        _("geometric mean of usual time ÷ current time over the kinds of work"),
     ),
     Explanation(
         "waited_for_core",

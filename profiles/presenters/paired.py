@@ -250,8 +250,8 @@ def _explained(changes: ArmChanges, named: int, share: float | None) -> str:
     if share is None:
         return ""
     text = ngettext(
-        "This operator explains %(share)s of the difference of an iteration.",
-        "These operators explain %(share)s of the difference of an iteration.",
+        "This operator explains %(share)s of the difference in iteration time.",
+        "These operators explain %(share)s of the difference in iteration time.",
         named,
     )
     return text % {"share": f"{100 * share:.0f} %"}

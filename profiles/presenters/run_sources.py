@@ -80,8 +80,8 @@ def _missing_backward_pass(data: ProfileData, names: Mapping[str, str]) -> str:
     if "backward" not in phases or not is_inference:
         return ""
     return _(
-        "“%(trace)s” has a backward pass, but “%(profile)s” has no operator of one. Totals and "
-        "operators are not those of the training step."
+        "“%(trace)s” has a backward pass, but “%(profile)s” has no backward operators, so "
+        "totals and operators are not those of the training step."
     ) % {"trace": names["trace"], "profile": names["profile"]}
 
 
@@ -96,8 +96,8 @@ def _other_tensors(data: ProfileData, names: Mapping[str, str]) -> str:
     if least < _MIN_NAMES or len(made & held) >= _MIN_SHARED * least:
         return ""
     return _(
-        "“%(trace)s” and “%(flow)s” have few tensor names in common: they are probably of two "
-        "programs."
+        "“%(trace)s” and “%(flow)s” have few tensor names in common: they are probably from "
+        "different programs."
     ) % {"trace": names["trace"], "flow": names["memory_flow"]}
 
 

@@ -130,11 +130,11 @@ def total_words(statistics: SideStatistics) -> dict[str, Any]:
     unit = unit_of([statistics.total_s, statistics.lowest_s, statistics.highest_s])
     about = {
         "device": _(
-            "Sum of operator self times on the device; of several passes, sum of the medians. "
+            "Sum of operator self times on the device; with several passes, sum of the medians. "
             "Overlapping operators are counted in full."
         ),
         "host": _(
-            "Sum of operator self times on the host (dispatch); of several passes, sum of the "
+            "Sum of operator self times on the host (dispatch); with several passes, sum of the "
             "medians."
         ),
     }
@@ -295,7 +295,7 @@ def latency_words(measurement: AttemptMeasurement) -> dict[str, str]:
             "number": interval["processes"],
         }
         if interval
-        else _("unknown: one clean pass does not show how much processes differ")
+        else _("unknown: one clean pass does not show how much the times of processes differ")
         if measurement.derived_version
         else "",
     }
@@ -363,7 +363,7 @@ def _left_out(
     lead = data.passes[0] if data.passes else ""
     words = {
         "second_of_kind": _second_of_kind(file, names, data, profile),
-        "other_graph": _("It has other operators than “%(name)s”, whose operators are shown.")
+        "other_graph": _("Its operators differ from those of “%(name)s”, which are shown instead.")
         % {"name": isolated(names.get(lead, lead))},
         "disturbed": str(DISTURBED_RUN["left_out"]),
         "too_heavy": _("Reading it exceeds the memory or time limit of this site."),
@@ -398,9 +398,9 @@ def _second_of_kind(
     candidates = (name for name in kinds if kinds[name] == kind and name not in left_out)
     if not (match := next(candidates, "")):
         return _("Another file of the same kind is displayed.")
-    return _("“%(name)s” is displayed, which is of the same kind; a run has only one of them.") % {
-        "name": isolated(names.get(match, match))
-    }
+    return _(
+        "“%(name)s”, a file of the same kind, is displayed instead; a run has only one such file."
+    ) % {"name": isolated(names.get(match, match))}
 
 
 def _histogram(row: AttemptMeasurement) -> dict[str, Any] | None:

@@ -49,7 +49,7 @@ OPERATOR = _column(
     "op",
     _("Operator"),
     _("name, type, id"),
-    _("The name, type and number of the operator in MegEngine, in order of the number."),
+    _("The name, type and number of the operator in MegEngine. This column sorts by number."),
     _("text"),
     order="opr_id",
 )

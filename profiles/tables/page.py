@@ -213,7 +213,7 @@ def _limits(table: SideTable) -> Iterable[dict[str, Any]]:
         ("types", _("Types"), ", ".join(query.types)),
         ("text", _("Name or type contains"), query.text),
         ("name", _("Name begins with"), query.name),
-        ("input_dtype", _("Type of an input"), query.input_dtype),
+        ("input_dtype", _("Data type of an input"), query.input_dtype),
         ("min_s", _("Self time at least"), "" if query.min_s is None else typed.get("min", "")),
         ("max_s", _("Self time at most"), "" if query.max_s is None else typed.get("max", "")),
     ]

@@ -42,8 +42,9 @@ CHARTS = {
         _("Timeline"),
         _(
             "When each operator ran in the profiled iteration, with one track per host thread "
-            "and per comp node of the device. The time axis starts at the first start. The thin "
-            "part of a bar is waiting (kern − start), the thick part is running (end − kern)."
+            "and per computing node of the device. The time axis begins when the first operator "
+            "starts. The thin part of a bar is waiting (kern − start), the thick part is "
+            "running (end − kern)."
         ),
         (_("Operator"), _("Track"), _("Start"), _("Waits"), _("Computes")),
         tools="profiles/_chart_timeline_tools.html",
@@ -126,9 +127,9 @@ def compared_timelines(url: str, letter: str) -> dict[str, Any]:
     chart = Chart(
         _("Timelines"),
         _(
-            "When the operators of the first profiled pass ran, each run from its own first "
-            "start. Bands join the operators of one row of the comparison. Select a bar to see "
-            "its row."
+            "Start and duration of each operator in the first profiled pass. Time zero is the "
+            "first operator start of each run. Bands connect operators in the same row of the "
+            "comparison. Select a bar to see its row."
         ),
         (
             _("Operator"),

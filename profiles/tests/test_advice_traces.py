@@ -47,7 +47,7 @@ def test_the_page_shows_waits_for_values(client, alice):
     profile = make_import(alice, MLP.read_bytes()).profile
     assert "waiting" in findings_of(client, profile)
     page = client.get(f"/profiles/{profile.pk}/").text
-    assert "Python waited for a value of the device 1 time" in page
+    assert "Python waited 1 time for a value from the device, which took" in page
     assert "First execution" not in page
 
 

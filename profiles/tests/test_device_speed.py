@@ -64,8 +64,8 @@ def test_the_page_shows_the_speed_as_a_share_of_the_usual_one():
     assert history.readings[-1].after == pytest.approx(0.8)
     assert history.readings[-1].is_disturbed
     page = device_page(worker)
-    assert "80.0 % of itself" in page
-    assert "flagged" in page
+    assert "80.0 % of its usual speed" in page
+    assert "marked as disturbed" in page
     assert "自身平常速度的 80.0 %" in device_page(worker, "zh-hans")
 
 

@@ -66,9 +66,10 @@ def test_a_result_of_the_same_is_offered_with_its_age_and_time(client, task):
     Task.objects.filter(pk=task.pk).update(finished_at=at)
     offered = earlier(client, task)
     assert (offered["task"], offered["latency_p50_ms"]) == (task.pk, 8.9)
-    text = f"Task #{task.pk} measured the same 3 hours ago: median latency 8.90 ms."
+    text = f"Task #{task.pk} made the same measurement 3 hours ago: median latency 8.90 ms."
     assert offered["text"].replace("\xa0", " ") == text
-    assert offered["drift"] == "Whether the device is as fast as it was then is not known."
+    drift = "It is not known whether the device is still as fast as it was then."
+    assert offered["drift"] == drift
     headers = {"HTTP_ACCEPT_LANGUAGE": "zh-hans"}
     answer = client.post(JUDGE, body_of(task), content_type="application/json", **headers)
     assert "3 小时前测过同样的内容" in answer.json()["earlier"]["text"].replace("\xa0", " ")
@@ -216,8 +217,8 @@ def stored(client, alice) -> Task:
 def test_the_form_without_javascript_creates_the_task_and_names_the_result(client, stored):
     page = sent_by_form(client, stored.worker).replace("\xa0", " ")
     assert Task.objects.count() == 2
-    offer = f"Task #{stored.pk} measured the same less than a minute ago: median latency 10.0 ms."
-    assert offer in page
+    offer = f"Task #{stored.pk} made the same measurement less than a minute ago:"
+    assert f"{offer} median latency 10.0 ms." in page
     assert f'<a href="/tasks/{stored.pk}/">Open that result.</a>' in page
 
 
@@ -242,7 +243,7 @@ def test_a_check_measures_the_latency_of_the_stored_files(client, stored):
     ("median_ms", "text"),
     [
         (10.05, "Equal runs on this device differ as much"),
-        (13.0, "slower by more than equal runs differ"),
+        (13.0, "The run was slower by more than the difference between equal runs"),
     ],
 )
 def test_the_page_of_a_check_says_whether_the_result_still_holds(client, stored, median_ms, text):
@@ -261,7 +262,7 @@ def test_a_check_without_known_variance_has_no_verdict(client, stored):
     check = Task.objects.latest("pk")
     measure(check, 11.0)
     page = client.get(f"/tasks/{check.pk}/").content.decode()
-    assert "How much equal runs differ on this device is not known yet." in page
+    assert "It is not known yet how much equal runs differ on this device." in page
 
 
 def test_what_has_no_latency_or_no_files_is_not_checked(client, alice, task):

@@ -279,7 +279,7 @@ def test_a_pass_of_another_model_is_named_at_the_top_of_the_page(client, alice):
     assert '#left-out" data-open-view="details">1 file could not be used</a>' in top
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "p1.json" in left_out
-    assert "It has other operators than “" in left_out
+    assert "Its operators differ from those of “" in left_out
     assert "profile-2.json" not in left_out
 
 

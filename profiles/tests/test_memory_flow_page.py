@@ -45,7 +45,7 @@ def test_the_page_shows_the_peak_and_its_tensors(client, resnet):
     assert "1.6 MiB" in page and "1688740 bytes" in page
     assert "at 12.7 ms, for a moment" in page
     assert "At least 90 % of it was in use for" in page
-    assert "192 tensors are found." in page
+    assert "192 tensors found." in page
     assert "Views keep" not in page
     assert 'id="no-operators"' in page
     assert 'id="operator-table"' not in page

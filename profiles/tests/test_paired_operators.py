@@ -117,7 +117,7 @@ def test_times_that_do_not_fit_fail_the_task(alice, changes):
     ("language", "title", "share"),
     [
         ("en", "What made B slower", "This operator explains {share:.0f} % of the difference"),
-        ("zh-hans", "使 B 变慢的算子", "以下算子解释了一次迭代差异的 {share:.0f} %"),
+        ("zh-hans", "使 B 变慢的算子", "以下算子可解释单次迭代耗时差异的 {share:.0f} %"),
     ],
 )
 def test_page_names_the_operator_and_links_it_to_the_table(client, alice, language, title, share):

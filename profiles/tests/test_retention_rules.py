@@ -326,7 +326,7 @@ def test_removed_files_are_shown_in_chinese(owner_client, ended_task):
     sweep_all()
     page = whole_page(owner_client, f"/tasks/{ended_task.pk}/", "zh-hans")
     text = visible_text(page)
-    assert "按规则删除于" in text
+    assert "按保留规则删除于" in text
     assert "，保留了 30 天" in text
 
 

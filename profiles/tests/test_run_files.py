@@ -88,7 +88,8 @@ def test_a_second_trace_beside_a_profile_is_left_out(client, alice):
     assert "1 file could not be used" in left_out
     assert "p2.json" in left_out
     assert "\u2068p1.json\u2069" in left_out
-    assert "which is of the same kind; a run has only one of them." in left_out
+    reason = "a file of the same kind, is displayed instead; a run has only one such file."
+    assert reason in left_out
 
 
 def test_files_keep_their_numbers_regardless_of_kind(client, alice):

@@ -56,7 +56,7 @@ def test_a_training_trace_beside_an_inference_causes_a_warning(client, alice):
     page = import_page(client, alice, *files)
     mismatches = section(page, "mismatches")
     assert "step.json\u2069” has a backward pass" in mismatches
-    assert "resnet18.json\u2069” has no operator of one" in mismatches
+    assert "resnet18.json\u2069” has no backward operators" in mismatches
     sources = section(page, "sources")
     assert "totals, operators, charts and graph" in sources
     assert "training step: phases" in sources
@@ -98,7 +98,7 @@ def test_two_files_with_the_same_name_are_numbered(client, alice):
     files = [(MEMORY, flows.RESNET.read_bytes()), (MEMORY, flows.MLP.read_bytes())]
     left_out = section(import_page(client, alice, *files), "left-out")
     assert f"{MEMORY} (2)</bdi>" in left_out
-    assert f"“\u2068{MEMORY} (1)\u2069” is displayed, which is of the same kind" in left_out
+    assert f"“\u2068{MEMORY} (1)\u2069”, a file of the same kind, is displayed" in left_out
     assert "Another file" not in left_out
 
 
@@ -112,4 +112,4 @@ def test_the_first_of_several_profiles_is_shown(client, alice):
     page = whole_page(client, f"/profiles/opened/{upload.pk}/")
     left_out = section(page, "left-out")
     assert "bert_tiny.json</bdi>" in left_out
-    assert "It has other operators than “\u2068resnet18.json\u2069”" in left_out
+    assert "Its operators differ from those of “\u2068resnet18.json\u2069”" in left_out

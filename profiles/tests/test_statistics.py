@@ -117,7 +117,7 @@ def test_the_latency_says_when_it_is_steady_and_its_modes():
         "steady": "steady after 14 iterations, with a median of 10.0 ms from then on",
         "brief": "steady after 14 iterations",
         "modes": "",
-        "interval": "unknown: one clean pass does not show how much processes differ",
+        "interval": "unknown: one clean pass does not show how much the times of processes differ",
     }
     assert "steady after 14 iterations, with a median" in render_page(None, row)
     with translation.override("zh-hans"):

@@ -63,7 +63,7 @@ def test_the_page_is_translated_to_chinese(client, alice):
     page = get_page(client, make_import(alice, MLP.read_bytes()).profile, language="zh-hans")
     for word in ("训练步", "Python 等待设备", "模块与函数", "占设备时间", "工作线程"):
         assert word in page
-    for word in ("Training step", "Busy", "waits for", "Called from"):
+    for word in ("Training step", "Busy", "waits for", "Call path"):
         assert word not in page
 
 
@@ -223,7 +223,7 @@ class TestWithoutOperators:
             profile = make_import(alice, *contents).profile
             assert [entry.code for entry in run_data(profile).left_out] == ["second_of_kind"]
             assert profile.operators == number
-            assert "which is of the same kind" in get_page(client, profile)
+            assert "a file of the same kind, is displayed instead" in get_page(client, profile)
 
     def test_a_truncated_trace_is_imported_alone_and_beside_a_profile(self, client, alice):
         page = get_page(client, make_import(alice, CUT_OFF).profile)

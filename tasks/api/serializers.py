@@ -232,7 +232,7 @@ class FiguresAnswer(serializers.Serializer):
     latency_p50_ms = serializers.FloatField(
         source="latency_ms",
         allow_null=True,
-        help_text="Median iteration without profiling, ms.",
+        help_text="Median iteration time without profiling, ms.",
     )
     device_total_s = serializers.FloatField(
         source="device_s", allow_null=True, help_text="Total device time, s."
@@ -324,8 +324,8 @@ class AttemptAnswer(serializers.ModelSerializer[Attempt]):
             },
             "passes": {
                 "help_text": "Number of passes, without those that a budget adds; 0 if its agent "
-                "does not report it. If all passes are run again because the device was not as "
-                "fast as usual, both numbers include those of the first time."
+                "does not report it. If all passes are run again because the speed of the device "
+                "was outside its usual range, both numbers include those of the first time."
             },
             "passes_done": {"help_text": "Number of finished passes, as last reported."},
             "enough_at": {"help_text": "When ending it early was requested, or null."},

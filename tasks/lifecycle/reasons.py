@@ -61,7 +61,7 @@ class Reason(Enum):
     WORKER_DISABLED = Wording(
         Blame.DEVICE,
         _("The device was taken out of service by an administrator."),
-        _("Choose another device, or ask an administrator when this one is back."),
+        _("Choose another device, or ask an administrator when this one will be available again."),
     )
     WORKER_RETIRED = Wording(
         Blame.DEVICE,
@@ -177,7 +177,10 @@ class Reason(Enum):
     SILENT = Wording(
         Blame.USER,
         _("The run was stopped: it printed nothing and used no CPU time for too long."),
-        _("The run probably hung. Try without the last options you added, or another version."),
+        _(
+            "The run probably hung. Remove the options that you added last, or choose another "
+            "version."
+        ),
     )
     OUTPUT_TOO_LARGE = Wording(
         Blame.USER,
@@ -296,7 +299,9 @@ class Reason(Enum):
         _("Choose another device, or try again when this one is online."),
     )
     CANCELLED = Wording(Blame.DEVICE, _("The device’s agent stopped the run."), TRY_AGAIN)
-    AGENT_FORGOT = Wording(Blame.DEVICE, _("The device reconnected without the task."), TRY_AGAIN)
+    AGENT_FORGOT = Wording(
+        Blame.DEVICE, _("The device no longer had the task when it reconnected."), TRY_AGAIN
+    )
 
     @property
     def code(self) -> str:
@@ -332,8 +337,8 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
         Blame.USER,
         _("The script was stopped: it printed nothing and used no CPU time for too long."),
         _(
-            "The script is probably waiting for input, a lock or the network, which is not "
-            "available."
+            "The script is probably waiting for input, for a lock, or for the network, which "
+            "scripts cannot use."
         ),
     ),
     Reason.OUTPUT_TOO_LARGE: Wording(

@@ -35,8 +35,10 @@ CAUSES: dict[str, Any] = {
     "script_needs_wheel": _(
         "MegEngine %(version)s on %(worker)s is a compiled load_and_run, which runs no scripts."
     ),
-    "no_match": _("No device that its owner can use still meets all requirements of the task."),
-    "no_fit": _("The matching devices do not meet all requirements of the task."),
+    "no_match": _(
+        "None of the devices that the task’s owner can use meets all requirements of the task."
+    ),
+    "no_fit": _("The matching devices do not support everything that the task requests."),
     "matches_away": _("No matching device accepts tasks at the moment: %(devices)s."),
     "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),
     "busy": _("%(worker)s is busy; this task is next."),
@@ -121,8 +123,8 @@ def _wait_note(facts: QueueFacts, *, is_stuck: bool) -> str:
     """Return a sentence about the basis of the expected time, or why there is none."""
     if facts.wait is not None:
         return ngettext(
-            "From the last %(n)s run on this device.",
-            "From the last %(n)s runs on this device.",
+            "Based on the last %(n)s run on this device.",
+            "Based on the last %(n)s runs on this device.",
             facts.wait.runs,
         ) % {"n": facts.wait.runs}
     if facts.causes[0].code == "next":

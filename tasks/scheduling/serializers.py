@@ -127,7 +127,7 @@ class EarlierAnswer(serializers.Serializer):
     latency_p50_ms = serializers.FloatField(
         source="latency_ms",
         allow_null=True,
-        help_text="Median iteration without profiling, ms; null without a clean pass.",
+        help_text="Median iteration time without profiling, ms; null without a clean pass.",
     )
     device_total_s = serializers.FloatField(
         source="device_s",

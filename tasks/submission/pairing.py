@@ -58,9 +58,9 @@ def read_pairing(body: Mapping[str, Any] | None) -> PairingRequest | None:
 
 #: labels of the numbers in the form
 LABELS: dict[str, Any] = {
-    "margin": _("Counts as equal up to (ratio)"),
+    "margin": _("Largest difference that counts as equal (ratio)"),
     "budget_s": _("Longest measuring time (s)"),
-    "least_cosine": _("Least cosine similarity of the outputs"),
+    "least_cosine": _("Minimum cosine similarity of the outputs"),
 }
 
 

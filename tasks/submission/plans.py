@@ -32,23 +32,23 @@ _WORDS: dict[str, tuple[Any, Any]] = {
     "thorough": (
         _("Thorough"),
         _(
-            "8 latency passes of at least 1 s and 20 iterations, and more until the confidence "
-            "interval of the median is within ±1 percent or 60 s are over; then 20 profiled "
-            "passes. For comparing versions with small differences."
+            "8 latency passes of at least 1 s and 20 iterations each, then more until the "
+            "confidence interval of the median is within ±1 percent or 60 s have passed; then "
+            "20 profiled passes. For comparing versions with small differences."
         ),
     ),
     "custom": (
         _("Custom"),
-        _("Your own numbers, for example without profiled passes."),
+        _("Set each number yourself, for example 0 profiled passes."),
     ),
 }
 #: labels of a custom plan's numbers in the form
 LABELS: dict[str, Any] = {
     "clean_passes": _("Number of latency passes"),
-    "clean_min_s": _("Minimum duration of each (s)"),
-    "clean_min_iterations": _("Minimum iterations of each"),
+    "clean_min_s": _("Minimum duration of a latency pass (s)"),
+    "clean_min_iterations": _("Minimum iterations of a latency pass"),
     "budget_s": _("Time for more latency passes (s)"),
-    "half_width": _("Until the interval is within ± (ratio)"),
+    "half_width": _("Target half-width of the interval (ratio)"),
     "profiled": _("Number of profiled passes"),
 }
 

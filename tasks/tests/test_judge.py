@@ -90,11 +90,11 @@ def test_draft_reports_each_problem_with_its_field(client, alice, draft, fields)
 
 def test_draft_explains_unreadable_values_with_their_rule(client, alice):
     texts = {
-        "seed": "The seed is a whole number from 0 to",
+        "seed": "The seed must be a whole number from 0 to",
         "priority": "The priority must be an integer from -",
         "time_limit_s": "The time limit must be an integer number of seconds, at most",
         "plan.profiled": "“Number of profiled passes” must be a number from 0 to",
-        "plan.clean_min_s": "“Minimum duration of each (s)” must be a number from 0",
+        "plan.clean_min_s": "“Minimum duration of a latency pass (s)” must be a number from 0",
         "inputs.0.shape": "A shape is 1 to 7 positive integers",
         "script.arguments": "quotation",
         "script.sample_rate": "an integer",

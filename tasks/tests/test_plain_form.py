@@ -89,7 +89,8 @@ def test_numbers_of_a_pairing_that_are_out_of_range_are_named(client, alice):
     files = {"other-model": sent("new.mge", MODEL)}
     answer = client.post(ADDRESS, fields(make_worker(), **{"pairing-margin": "7"}, **files))
     assert answer.status_code == 422
-    assert "Counts as equal up to (ratio) must be between 0.001 and 0.5." in answer.text
+    problem = "Largest difference that counts as equal (ratio) must be between 0.001 and 0.5."
+    assert problem in answer.text
     assert not Task.objects.exists()
 
 

@@ -183,7 +183,7 @@ def test_double_click_on_rerun_creates_one_task(client, ended_task):
     first, second = (client.post(f"/tasks/{ended_task.pk}/rerun/")["Location"] for _ in range(2))
     assert first == second
     assert Task.objects.count() == 2
-    assert f"Task #{ended_task.pk} was repeated a moment ago as this task" in client.get(first).text
+    assert f"Task #{ended_task.pk} was already repeated a moment ago" in client.get(first).text
     Task.objects.filter(copied_from=ended_task).update(
         created_at=timezone.now() - datetime.timedelta(seconds=DOUBLE_CLICK_S + 1)
     )

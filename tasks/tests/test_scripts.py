@@ -305,7 +305,8 @@ def test_form_shows_the_default_limits_of_scripts(client, alice):
         f"({FILE_LIMIT_BYTES >> 30} GiB to one file)",
         f"more than {limits.processes} processes",
         f"for {limits.silence_s:g} s",
-        f"{LOG_LIMIT_BYTES >> 20} MiB of the output is kept, and the last {END_BYTES >> 10} KiB",
+        f"{LOG_LIMIT_BYTES >> 20} MiB of the output is kept;",
+        f"if the output is longer, the last {END_BYTES >> 10} KiB are kept, too.",
     ):
         assert figure in text
 

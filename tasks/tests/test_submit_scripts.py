@@ -71,7 +71,7 @@ def test_command_line_submits_a_script(alice, folder):
         (["-s", "train.py", "-w", "lab", "-o", "iter=3"], "options: A script has no options"),
         (["-s", "train.py", "-w", "lab", "-p", "thorough"], "plan: A script has no measuring"),
         (["-s", "train.py", "-w", "lab", "--seed", "1"], "seed: A script has no seed"),
-        (["-s", "all.zip", "-w", "lab"], "entry: Enter the program within"),
+        (["-s", "all.zip", "-w", "lab"], "entry: Enter the name of the program in"),
         (["-s", "all.zip", "-w", "lab", "--entry", "no.py"], "entry: The archive"),
         (["-s", "net.mge", "-w", "lab"], "scripts: “net.mge” is not a .py or .zip file"),
         (["-m", "train.py", "-w", "lab"], "models: “train.py” is a program"),

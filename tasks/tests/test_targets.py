@@ -69,7 +69,7 @@ def test_target_matches_a_private_device_only_with_a_grant(alice):
         ({"labels": {"gpu": "T4"}}, ["None of your devices", "label gpu", "chip"]),
         ({"labels": {"chip": "Z"}}, ["chip=Z", "one (A)", "two (B)"]),
         ({"labels": {"chip": "A", "memory": "8"}}, ["None of your devices has all", "memory=8"]),
-        ({"pool": "attic"}, ["no pool attic", "lab"]),
+        ({"pool": "attic"}, ["pool attic does not exist", "lab"]),
         ({"pool": "lab", "labels": {"chip": "B"}}, ["pool lab", "two"]),
         ({"versions": ">=2"}, [">=2", "one (1.13.0)", "two (1.13.0)"]),
     ],

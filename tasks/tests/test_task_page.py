@@ -130,7 +130,7 @@ def test_label_of_the_original_message_is_translated(client, alice):
     client.cookies["django_language"] = "zh-hans"
     page = client.get(f"/tasks/{task.pk}/").text
     label, _, message = page.partition('<pre class="code code--wrap" lang="en">')
-    assert label.rstrip().endswith("<p>原始信息：</p>")
+    assert label.rstrip().endswith("<p>详细信息：</p>")
     assert message.startswith("stopped after 60 s")
 
 
@@ -263,8 +263,8 @@ def test_a_budget_adds_latency_passes_to_the_steps(client, alice):
     attempt = make_attempt(make_waiting_task(alice, plan=plan))
     receive_report(attempt, started_report(attempt, passes=3))
     for passes, goes_on, titles in (
-        (1, True, ["Latency 2 of 2", "Profile"]),
-        (2, True, ["Latency 3 of 3", "Profile"]),
+        (1, True, ["Latency 2", "Profile"]),
+        (2, True, ["Latency 3", "Profile"]),
         (3, False, ["Latency (3 passes)", "Profile"]),
     ):
         latency = LatencySoFar(passes=passes, used=passes, median_ms=9.5, goes_on=goes_on)

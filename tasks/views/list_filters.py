@@ -50,7 +50,7 @@ class TaskFilterForm(forms.Form):
         data = super().clean() or self.cleaned_data
         since, until = data.get("since"), data.get("until")
         if since and until and since > until:
-            self.add_error("until", _("This day is before the first one."))
+            self.add_error("until", _("This date is before the start date."))
         return data
 
     @property

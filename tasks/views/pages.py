@@ -254,7 +254,10 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     """Submit a copy of a task: same device, version, options, plan, inputs, seed and files."""
     copy, is_new = repeat_task(_task(request, task_id), owner=current_user(request))
     if not is_new:
-        text = _("Task #%(id)s was repeated a moment ago as this task. No other task was created.")
+        text = _(
+            "Task #%(id)s was already repeated a moment ago. This is the task that was "
+            "created; there is no second one."
+        )
         messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)
 
@@ -361,7 +364,7 @@ def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:
     high = max(-OWN_PRIORITY, min(task.priority + PRIORITY_STEP, OWN_PRIORITY))
     steps = []
     if low < task.priority:
-        steps.append((low, _("Later")))
+        steps.append((low, _("Lower priority")))
     if high > task.priority:
         steps.append((high, _("Raise priority")))
     if reader.is_staff and task.priority < ANY_PRIORITY:

@@ -39,8 +39,8 @@ _FORM_ONLY: dict[str, Any] = {
     "no_inputs": _("The model has no inputs. Remove this row."),
     "other_dtype": _("“%(input)s” is %(expected)s in the model, but %(dtype)s here."),
     "integers_for_float": _(
-        "“%(input)s” is %(expected)s in the model; numbers without a point are %(dtype)s. Write "
-        "1.0 instead of 1."
+        "“%(input)s” is %(expected)s in the model; numbers without a decimal point are "
+        "%(dtype)s. Write 1.0 instead of 1."
     ),
     "other_shape": _(
         "“%(input)s” is %(expected)s in the model. The run uses the shape given here."

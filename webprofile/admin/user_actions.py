@@ -78,9 +78,9 @@ USER_ACTIONS = (
             "count",
         ),
         warning=_(
-            "For a user who lost phone, keys and codes. Verify the identity of the user first. "
-            "Afterwards, the password alone is sufficient to log in. All sessions of the user "
-            "are ended, and access tokens are revoked."
+            "For a user who has lost their phone, keys and codes. Verify the identity of the "
+            "user first. Afterwards, the password alone is sufficient to log in. All sessions "
+            "of the user are ended, and access tokens are revoked."
         ),
         of_oneself=_(
             "You are one of the selected users and are skipped: turn off your own second factor "

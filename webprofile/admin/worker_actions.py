@@ -108,7 +108,7 @@ WORKER_ACTIONS = (
     ),
     AdminAction(
         "forbid_scripts",
-        _("Stop running scripts"),
+        _("Forbid scripts"),
         services.forbid_worker_scripts,
         done=ngettext_lazy(
             "%(names)s starts no more scripts.", "%(names)s start no more scripts.", "count"
@@ -140,9 +140,9 @@ WORKER_ACTIONS = (
             "count",
         ),
         warning=_(
-            "Disconnects the agent immediately and invalidates unused enrolment codes. Its "
-            "running tasks are lost, and retried on other devices or later. To reconnect the "
-            "device, enrol it again."
+            "Disconnects the agent immediately and invalidates unused enrolment codes. Tasks "
+            "that are running on the device are interrupted, and retried on other devices or "
+            "later. To reconnect the device, enrol it again."
         ),
         is_dangerous=True,
         is_final=True,

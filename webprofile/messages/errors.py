@@ -28,9 +28,9 @@ WORDINGS: dict[str, Any] = {
         "some have finished, or ask an administrator to raise your limit."
     ),
     "storage_full": _(
-        "The files of your tasks use %(used_gib)s GiB of storage; your limit is %(limit_gib)s "
-        "GiB, including the files of this task. Delete tasks that you do not need, or ask an "
-        "administrator to raise your limit."
+        "The files of your tasks use %(used_gib)s GiB of storage. With the files of this task, "
+        "they would exceed your limit of %(limit_gib)s GiB. Delete tasks that you do not need, "
+        "or ask an administrator to raise your limit."
     ),
     "priority_bad": _("The priority must be an integer from %(low)s to %(high)s."),
     "time_limit": _(
@@ -45,7 +45,7 @@ WORDINGS: dict[str, Any] = {
     "title_bad": _("A title must be one line of at most %(limit)s characters."),
     "not_waiting": _("The task is no longer waiting, so this cannot be changed. Reload the page."),
     "check_latency": _(
-        "Only the result of a model can be checked, of a task that succeeded. Repeat this task "
+        "Only the result of a model from a successful task can be checked. Repeat this task "
         "instead."
     ),
     "not_ended": _(
@@ -82,7 +82,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "target_labels_many": _("At most %(limit)s labels can be requested."),
     "target_versions_bad": _(
-        "“%(versions)s” is not a version range. Enter for example >=1.12,<1.14 or ==1.13.*"
+        "“%(versions)s” is not a version range. Enter a range such as >=1.12,<1.14 or ==1.13.*"
     ),
     "target_no_device": _("You have no access to any device. Ask an administrator for access."),
     "target_label_unknown": _(
@@ -96,7 +96,8 @@ WORDINGS: dict[str, Any] = {
         "None of your devices has all of these labels together: %(labels)s. Remove one."
     ),
     "target_pool_unknown": _(
-        "No pool %(pool)s contains a device that you can use. Available pools: %(pools)s."
+        "The pool %(pool)s does not exist, or contains no device that you can use. Available "
+        "pools: %(pools)s."
     ),
     "target_pool_unmet": _(
         "No device in the pool %(pool)s has these labels. Other devices that have them: "
@@ -156,8 +157,10 @@ WORDINGS: dict[str, Any] = {
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
     "pass_unknown": _("The result has fewer profiled passes; they are numbered from 1."),
-    "window_bad": _("The window needs both ends, and the first must be less than the second."),
-    "comparison_choice": _("These cannot be compared: %(detail)s"),
+    "window_bad": _(
+        "The time window needs a start and an end, and the start must be less than the end."
+    ),
+    "comparison_choice": _("These results cannot be compared: %(detail)s"),
     # script tasks
     "scripts_not_allowed": _(
         "Users are not allowed to run scripts on %(worker)s. Choose another device, or ask an "
@@ -247,7 +250,9 @@ WORDINGS: dict[str, Any] = {
     "script_not_zip": _("“%(name)s” is not a zip archive. Pack it again, or upload a .py file."),
     "script_zip_empty": _("The archive “%(name)s” is empty. Pack the program into it."),
     "script_zip_damaged": _("The archive “%(name)s” is damaged. Pack it again."),
-    "script_entry_missing": _("Enter the program within “%(name)s” to start, such as train.py."),
+    "script_entry_missing": _(
+        "Enter the name of the program in “%(name)s” that is to be run, such as train.py."
+    ),
     "script_entry_unwanted": _(
         "“%(name)s” is the program itself; only a .zip has an entry point. Leave it empty."
     ),
@@ -287,8 +292,8 @@ WORDINGS: dict[str, Any] = {
         "argument."
     ),
     "pairing_missing": _("Only a paired comparison has files of several arms. Add a pairing."),
-    "pairing_arms": _("A paired comparison has 2 to %(limit)s arms, with the baseline."),
-    "pairing_arm_unknown": _("The comparison has %(count)s arms, counted from 0."),
+    "pairing_arms": _("A paired comparison has 2 to %(limit)s arms, including the baseline."),
+    "pairing_arm_unknown": _("The comparison has %(count)s arms, numbered from 0."),
     "pairing_script": _(
         "Scripts cannot be compared in pairs, because they have no iterations that could be timed "
         "in turns. Compare the results of two tasks instead."
@@ -327,7 +332,8 @@ WORDINGS: dict[str, Any] = {
     "view_query_bad": _("Choose at least one filter, then save the view."),
     "view_limit": _("You have %(limit)s saved views, which is the limit. Delete one first."),
     "agent_not_built": _(
-        "This site has not built its agent yet. Its operator can run: make agent-bundle"
+        "This site has not built its agent yet. The administrator of the server can run: make "
+        "agent-bundle"
     ),
     "worker_disabled": _("%(worker)s does not accept tasks at the moment. Choose another device."),
     "worker_is_offline": _(
@@ -337,10 +343,10 @@ WORDINGS: dict[str, Any] = {
         "The storage of this site does not accept files in parts: announce “%(name)s” with its "
         "checksum."
     ),
-    "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s: request some of these."),
-    "parts_unwanted": _("“%(name)s” is not uploaded in parts, or has already arrived."),
+    "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s. Request parts in this range."),
+    "parts_unwanted": _("“%(name)s” is not uploaded in parts, or its upload is already complete."),
     "parts_restarted": _(
-        "Storage has lost its data of “%(name)s”. Request new URLs and upload it again."
+        "The storage lost the uploaded parts of “%(name)s”. Request new URLs and upload it again."
     ),
     "runtime_missing": _(
         "%(worker)s does not have MegEngine %(version)s. Choose a version that it has."
@@ -357,7 +363,7 @@ WORDINGS: dict[str, Any] = {
     "data_kind_unknown": _(
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
-    "input_name_missing": _("Select the input variable of the model for “%(name)s”."),
+    "input_name_missing": _("Enter the input variable of the model for “%(name)s”."),
     "input_name_long": _("An input variable's name has at most %(limit)s characters."),
     "input_name_bad": _(
         "“%(input)s” cannot be given to a compiled load_and_run: it splits names at “:” and “;”. "
@@ -374,7 +380,7 @@ WORDINGS: dict[str, Any] = {
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
     "option_excluded": _("%(option)s and %(limit)s cannot be combined. Remove one of them."),
-    "seed_bad": _("The seed is a whole number from 0 to %(limit)s."),
+    "seed_bad": _("The seed must be a whole number from 0 to %(limit)s."),
     "too_many_inputs": _("A task has at most %(limit)s inputs, files and values together."),
     "inputs_too_long": _(
         "The numbers are too long: all inputs together can have %(limit)s characters. Upload "
@@ -382,7 +388,8 @@ WORDINGS: dict[str, Any] = {
     ),
     "input_name_empty": _("Enter the name of an input variable of the model."),
     "input_two_ways": _(
-        "“%(input)s” has numbers, so it accepts neither shape nor type. Remove one of them."
+        "“%(input)s” has numbers, so it accepts neither shape nor type. Remove the numbers, or "
+        "the shape and type."
     ),
     "shape_bad": _(
         "A shape is 1 to %(limit)s positive integers separated by commas, such as 1,3,224,224."
@@ -396,19 +403,21 @@ WORDINGS: dict[str, Any] = {
     ),
     "literal_empty": _("Enter numbers, for example 1,2.5 or [[1,2],[3,4]]."),
     "literal_bad": _(
-        "“%(found)s” at character %(place)s is not a number. Enter for example 1,2.5,-3e2; a "
-        "decimal point has digits on both sides."
+        "“%(found)s” at character %(place)s is not a number. Enter numbers such as 1,2.5,-3e2. "
+        "A decimal point needs digits on both sides."
     ),
     "literal_deep": _("The brackets are nested more than %(limit)s levels deep."),
-    "literal_brackets": _("Brackets and commas do not match. Enter for example [[1,2],[3,4]]."),
+    "literal_brackets": _(
+        "Brackets or commas do not match. Enter numbers in a form such as [[1,2],[3,4]]."
+    ),
     "literal_ragged": _(
         "The rows have different lengths: the first has %(first)s, row %(number)s has "
         "%(other)s. Make them equal; load_and_run would misread the numbers."
     ),
     "literal_range": _("%(value)s is too large for %(dtype)s."),
     "literal_fraction": _(
-        "%(value)s is not an integer, but without a decimal point all numbers are int32. Write "
-        "one of them with a decimal point, such as 1.0."
+        "%(value)s is not an integer. If no number has a decimal point, all are read as int32. "
+        "Write at least one of them with a decimal point, such as 1.0."
     ),
     "plan_field": _("“%(name)s” must be a number from %(low)s to %(high)s."),
     "plan_empty": _(
@@ -447,8 +456,8 @@ WORDINGS: dict[str, Any] = {
         "device in “Device and threads”."
     ),
     "option_no_profile": _(
-        "This load_and_run was built without JSON and writes no profile. Choose a custom plan "
-        "with 0 profiled passes, or another runtime."
+        "This load_and_run was built without JSON support and writes no profile. Choose a "
+        "custom plan with 0 profiled passes, or another runtime."
     ),
     "option_thread_count": _("%(option)s must contain one core for each of the %(limit)s threads."),
     "option_wheel": _(
@@ -534,8 +543,8 @@ WORDINGS: dict[str, Any] = {
         "Two sources provide the input variable “%(input)s” (%(files)s). Keep one of them."
     ),
     "input_no_axes": _(
-        "“%(name)s” is a single number without axes. Save it with at least one axis, such as "
-        "numpy.atleast_1d."
+        "“%(name)s” is a single number without axes. Save it with at least one axis, for "
+        "example with numpy.atleast_1d."
     ),
     "input_many_axes": _(
         "“%(name)s” has %(axes)s axes; MegEngine supports at most %(limit)s. Reshape the array."
@@ -548,8 +557,8 @@ WORDINGS: dict[str, Any] = {
         "Save and upload it again."
     ),
     "input_trailing": _(
-        "“%(name)s” has %(extra)s bytes after its %(promise)s. Save the array again with "
-        "numpy.save."
+        "“%(name)s” has %(extra)s extra bytes after its array (%(promise)s). Save the array "
+        "again with numpy.save."
     ),
     "input_picture": _(
         "“%(name)s” is not a binary PPM (P6) or PGM (P5) picture. Convert it, or upload the "
@@ -640,7 +649,8 @@ WORDINGS: dict[str, Any] = {
         "Choose another colour."
     ),
     "memory_flow_none": _(
-        "This profile has no memory_flow.svg. Import it together with one of the same run."
+        "This profile has no memory_flow.svg. Import it together with the memory_flow.svg of "
+        "the same run."
     ),
     "static_memory_none": _(
         "None of the files of this profile is a memory plan. Run the task with "
@@ -650,7 +660,7 @@ WORDINGS: dict[str, Any] = {
         "This is not a trace of a dynamic graph. Request its statistics and operators instead."
     ),
     "cut_range": _(
-        "The range of a trace is given in seconds, and its end must be after its start."
+        "The range of a trace is given in seconds, and its end must not be before its start."
     ),
     "cut_lane": _("The trace has no thread %(number)s. Choose one of the threads in its overview."),
     "cut_large": _(
@@ -682,14 +692,15 @@ WORDINGS: dict[str, Any] = {
     "token_limit": _("You have 50 usable tokens, which is the limit. Revoke one first."),
     # a share link
     "share_off": _("Share links are turned off on this site."),
-    "share_ended": _("This link has ended. Ask its sender for a new one."),
+    "share_ended": _("This link is no longer valid. Ask its sender for a new one."),
     "share_result": _("Give one result: a task, the profile of an import, or several profiles."),
     "share_parts": _("Choose only parts that a link can show: log, inputs, model."),
     "share_days": _("A link is valid for 1 to %(limit)s days."),
     "share_limit": _("You have %(limit)s usable links, which is the limit. Revoke one first."),
     # an agent
     "code_unknown": _(
-        "This enrolment code is unknown. Ask an administrator for a new one on the device's page."
+        "This enrolment code is unknown. Ask an administrator to create a new one on the "
+        "device's page."
     ),
     "code_used": _("This enrolment code was used or replaced. Ask an administrator for a new one."),
     "code_expired": _("This enrolment code has expired. Ask an administrator for a new one."),
@@ -704,7 +715,7 @@ WORDINGS: dict[str, Any] = {
     "webhook_events": _("Choose at least one event that is available to you."),
     "webhook_limit": _("You have 10 webhooks, which is the limit. Remove one first."),
     "webhook_busy": _("Some tests are still waiting. Try again when they have finished."),
-    "webhook_unknown_name": _("The host name of the URL is unknown."),
+    "webhook_unknown_name": _("The host name of the URL could not be resolved."),
     "webhook_refused": _(
         "The URL is in a network that this site does not call. Only the internet and networks "
         "allowed by the operator are called."
@@ -714,8 +725,8 @@ WORDINGS: dict[str, Any] = {
     "webhook_unreachable": _("Your server could not be reached, or closed the connection."),
     "webhook_status": _("Your server responded with an error or a redirect."),
     "webhook_broke": _(
-        "The call failed because of an error of this site. Its operator can find "
-        "the cause in the log."
+        "The call failed because of an error on this site. Its operator can find the cause in "
+        "the log."
     ),
     "webhook_not_yours": _("Not called: only administrators receive events of devices."),
     "webhook_disabled": _("Not called: the webhook was disabled."),
@@ -728,10 +739,12 @@ WORDINGS: dict[str, Any] = {
     "second_factor_none": _("%(user)s has no second factor."),
     "second_factor_own": _(
         "Turn off your own second factor in your account, which requires your password. If you "
-        "lost it, ask another administrator."
+        "lost your second factor, ask another administrator."
     ),
     "user_inactive": _("%(user)s is not active. Reactivate the account first."),
-    "email_bad": _("This is not a valid e-mail address. Enter for example name@example.org."),
+    "email_bad": _(
+        "This is not a valid e-mail address. Enter an address such as name@example.org."
+    ),
     "email_taken": _("A user with this e-mail address already exists."),
     "password_weak": _("%(problems)s"),
     "session_unknown": _("This session has already ended."),

@@ -27,7 +27,7 @@ OPENED: dict[str, Any] = {
         "Without JavaScript at most %(limit_mib)s MiB can be uploaded. Enable JavaScript, or "
         "choose fewer files."
     ),
-    "opened_name": _("A name has 1 to %(limit)s characters."),
+    "opened_name": _("A name must have 1 to %(limit)s characters."),
     "opened_gone": _("This upload has ended or was deleted. Import the profile again."),
     "attempt_has_result": _("This attempt has a result. See the result of task #%(task)s."),
     "attempt_recorded_nothing": _(
@@ -35,10 +35,10 @@ OPENED: dict[str, Any] = {
     ),
     "opened_empty": _(
         "“%(name)s” is empty. MegEngine writes an empty profile if a name in the model is not "
-        "ASCII. Rename it, and profile the model again."
+        "ASCII. Use only ASCII names in the model, and profile it again."
     ),
     "opened_svg": _(
-        "“%(name)s” is not a picture of MegEngine. The only supported picture is "
+        "“%(name)s” is not a picture written by MegEngine. The only supported picture is "
         "memory_flow.svg, as written by megengine.utils.profiler."
     ),
     "opened_web_page": _(
@@ -85,7 +85,7 @@ OPENED: dict[str, Any] = {
         "other changes."
     ),
     "opened_too_deep": _(
-        "“%(name)s” is nested deeper than any profile. Upload the file as MegEngine wrote it."
+        "“%(name)s” is nested too deeply for a profile. Upload the file as MegEngine wrote it."
     ),
     "opened_not_a_profile": _(
         "“%(name)s” is JSON, but not a profile. Import the output of a MegEngine profiler: the "
@@ -121,7 +121,7 @@ OPENED: dict[str, Any] = {
         "“%(name)s” contains a value that cannot be read. Upload the file as MegEngine wrote "
         "it, or profile the model again."
     ),
-    "opened_bad_columns": _("The stored data of “%(name)s” is damaged. Read the file again."),
+    "opened_bad_columns": _("The stored data of “%(name)s” is damaged. Import the file again."),
     "opened_graph_unreadable": _(
         "The executed graph in “%(name)s” does not match its times. Upload the file as "
         "MegEngine wrote it, or profile the model again."

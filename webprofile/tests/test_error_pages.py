@@ -28,7 +28,7 @@ def test_form_from_another_origin_gets_a_page_that_names_the_cause():
     client.force_login(make_user("alice"))
     response = client.post("/tasks/cancel-all/", headers={"Origin": "https://evil.example"})
     assert response.status_code == 403
-    assert "from another URL than that of this site" in html.unescape(response.text)
+    assert "The form was not sent from a URL of this site" in html.unescape(response.text)
 
 
 def test_form_that_is_too_large_is_answered_with_413_and_not_logged_as_an_error(client, caplog):

@@ -174,8 +174,9 @@ class WorkerAdmin(ActionsAdmin):
             _("Enrol"),
             page=self._enrol,
             warning=_(
-                "Issues a code for a new agent, which works once within one day; unused earlier "
-                "codes become invalid. The present agent works until the code is used."
+                "Issues an enrolment code for a new agent. The code works once, within one day; "
+                "unused earlier codes become invalid. The present agent works until the code is "
+                "used."
             ),
         )
 

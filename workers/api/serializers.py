@@ -153,7 +153,10 @@ class TrustAnswer(serializers.Serializer):
     intervals = serializers.IntegerField(help_text="Those with an interval.")
     covered = serializers.IntegerField(help_text="Those whose interval contains 0.")
     smallest = number("Smallest difference that 2 minutes of measuring show, as a ratio.")
-    drift = number("Change of the times from the oldest to the newest runs, as a ratio.")
+    drift = number(
+        "Change of the times from the oldest to the newest runs since kernel, agent or MegEngine "
+        "changed last, as a ratio."
+    )
 
 
 class WorkerAnswer(WorkerRow):

@@ -248,7 +248,7 @@ def test_an_input_whose_type_is_unknown_is_not_checked(tmp_path: Path) -> None:
     expected = [TensorInfo("INPUT", "x", (2,), "")]
     spec = ("x", save_npy(tmp_path, "a.npy", np.zeros(2, np.float16)))
     assert prepare_inputs([spec], expected, tmp_path, kind="wheel").notes == []
-    with pytest.raises(InputError, match="does not name float16 and int64"):
+    with pytest.raises(InputError, match="does not report the types float16 and int64"):
         prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
 
 

@@ -14,7 +14,7 @@ def first_run(context: RuleContext) -> Finding | None:
 
     The clock of a profile starts with its first execution, so a later execution starts after at
     least one that took as long. An execution that starts earlier than its own length is the first.
-    Measured without a warm-up: host times 90 times, device times 1.2 to 3 times too high.
+    Without a warm-up, host times were 90 times and device times 1.2 to 3 times as high as with one.
     """
     device = context.device
     if not device.count or device.first_s >= device.span_s:

@@ -55,10 +55,10 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "waiting": RuleWords(
         _("Python waits for values"),
         ngettext_lazy(
-            "Python waited for a value of the device %(count)s time, for %(share)s of the "
-            "recorded time.",
-            "Python waited for values of the device %(count)s times, for %(share)s of the "
-            "recorded time.",
+            "Python waited %(count)s time for a value from the device, which took %(share)s of "
+            "the recorded time.",
+            "Python waited %(count)s times for values from the device, which took %(share)s of "
+            "the recorded time.",
             "count",
         ),
         _(

@@ -118,8 +118,8 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
             _(
                 "No operator was dispatched to a device, so there are no operators and no "
                 "kernel times. MegEngine 1.13 computes small tensors on the host, and its "
-                "Profiler does not record operators of a function compiled by trace(): "
-                "trace(profiling=True) and get_profile() do."
+                "Profiler does not record operators of a function compiled by trace(). To "
+                "record those, use trace(profiling=True) and get_profile()."
             )
         )
     elif not _has_kernels(summary):
@@ -166,10 +166,10 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if number := summary.unpaired:
         notes.append(
             ngettext(
-                "%(number)s event is incomplete. An event that was begun but not ended counts "
-                "until the end of the enclosing event.",
-                "%(number)s events are incomplete. An event that was begun but not ended counts "
-                "until the end of the enclosing event.",
+                "%(number)s event is incomplete. An event without an end counts until the end "
+                "of the enclosing event.",
+                "%(number)s events are incomplete. An event without an end counts until the end "
+                "of the enclosing event.",
                 number,
             )
             % {"number": number}
@@ -186,10 +186,10 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if number := summary.without_length:
         notes.append(
             ngettext(
-                "%(number)s event has no valid duration: it is missing, or the end is before the "
-                "begin. It counts as 0.",
+                "%(number)s event has no valid duration: it is missing, or the end is before "
+                "the start. It counts as 0.",
                 "%(number)s events have no valid duration: it is missing, or the end is before "
-                "the begin. They count as 0.",
+                "the start. They count as 0.",
                 number,
             )
             % {"number": number}

@@ -224,7 +224,7 @@ def _width(chunk: ChunkRow) -> str:
     if chunk.element_bytes is None or chunk.shape is None:
         return ""
     number = f"{chunk.element_bytes:g}"
-    return _("%(number)s B each") % {"number": number}
+    return _("%(number)s B per element") % {"number": number}
 
 
 def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
@@ -250,8 +250,8 @@ def _chart_notes(plan: StaticMemory) -> list[str]:
         return []
     return [
         ngettext(
-            "%(number)s smaller piece of memory is not drawn.",
-            "%(number)s smaller pieces of memory are not drawn.",
+            "%(number)s smaller chunk of memory is not drawn.",
+            "%(number)s smaller chunks of memory are not drawn.",
             left,
         )
         % {"number": left}

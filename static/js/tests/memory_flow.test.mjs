@@ -20,7 +20,7 @@ const DATA = {
 };
 const WORDS = {
   unnamed: "before", tensor: "{size}, {shape}", life: "{start} to {end}, {time} long", place: "at {address}",
-  alive: "alive", peak: "peak {size}", held: "held", since: "since",
+  alive: "alive", peak: "peak {size}", held: "in use", since: "since",
 };
 
 function drawing(actions = []) {

@@ -70,7 +70,7 @@ def test_accept_language_follows_the_environment(environment, language):
 def test_messages_of_the_site_are_in_the_language_of_the_terminal(client, alice):
     client.environment["LANG"] = "zh_CN.UTF-8"
     stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
-    assert "地址中的部分值有误" in stderr
+    assert "地址中的部分参数有误" in stderr
     client.environment["LANG"] = "en_US.UTF-8"
     stderr = client.run("list", "--created-after", "yesterday", code=2).stderr
     assert "Some parameters of the URL are not valid" in stderr

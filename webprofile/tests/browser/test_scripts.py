@@ -91,7 +91,7 @@ def test_missing_fields_are_reported_before_the_upload(form, files):
     form.find("#program").send_keys(files("all.zip"))
     form.click("[name=formats][value=timeline]")
     form.click("#submit")
-    form.until(lambda: "Enter the program" in form.error("entry"), "no entry point")
+    form.until(lambda: "Enter the name of the program" in form.error("entry"), "no entry point")
     assert "Programs in it: train.py, lib/net.py." in form.error("entry")
     assert "Choose what to record" in form.error("formats")
     assert not Task.objects.exists()
