@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from agent.protocol.messages import EndReason
 from agent.protocol.options import clean_passes_of, has_dump_pass

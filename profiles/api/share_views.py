@@ -124,7 +124,7 @@ class ShareList(ApiListView):
         ),
     )
     def post(self, request: Request) -> Response:
-        """Create a link to one of the user's own results. Everybody who has it can view the result.
+        """Create a link to one of the user's own results. Anyone who has it can view the result.
 
         Only this response contains the address of the link.
         """

@@ -45,7 +45,7 @@ def problem_of(ids: Sequence[int | None]) -> str:
     if len(ids) > MOST:
         return _("At most %(most)s results can be compared. Remove some.") % {"most": MOST}
     if len(ids) == 1:
-        return _("Select at least one more run.")
+        return _("Select at least one more result.")
     return "" if len(ids) >= FEWEST else _("Choose at least two results.")
 
 

@@ -363,7 +363,7 @@ RULES: Mapping[str, RuleWords] = {
             "NO_SYS_MEM_ALLOC). Variables after them are allocated in each iteration, and "
             "record_comp_seq does not work."
         ),
-        _("If the maximum number of elements is known, a mask of fixed size can replace them."),
+        _("If the maximum number of elements is known, use a mask of fixed size instead."),
     ),
     "no_memory_plan": RuleWords(
         _("No memory plan"),
@@ -420,7 +420,7 @@ RULES: Mapping[str, RuleWords] = {
             "than with it off. Profiling adds 1 to 2 µs to each operator."
         ),
         _(
-            "Take the latency from the clean pass, and use the operator times only to rank "
+            "Take the latency from the latency passes, and use the operator times only to rank "
             "operators."
         ),
     ),

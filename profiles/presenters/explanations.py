@@ -35,7 +35,7 @@ _ALL = (
             "hardly affected by a few slow iterations."
         ),
         _TIME,
-        _("50th percentile of all timed iterations of the clean pass"),
+        _("50th percentile of all timed iterations of the latency passes"),
     ),
     Explanation(
         "latency_p90",
@@ -115,7 +115,7 @@ _ALL = (
         ),
         _TIME,
         _(
-            "on logarithms of the medians of clean passes: Student’s t for up to five, signed "
+            "on logarithms of the medians of latency passes: Student’s t for up to five, signed "
             "ranks from six"
         ),
     ),
@@ -135,7 +135,7 @@ _ALL = (
             "the profiler on, the overhead is within noise."
         ),
         _RATIO,
-        _("median of profiled iterations / median of the clean pass − 1"),
+        _("median of profiled iterations / median of the latency passes − 1"),
     ),
     Explanation(
         "coverage",

@@ -407,7 +407,7 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
     results[1].attempt.task.files.filter(kind="model").update(md5="2" * 32, name="other.mge")
     results[2].attempt.task.files.filter(kind="model").update(md5="1" * 32, name="copy.mge")
     page = client.get(address(results[0]))
-    assert "Select at least one more run" in page.text
+    assert "Select at least one more result" in page.text
     candidates = page.context["page"].object_list
     assert [(candidate["profile"].pk, candidate["kin"]) for candidate in candidates] == [
         (results[2].pk, "same_file"),

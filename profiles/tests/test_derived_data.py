@@ -269,7 +269,7 @@ def test_the_page_of_a_measurement_without_a_histogram_makes_no_false_claims(cli
     text = whole_page(client, f"/tasks/{attempt.task_id}/")
     assert "there is no histogram" not in text
     assert "too few for a histogram" not in text
-    assert "no clean pass" not in text
+    assert "no latency pass" not in text
 
 
 def test_the_page_of_an_outdated_result_does_not_say_that_its_log_is_empty(client, alice):

@@ -394,8 +394,7 @@ def test_the_page_says_how_fast_the_device_was_compared_with_itself(client, stor
     )
     page = get_page(client, task, "")
     assert (
-        "97.2 % of its usual speed before the run, 90.0 % after it "
-        "(usual range: 96.0 % to 105.0 %)"
+        "97.2 % of its usual speed before the run, 90.0 % after it (usual range: 96.0 % to 105.0 %)"
     ) in page
     assert "at 93.6 % of its usual speed" in page
     assert "the speed of the device was outside its usual range" in page

@@ -117,11 +117,12 @@ def test_the_latency_says_when_it_is_steady_and_its_modes():
         "steady": "steady after 14 iterations, with a median of 10.0 ms from then on",
         "brief": "steady after 14 iterations",
         "modes": "",
-        "interval": "unknown: one clean pass does not show how much the times of processes differ",
+        "interval": "unknown: one latency pass does not show how much the times of processes "
+        "differ",
     }
     assert "steady after 14 iterations, with a median" in render_page(None, row)
     with translation.override("zh-hans"):
-        assert latency_words(row)["steady"] == "14 次迭代后稳定，此后的中位数为 10.0 ms"
+        assert latency_words(row)["steady"] == "14 次迭代后达到稳态，此后的中位数为 10.0 ms"
     two = np.where(np.arange(100) % 10 < 7, noisy(10.2, 100, 3), noisy(12.9, 100, 4))
     words = latency_words(make_row(clean_pass(*two)))
     assert words["steady"] == "steady from the first iteration"

@@ -254,8 +254,8 @@ class Reason(Enum):
         Blame.USER,
         _("The run ended without writing a profile."),
         _(
-            "MegEngine fails if a name in the model contains non-ASCII characters. Rename it "
-            "and dump the model again. Otherwise, the log shows the cause."
+            "If a name in the model contains non-ASCII characters, MegEngine fails: rename it and "
+            "dump the model again. If this is not the cause, see the log."
         ),
     )
     PROFILE_UNREADABLE = Wording(

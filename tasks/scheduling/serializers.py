@@ -11,7 +11,7 @@ from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 
 PASS_KINDS = {
-    "clean": _("clean pass: iteration times"),
+    "clean": _("latency pass: iteration times"),
     "profiled": _("profiled pass: operator times"),
     "dump": _("dump pass: writes dumps"),
     "timeline": _("run that records the timeline"),

@@ -175,7 +175,7 @@ class WorkerAdmin(ActionsAdmin):
             page=self._enrol,
             warning=_(
                 "Issues an enrolment code for a new agent. The code works once, within one day; "
-                "unused earlier codes become invalid. The present agent works until the code is "
+                "unused earlier codes become invalid. The current agent works until the code is "
                 "used."
             ),
         )

@@ -75,7 +75,7 @@ class OperatorPanel:
         outputs = graph.operators.outputs[operator].tolist()
         nodes = {graph.variables.comp_nodes[output] for output in outputs} - {None}
         if nodes:
-            lines.append(("comp node", plain(", ".join(sorted(str(node) for node in nodes)))))
+            lines.append(("computing node", plain(", ".join(sorted(str(node) for node in nodes)))))
         return lines + parameters(graph.operators.params[operator])
 
     def block(self, members: Index) -> Lines:

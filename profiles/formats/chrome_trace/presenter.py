@@ -159,8 +159,8 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if summary.is_cut:
         notes.append(
             _(
-                "The file is truncated: later events are missing. A trace is complete when the "
-                "Profiler was exited or deleted."
+                "The file is truncated: later events are missing. A trace is complete only after "
+                "the Profiler has exited or has been deleted."
             )
         )
     if number := summary.unpaired:

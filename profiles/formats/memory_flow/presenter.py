@@ -275,7 +275,8 @@ def _notes(summary: MemoryFlowSummary) -> list[str]:
         notes.append(
             _(
                 "The file is truncated: later tensors are missing, and the peak may have been "
-                "higher. The file is complete when the Profiler was exited or deleted."
+                "higher. The file is complete only after the Profiler has exited or has been "
+                "deleted."
             )
         )
     counted = (

@@ -25,7 +25,7 @@ _EXIT_CODES = """exit codes:
   3    the site cannot be reached, or does not allow it
   130  Ctrl-C; what was done so far stays done"""
 
-_SHARE_NOTES = """Everybody who has the link can view the result. It ends when it expires, when
+_SHARE_NOTES = """Anyone who has the link can view the result. It ends when it expires, when
 you revoke it on the page "Share links" of the site, or when the task is deleted."""
 
 
