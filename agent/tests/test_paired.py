@@ -243,9 +243,7 @@ async def test_a_slower_arm_is_measured_until_its_operators_are_known(wheel, ser
     assert {"profile.json", "profile-b.json"} <= storage.stored.keys()
 
 
-async def test_a_difference_within_the_margin_is_measured_for_its_operators(
-    wheel, server, storage
-):
+async def test_a_difference_within_the_margin_is_measured_for_its_operators(wheel, server, storage):
     wheel()
     models = (BASE | {"operators": OPERATORS}, {"us": 10_050, "operators": OPERATORS | {"7": 1050}})
     result = await measured(server, storage, *models, pairing=Pairing(budget_s=30))
