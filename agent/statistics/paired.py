@@ -4,8 +4,10 @@ The unit is a pair of freshly started processes, one of each program. A process 
 by where its memory lies, so blocks of turns inside of a pair only make its one value more precise.
 
 Formulas:
-- Value of a pair: the median of its blocks' log ratios. A block is A B B A, so a drift that is
-linear in time cancels out.
+- Value of a pair: the difference of the means of the logarithms of each process's turns, of which
+the faster half counts. Delays only add time, so the lower end of the times is the steadiest (Chen
+and Revels 2016, who use the minimum). A block is A B B A, so a drift that is linear in time cancels
+out of an even number of blocks, and has a random sign otherwise.
 - Effect: the Hodges-Lehmann estimate of the values, with intervals of Wilcoxon's signed ranks
 (`ranks`). They assume independent values that are symmetric around the effect, and nothing about
 tails or scales. Pairs begin with either program by chance, which makes the values of equal programs
