@@ -138,7 +138,7 @@ TEXTS: dict[str, str] = {
         "It used more CPU time than its time limit allows on all cores."
     ),
     "file_limit": gettext_noop("A file reached the size limit."),
-    "file_limit_of": gettext_noop("The file %(name)s reached the limit of %(limit)s."),
+    "file_limit_of": gettext_noop("The file %(name)s reached the size limit of %(limit)s."),
     "process_limit": gettext_noop(
         "%(count)s processes ran at the same time; the limit is %(limit)s."
     ),

@@ -230,7 +230,7 @@ async def test_a_file_name_that_is_not_utf_8_fits_into_the_end(device, server):
     watched.touch()
     end = await server.wait_for_end(order)
     assert end.reason is EndReason.OUTPUT_TOO_LARGE
-    assert explanation(end) == "The file large ? reached the limit of 2.0 GiB."
+    assert explanation(end) == "The file large ? reached the size limit of 2.0 GiB."
     await device.wait_until_forgotten()
 
 

@@ -118,7 +118,7 @@ async def test_a_sparse_file_counts_by_size_towards_the_limit_of_a_file_only(wat
     (watched_run.work / "hole").unlink()
     result = await watched_run.run([*PYTHON, sparse.format(30)], file_bytes=1 << 30)
     assert result.limit.reason is EndReason.OUTPUT_TOO_LARGE
-    assert "hole reached the limit of 1.0 GiB" in str(result.limit.note)
+    assert "hole reached the size limit of 1.0 GiB" in str(result.limit.note)
 
 
 async def test_the_kernel_enforces_the_limit_of_a_file(watched_run):

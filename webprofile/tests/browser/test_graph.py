@@ -286,7 +286,7 @@ def test_nodes_of_the_uploaded_model_have_their_times(make_graph_page):
     graph = make_graph_page(good_profile("tiny"), model="tiny")
     graph.open_alone()
     graph.find("[name=graph-source][value=model]").click()
-    graph.until(lambda: "have its time and colour" in graph.status, graph.status)
+    graph.until(lambda: "time and colour of that operator" in graph.status, graph.status)
     graph.inside()
     title = graph.find(".node-item-type-heat9")
     title.click()
