@@ -18,7 +18,7 @@ import httpx2
 
 from agent.conftest import find_megengine_python
 from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement
-from bench.site import wait_for_end
+from bench.site import OWN_RUNS, wait_for_end
 from testdata import DATA
 from webprofile.operations.devserver.demo import Visitor, announce, confirm, upload
 from webprofile.operations.devserver.device import WORKER
@@ -40,7 +40,7 @@ def main() -> int:
     known = Counter(row["model"] for row in read(arguments.file) if row["hour"] == arguments.hour)
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_site(Path(folder)) as site,
+        running_site(Path(folder), **OWN_RUNS) as site,
         site.login() as visitor,
     ):
         for model in arguments.models:

@@ -8,6 +8,10 @@ from agent.conftest import find_megengine_python
 from webprofile.operations.devserver import demo
 from webprofile.operations.devserver.demo import Visitor
 
+#: what the settings have by default: an idle device measures its scatter and makes A/A runs. Sites
+#: of tests make none
+OWN_RUNS = {"SCATTER_RUNS": "5", "AA_RUN_S": "20"}
+
 
 def sample(folder: Path) -> tuple[Path, Path]:
     """Write the sample model and its input; return their paths."""

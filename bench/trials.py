@@ -25,6 +25,7 @@ from tabulate import tabulate
 from agent.conftest import find_megengine_python
 from agent.statistics.paired import log_ratio_of_pair
 from bench.record_pairs import compare, measurement_of, read
+from bench.site import OWN_RUNS
 from webprofile.operations.devserver.demo import Visitor
 from webprofile.tests.site import ROOT, running_site
 
@@ -75,7 +76,10 @@ def main() -> None:
             others = {
                 kind: make_model(folder / f"{kind}.mge", KINDS[kind].plants) for kind in KINDS
             }
-            with running_site(folder / "site") as site, site.login() as visitor:
+            with (
+                running_site(folder / "site", **OWN_RUNS) as site,
+                site.login() as visitor,
+            ):
                 for kind in missing:
                     order = {"budget_s": budgets[kind], "least_cosine": -1}
                     task = compare(visitor, (base, others[kind]), order)

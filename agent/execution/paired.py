@@ -229,7 +229,7 @@ def blocks_of_pair(block_ms: float) -> int:
 
 
 def profiling_limit_s(measuring_s: float) -> float:
-    """Return how much of the measuring time profiled turns may use until the verdict."""
+    """Return how much of the measuring time, s, profiled turns may use until the verdict."""
     later_s = max(measuring_s - _FIRST_S, 0)
     return _PROFILED_SHARE * (measuring_s - later_s) + _LATER_SHARE * later_s
 
@@ -332,8 +332,8 @@ class _Operators:
     ) -> bool:
         """Return whether to go on after these verdicts; `pairs` took `used_s`.
 
-        If an arm differs, be it by less than the margin, enough pairs tell by which operators,
-        unless so many do not fit into the budget.
+        If an arm differs, even by less than the margin, measuring goes on until enough pairs tell
+        by which operators, unless so many do not fit into the budget.
         """
         differs = any(
             verdict.low is not None and verdict.high is not None and verdict.low * verdict.high > 0

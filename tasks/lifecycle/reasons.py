@@ -254,8 +254,8 @@ class Reason(Enum):
         Blame.USER,
         _("The run ended without writing a profile."),
         _(
-            "If a name in the model contains non-ASCII characters, MegEngine fails: rename it and "
-            "dump the model again. If this is not the cause, see the log."
+            "MegEngine fails if a name in the model contains non-ASCII characters: use only ASCII "
+            "names, and dump the model again. If this is not the cause, see the log."
         ),
     )
     PROFILE_UNREADABLE = Wording(
