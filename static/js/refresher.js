@@ -7,20 +7,23 @@ import { swap } from "./swap.js";
 const RETRY_MS = 3_000;
 
 /**
- * Return a function that schedules a refresh of `element` from url() after `delayMs`.
- * Calls that arrive before the refresh starts are merged into one. `onSwap` is called after each refresh.
+ * Return a function that schedules a refresh of `element` from url() after `delayMs`, and at least the given pause, ms,
+ * after the last one. Calls that arrive before the refresh starts are merged into one. `onSwap` is called after each
+ * refresh.
  *
  * others: further elements that the response renews. It then has an element for each, with its id as `data-part`.
  */
 export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, others = [] } = {}) {
-  let timer = null;
+  let timer;
+  let dueAt = Infinity;
+  let endedAt = -Infinity;
   let running = false;
-  let isQueued = false;
+  /** The shortest pause of the calls during a refresh. */
+  let queued = Infinity;
 
   async function refresh() {
-    timer = null;
+    dueAt = Infinity;
     running = true;
-    isQueued = false;
     element.setAttribute("aria-busy", "true");
     try {
       const fragment = await getFragment(url(), { login: element.dataset.login });
@@ -30,18 +33,26 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
       onSwap();
     } catch {
       showNotice("failed");
-      timer = window.setTimeout(refresh, RETRY_MS);
+      queued = RETRY_MS;
     } finally {
       running = false;
+      endedAt = performance.now();
       element.removeAttribute("aria-busy");
-      if (isQueued) schedule();
+      if (queued < Infinity) schedule(queued);
     }
   }
 
-  function schedule() {
-    isQueued = running;
-    if (running || timer !== null) return;
-    timer = window.setTimeout(refresh, delayMs);
+  function schedule(pauseMs = 0) {
+    if (running) {
+      queued = Math.min(queued, pauseMs);
+      return;
+    }
+    queued = Infinity;
+    const at = Math.max(performance.now() + delayMs, endedAt + pauseMs);
+    if (dueAt <= at) return;
+    window.clearTimeout(timer);
+    dueAt = at;
+    timer = window.setTimeout(refresh, at - performance.now());
   }
 
   return schedule;

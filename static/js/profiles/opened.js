@@ -17,5 +17,5 @@ keepLive({
   login: progress.dataset.login,
   refresh,
   isOver,
-  onMessage: refresh,
+  onMessage: () => refresh(),
 });

@@ -1,5 +1,6 @@
 """Browser tests of the task list and of the page of a task."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -283,3 +284,29 @@ def test_log_is_shown_by_step(pages, alice):
     assert texts[2] == "==== latency 1 of 3, try 2: load_and_run b\niter 1/5\n"
     pages.find("#log summary").click()
     assert not pages.all("#log details")[0].get_attribute("open")
+
+
+_PACED = """
+    const [seconds, done] = arguments;
+    const times = [];
+    const { src } = document.querySelector("script[src*='tasks/detail/page']");
+    const { statusUrl } = document.getElementById("task").dataset;
+    import(src.replace("tasks/detail/page", "refresher")).then(({ makeRefresher }) => {
+        const url = () => { times.push(performance.now()); return statusUrl; };
+        const refresh = makeRefresher(document.createElement("div"), url, { delayMs: 10 });
+        refresh();
+        const calls = setInterval(() => refresh(1500), 50);
+        setTimeout(() => { clearInterval(calls); refresh(); }, 1000 * seconds);
+        setTimeout(() => done(times), 1000 * seconds + 1000);
+    });
+"""
+
+
+def test_ends_of_passes_are_shown_with_pauses_and_other_changes_at_once(pages, alice):
+    pages.open(f"/tasks/{make_waiting_task(alice).pk}/")
+    pages.browser.set_script_timeout(60)
+    # at 0 s, about 1.6 and 3.2 s, and at once after 4 s; a slow machine may lack one
+    *paced_ms, last_ms = pages.browser.execute_async_script(_PACED, 4)
+    assert 2 <= len(paced_ms) <= 3
+    assert min(later - earlier for earlier, later in itertools.pairwise(paced_ms)) > 1500
+    assert last_ms - paced_ms[-1] < 1500

@@ -16,6 +16,8 @@ const log = new LogPane(document.getElementById("log"), {
 let lastEvent = Number(task.dataset.after);
 let step = document.querySelector("#steps [aria-current=step] .steps__title")?.textContent ?? "";
 let { title } = document.getElementById("task-status").dataset;
+/** Pause between refreshes for ended passes: in a browser on the device that runs the task, each disturbs a pass. */
+const PROGRESS_MS = 5_000;
 
 const refresh = makeRefresher(task, () => task.dataset.statusUrl, {
   others: ["task-operators", "task-files", "task-about"].map((id) => document.getElementById(id)).filter(Boolean),
@@ -70,6 +72,6 @@ keepLive({
       return;
     }
     if (message.type === "event") lastEvent = Math.max(lastEvent, message.seq);
-    refresh();
+    refresh(message.type === "progress" ? PROGRESS_MS : 0);
   },
 });
