@@ -53,6 +53,12 @@ _RUN = """
             done(violations.flatMap(({ id, nodes }) => nodes.map((node) => describe(id, node)))),
         (error) => done([String(error)]));
 """
+_EXPECT_CLICK = """
+    arguments[0].scrollIntoView({ block: "center" });
+    window.missesClick = true;
+    const seen = () => { window.missesClick = false; };
+    arguments[0].addEventListener("click", seen, { capture: true, once: true });
+"""
 #: exceptions when an element is replaced while it is read
 _REPLACED = (StaleElementReferenceException, NoSuchElementException, JavascriptException)
 
@@ -256,10 +262,16 @@ class PageObject:
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
     def click(self, css: str) -> None:
-        """Scroll an element to the middle of the window, where no bar covers it, and click it."""
+        """Scroll an element to the middle of the window, where no bar covers it, and click it.
+
+        Click again if the page moved the element away from the pointer: then the browser sends the
+        event "click" to another one.
+        """
         element = self.find(css)
-        self.js("arguments[0].scrollIntoView({block: 'center'})", element)
+        self.js(_EXPECT_CLICK, element)
         element.click()
+        if self.js("return window.missesClick === true"):
+            element.click()
 
     def until(self, condition: Callable[[], Any], what: str = "", within_s: float = 60) -> Any:
         """Wait until `condition` returns something true, and return it.
