@@ -140,7 +140,7 @@ def _stealing(
     waits: CoreWaits | None, before: Counters, after: Counters, cores: Sequence[int]
 ) -> Iterator[Disturbance]:
     if waits is not None and waits.stolen_ms is not None:  # of the timed iterations only
-        stolen_s, elapsed_s = waits.stolen_ms / 1000, waits.elapsed_ms / 1000
+        stolen_s, elapsed_s = waits.stolen_ms / 1000, (waits.whole_ms or waits.elapsed_ms) / 1000
     else:
         stolen_s = after.stolen_on(cores) - before.stolen_on(cores)
         elapsed_s = after.monotonic_s - before.monotonic_s

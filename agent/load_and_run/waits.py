@@ -2,7 +2,11 @@
 
 The kernel counts this for each thread (second number of `/proc/PID/task/TID/schedstat`, ns), and
 for each core the time that the host gave to other machines (steal, `/proc/stat`). Both are read
-before and after the timed iterations, so start-up and loading are not counted.
+before and after timed iterations, so start-up and loading are not counted.
+
+What counts is what the figure of the run suffered. The median of the iterations does not change if
+other processes make some of them slower, so only the faster half of the iterations counts; a
+profile is of the last iteration alone.
 """
 
 import os
@@ -34,15 +38,57 @@ class Meter(object):
             "stolen_ms": stolen_ms() - self._stolen_ms,
         }
 
+
+class Iterations(object):
+    """Count what the iterations that determine the figure of a run waited.
+
+    Short iterations are counted together, in blocks of at least BLOCK_MS: each count reads a file
+    for each thread.
+    """
+
+    BLOCK_MS = 5.0
+
+    def __init__(self):
+        self._meter = Meter()
+        #: (ms of an iteration, ms of the block, ns that threads waited meanwhile)
+        self._blocks = []
+        self._begin()
+
+    def _begin(self):
+        self._before_ns = waited_ns_by_thread()
+        self._count, self._block_ms = 0, 0.0
+
+    def add(self, time_ms):
+        """Count an iteration that has just ended."""
+        self._count += 1
+        self._block_ms += time_ms
+        if self._block_ms >= self.BLOCK_MS:
+            self._end()
+
+    def _end(self):
+        now_ns = waited_ns_by_thread()
+        waited_ns = sum(now_ns[thread] - self._before_ns.get(thread, 0) for thread in now_ns)
+        self._blocks.append((self._block_ms / self._count, self._block_ms, waited_ns))
+        self._before_ns, self._count, self._block_ms = now_ns, 0, 0.0
+
+    def forget(self):
+        """Forget the iterations so far: the next one alone determines the figure."""
+        self._blocks = []
+        self._begin()
+
     def line(self):
         """Return the line of the log, "" if the kernel does not count."""
-        counts = self.counts()
-        if counts["waited_ms"] is None:
+        counts = self._meter.counts()
+        if self._count:
+            self._end()
+        if counts["waited_ms"] is None or not self._blocks:
             return ""
+        half = sorted(self._blocks)[: (len(self._blocks) + 1) // 2]
         return (
-            "=== threads waited {waited_ms:.3f} ms for a core in {elapsed_ms:.3f} ms; "
-            "{switches} involuntary switches; {stolen_ms:.0f} ms given to other machines"
-        ).format(**counts)
+            "=== threads waited {:.3f} ms for a core in {:.3f} ms; "
+            "{switches} involuntary switches; "
+            "{stolen_ms:.0f} ms of {elapsed_ms:.3f} ms given to other machines"
+        ).format(sum(block[2] for block in half) / 1e6, sum(block[1] for block in half), **counts)
 
 
 def waited_ns_by_thread():

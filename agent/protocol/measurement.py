@@ -51,9 +51,11 @@ class PassRecord(_MeasurementModel):
     `profile` is a trace.
 
     `waited_ms` is the time for which threads were ready to run and waited for a core, summed over
-    all threads, within `watched_ms`: the timed iterations of a wheel, the whole process of a
-    compiled binary. Both are null if the kernel does not count it. `switches` are involuntary
-    context switches in the same time. `disturbances` are the disturbances of this pass.
+    all threads, within `watched_ms`: for a wheel, the iterations that determine the figure of the
+    pass (the faster half of the timed iterations, or the last one, which the profile is of); for a
+    compiled binary, the whole process. Both are null if the kernel does not count it. `switches`
+    are involuntary context switches in all timed iterations. `disturbances` are the disturbances of
+    this pass.
 
     `host_memory_bytes` is the peak of the resident memory of all processes of the pass, start-up
     included; shared pages count once per process. `memory_method` says how it was read: `exit` also

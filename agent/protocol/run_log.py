@@ -34,7 +34,7 @@ _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
 #: printed by agent/load_and_run only; groups: waiting time of all threads, duration, switches
 _WAITED = re.compile(
     rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
-    rf"(?:; {_N} ms given to other machines)?"
+    rf"(?:; {_N} ms of {_N} ms given to other machines)?"
 )
 _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
@@ -59,15 +59,16 @@ class TensorInfo:
 class CoreWaits:
     """Time that the threads of a process were ready to run and waited for a core, summed, ms.
 
-    `elapsed_ms` is the duration of the observation, `switches` the number of involuntary context
-    switches of all threads, `stolen_ms` the time that the host gave the cores of the process to
-    other machines meanwhile; None if unknown.
+    `elapsed_ms` is the time during which that was counted. `switches` is the number of involuntary
+    context switches of all threads, `stolen_ms` the time that the host gave the cores of the
+    process to other machines, both within `whole_ms`; None if unknown.
     """
 
     waited_ms: float
     elapsed_ms: float
     switches: int | None = None
     stolen_ms: float | None = None
+    whole_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class RunLog:
     `e2e_ms` are the iteration times; `host_ms` are the times until the host thread was free, None
     if the version does not print them. With `--thread` the iterations of all threads are
     interleaved. `trials` is the number of sets of flags that `--fitting` measured. `waits` is of
-    the timed iterations (with `--thread`, of the copy that took longest), None if the log does not
-    contain it.
+    the iterations that determine the figure (`load_and_run/waits.py`; with `--thread`, of the copy
+    that took longest), None if the log does not contain it.
     """
 
     load_ms: float | None = None
@@ -145,9 +146,8 @@ class _Reader:
         if waited_ms is None or elapsed_ms is None or waited_ms < 0 or elapsed_ms <= 0:
             return
         if self.waits is None or elapsed_ms > self.waits.elapsed_ms:
-            self.waits = CoreWaits(
-                waited_ms, elapsed_ms, int(match[3]), _number(match[4]) if match[4] else None
-            )
+            stolen_ms, whole_ms = _number(match[4]), _number(match[5])
+            self.waits = CoreWaits(waited_ms, elapsed_ms, int(match[3]), stolen_ms, whole_ms)
 
     def _read_once(self, line: str) -> None:
         """Read the lines that occur once in a log; with several threads, take the first one."""
