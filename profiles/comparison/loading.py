@@ -70,15 +70,15 @@ class ComparisonResult:
         return _basis(self.evidence[0], self.evidence[other], figure)
 
     def totals(self) -> list[tuple[Figure, Sequence[float], Sequence[Judgement]]]:
-        """Return (figure, values of all profiles in s, verdicts): the totals of both sides, and
-        the iteration time if any profile has one.
+        """Return (figure, values of all profiles in s, verdicts): the latency if any profile has
+        one, which has many iterations of several processes, and the totals of both sides.
         """
         totals: list[tuple[Figure, Sequence[float], Sequence[Judgement]]] = []
+        if not all(map(math.isnan, self.latency_s)):
+            totals.append(("latency", self.latency_s, self.latency))
         for side in SIDES:
             numbers = self.comparison.side(side)
             totals.append((side, numbers.total_s.tolist(), numbers.totals))
-        if not all(map(math.isnan, self.latency_s)):
-            totals.append(("latency", self.latency_s, self.latency))
         return totals
 
 

@@ -109,21 +109,21 @@ def _cell_view(
 
 #: names of the totals, and how a sentence begins that is about one
 _TOTALS = {
+    "latency": gettext_lazy("Latency, median (profiler off)"),
     "device": gettext_lazy("Device total"),
     "host": gettext_lazy("Host total"),
-    "latency": gettext_lazy("Latency, median (profiler off)"),
 }
 _SENTENCES = {
+    "latency": gettext_lazy("Latency %(change)s %%, %(verdict)s"),
     "device": gettext_lazy("Device time %(change)s %%, %(verdict)s"),
     "host": gettext_lazy("Host time %(change)s %%, %(verdict)s"),
-    "latency": gettext_lazy("Latency %(change)s %%, %(verdict)s"),
 }
 
 
 def answers(compared: ComparisonResult) -> list[dict[str, str]]:
     """Return the difference of each profile from the baseline in a sentence.
 
-    It is about the first total whose ratio is known: device, host, latency.
+    It is about the first total whose ratio is known: latency, device, host.
     """
     return [
         {"letter": messages.letter(other)} | _answer(compared, other)

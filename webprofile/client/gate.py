@@ -15,10 +15,11 @@ from webprofile.client.answers import (
 from webprofile.client.batchfile.paired import GateResult, result_of_arm, worst_of
 from webprofile.client.errors import ClientError
 
-#: totals that can be judged, in order of preference: the device total has several samples
+#: totals that can be judged, in order of preference: a latency is the median of many iterations in
+#: several processes, while a device total has one iteration of each profiled pass
 JUDGED: dict[TotalName, str] = {
-    "device": "sum of the operators' times on the device",
     "latency": "median latency (profiler off)",
+    "device": "sum of the operators' times on the device",
 }
 
 

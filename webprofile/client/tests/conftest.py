@@ -17,7 +17,7 @@ import pytest
 from accounts.models import User
 from accounts.tokens.access import issue_token
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Disturbance
+from agent.protocol.measurement import Disturbance, PassRecord
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
 from agent.tests.http_sites import serving
@@ -195,14 +195,24 @@ def client(request: pytest.FixtureRequest, live_server, alice: User, anonymous: 
 
 @pytest.fixture
 def make_steady(alice):
-    """Function that creates a task with five passes that differ by up to 0.2 %.
+    """Function that creates a task with five profiled passes that differ by up to 0.2 %.
 
     The device has five equal runs of the first task, which differ by 1 %.
     """
     plan = Plan(preset="standard", clean=True, profiled=5)
     attempts = []
 
-    def make(seconds: float, *, disturbed: bool = False, disturbed_passes: int = 0) -> int:
+    def clean_passes(seconds: float, is_clean: bool) -> list[PassRecord]:
+        times_ms = (1000 * seconds,) * 3
+        return [CLEAN.model_copy(update={"e2e_ms": times_ms})] if is_clean else []
+
+    def make(
+        seconds: float,
+        *,
+        is_clean: bool = True,
+        disturbed: bool = False,
+        disturbed_passes: int = 0,
+    ) -> int:
         profiles = {
             profile_name(number): to_json(make_profile({"1": seconds * (1 + number / 2500)}))
             for number in range(1, 6)
@@ -210,7 +220,7 @@ def make_steady(alice):
         causes = (
             (Disturbance(code="hot", details=(Note.of("hot", degrees=93),)),) if disturbed else ()
         )
-        passes = [CLEAN]
+        passes = clean_passes(seconds, is_clean)
         for number, name in enumerate(profiles, start=2):
             waited = (Disturbance(code="waited"),) if number < 2 + disturbed_passes else ()
             record = profiled_pass(number, 11.0, profile=name)
@@ -223,8 +233,11 @@ def make_steady(alice):
         attempt.task.files.filter(kind="model").update(md5=f"{seconds:032.4f}")
         build_attempt_profile(attempt)
         if not attempts:
-            runs = [[seconds * (1 + number / 400)] * 5 for number in range(5)]
-            make_equal_runs(Profile.objects.get(attempt=attempt), *runs)
+            profile = Profile.objects.get(attempt=attempt)
+            for number in range(5):
+                total_s = seconds * (1 + number / 400)
+                clean = {"kind": "clean", "kept": True, "median_ms": 1000 * total_s}
+                make_equal_runs(profile, [total_s] * 5, passes=[clean] if is_clean else [])
         attempts.append(attempt)
         return attempt.task_id
 

@@ -43,7 +43,7 @@ def test_help_lists_all_commands_and_exit_codes(help_of):
 
 def test_help_of_compare_explains_the_gate_and_its_exit_codes(help_of):
     output = help_of("compare")
-    assert "judge the sum of the operators' times on the device" in output
+    assert "judge the median latency with the profiler off" in output
     assert "1    with --fail-above: a task is slower by more" in output
     assert "5    with --fail-above or --gate: not enough evidence" in output
 

@@ -92,23 +92,30 @@ def gate_of(result):
 def test_gate_fails_for_a_slower_task(client, make_steady):
     before, after = make_steady(0.25), make_steady(0.30)
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=1))
-    number = "sum of the operators' times on the device"
-    assert gate_lines[0] == f"5: {number}, #{before} 250.3 ms; not measured in pairs"
+    number = "median latency (profiler off)"
+    assert gate_lines[0] == f"5: {number}, #{before} 250 ms; not measured in pairs"
     assert gate_lines[1].startswith(
-        f"  #{after} 300.4 ms: failed; slower; estimated change +20.0 % (95 %: "
+        f"  #{after} 300 ms: failed; slower; estimated change +20.0 % (95 %: "
     )
     assert "equal runs of this task may differ by" in gate_lines[1]
     assert gate_of(client.run("compare", before, after, "--fail-above", "25"))[1].startswith(
-        f"  #{after} 300.4 ms: passed; slower"
+        f"  #{after} 300 ms: passed; slower"
     )
     assert "passed; faster" in client.run("compare", after, before, "--fail-above", "0").stdout
     gate = client.json("compare", before, after, "--fail-above", "5", code=1)["gate"]
-    assert (gate["number"], gate["meaning"], gate["result"]) == ("device", number, "failed")
+    assert (gate["number"], gate["meaning"], gate["result"]) == ("latency", number, "failed")
     (other,) = gate["others"]
     assert (other["task"], other["verdict"], other["result"]) == (after, "slower", "failed")
     assert other["change_percent"] == pytest.approx(20.0)
     assert 0 < other["low_percent"] < 20 < other["high_percent"]
     assert "gate" not in client.json("compare", before, after)
+
+
+def test_gate_judges_the_device_total_of_results_without_a_latency(client, make_steady):
+    before, after = make_steady(0.25, is_clean=False), make_steady(0.30)
+    gate = client.json("compare", before, after, "--fail-above", "5", code=1)["gate"]
+    assert (gate["number"], gate["baseline_s"]) == ("device", pytest.approx(0.2503))
+    assert gate["others"][0]["time_s"] == pytest.approx(0.30036)
 
 
 def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
@@ -120,19 +127,15 @@ def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
     assert "two runs with the same files and settings are unlikely to differ" in undecided
 
 
-def test_gate_needs_more_than_one_sample(client, make_result):
+def test_gate_needs_more_than_one_run(client, make_result):
     before, after = make_result(0.25), make_result(0.60, latency_ms=20.0)
     output = client.run("compare", before, after).stdout
     assert "one sample" in output
     assert "conv" in output
     gate_lines = gate_of(client.run("compare", before, after, "--fail-above", "5", code=5))
-    assert (
-        "not enough evidence; a result has one sample; repeat it with the plan “standard”"
-        in gate_lines[1]
-    )
-    assert "estimated change +46.7 %" in gate_lines[1]
+    assert "not enough evidence; the run-to-run variance of the device is unknown" in gate_lines[1]
     gate = client.json("compare", before, after, "--fail-above", "5", code=5)["gate"]
-    assert (gate["result"], gate["number"]) == ("not enough evidence", "device")
+    assert (gate["result"], gate["number"]) == ("not enough evidence", "latency")
     assert len(client.json("compare", before, after)["profiles"]) == 2
 
 
