@@ -40,8 +40,8 @@ _ENVIRONMENT = {
 #: what a check found, by the verdict on the latency
 _CHECK_TEXTS = {
     "none": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s. Equal runs on this device differ as much, so "
-        "its result still holds."
+        "Check of task #%(id)s: latency %(change)s. Equal runs on this device differ by as "
+        "much, so the result of the task still holds."
     ),
     "faster": gettext_lazy(
         "Check of task #%(id)s: latency %(change)s. The run was faster by more than the "

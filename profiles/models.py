@@ -306,7 +306,7 @@ class AttemptMeasurement(models.Model):
 
     attempt = models.OneToOneField("tasks.Attempt", models.CASCADE, related_name="measurement")
     iterations = models.PositiveIntegerField(_("iterations"), default=0)
-    median_ms = models.FloatField(_("median of an iteration (ms)"), null=True)
+    median_ms = models.FloatField(_("median iteration time (ms)"), null=True)
     mean_ms = models.FloatField(_("mean iteration time (ms)"), null=True)
     p90_ms = models.FloatField(null=True)
     p99_ms = models.FloatField(null=True)

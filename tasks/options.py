@@ -27,7 +27,7 @@ GROUP_TITLES: dict[OptionGroup, Any] = {
     OptionGroup.DEBUG: _("Debugging"),
     OptionGroup.C_OPR: _("Custom operators"),
     OptionGroup.PACKING: _("Packing and dumping models"),
-    OptionGroup.FITTING: _("Fitting"),
+    OptionGroup.FITTING: _("Automatic tuning"),
 }
 KIND_WORDS: dict[str, Any] = {
     "bool": _("switch"),
@@ -62,8 +62,8 @@ OPTION_HELP: dict[str, Any] = {
         "a speed-up."
     ),
     "share_param_mem": _(
-        "Read the file into one buffer and share the parameters with it: less memory, faster to "
-        "load."
+        "Read the file into one buffer, whose memory the parameters use directly: less memory, "
+        "faster to load."
     ),
     "input": _("The data of each input variable."),
     "batch_size": _(
@@ -96,7 +96,7 @@ OPTION_HELP: dict[str, Any] = {
         "reproducible."
     ),
     "reproducible": _(
-        "Use only algorithms that give the same result every time. Matters for cuDNN."
+        "Use only algorithms that give the same result every time. Matters mainly for cuDNN."
     ),
     "fast_run_shared_batch_size": _(
         "Batch size for benchmarking algorithms, instead of that of the model."
@@ -108,7 +108,7 @@ OPTION_HELP: dict[str, Any] = {
     "enable_nchw4": _("Layout NCHW4 for int8 on CUDA (dp4a, cuDNN)."),
     "enable_chwn4": _("Layout CHWN4 for int8 on CUDA, from compute capability 6.1."),
     "enable_nchw32": _("Layout NCHW32 for int8 on the tensor cores of CUDA."),
-    "enable_nchw64": _("Layout NCHW64 for int4 on the tensor cores of CUDA."),
+    "enable_nchw64": _("Layout NCHW64 for int4 on CUDA tensor cores."),
     "enable_nchw44": _(
         "Layout NCHW44 for float32 and int8 on ARM. Slower on x86; models with BatchNorm need "
         "optimize_for_inference."
@@ -192,7 +192,8 @@ OPTION_HELP: dict[str, Any] = {
     ),
     "profile": _("The path of the profile."),
     "profile_host": _(
-        "Request the profile with --profile_host. The file is the same; OpenCL builds need it."
+        "Request the profile with --profile_host, as OpenCL builds require. The file is the "
+        "same as without this option."
     ),
     "model_info": _("Log the inputs and outputs of the model with their shapes."),
     "verbose": _("Write a detailed log, which becomes very long."),
@@ -201,7 +202,8 @@ OPTION_HELP: dict[str, Any] = {
     "get_static_mem_info": _("Save the static memory plan and the graph as JSON, as an artifact."),
     "c_opr_lib": _("Load a library of custom operators that the device's owner configured."),
     "c_opr_lib_with_param": _(
-        "Generate test inputs with the copr_param functions of the library. For test models."
+        "Generate test inputs with the copr_param functions of the operator library. For test "
+        "models."
     ),
     "c_opr_init_interface": _("The name of the library's init function."),
     "packed_model_dump": _("Save the model as a packed lite model, as an artifact."),
@@ -218,7 +220,7 @@ OPTION_HELP: dict[str, Any] = {
     ),
     "model_dump": _("Save the model after all graph optimizations, as an artifact."),
     "fitting": _("Try predefined sets of options and print the best. Resets most other options."),
-    "dump_fitting_model": _("Save the model packed with the best options, as an artifact."),
+    "dump_fitting_model": _("Pack the best options into the model, and save it as an artifact."),
 }
 #: flags that users may not set, with the reason; load_and_run's own options first
 NEVER_TAKEN: dict[str, Any] = {
@@ -420,7 +422,7 @@ def _exclusions(option: Option) -> Iterator[str]:
         }
     if option.name == "fitting":
         kept = ", ".join(sorted(KEPT_BY_FITTING - {"fitting"}))
-        yield gettext("Works only with: %(options)s.") % {"options": kept}
+        yield gettext("Can be combined only with: %(options)s.") % {"options": kept}
     if option.alone:
         yield gettext("Not available when profiling: choose a custom plan without profiled passes.")
     if option.lite != "ok" and "lite" not in option.excludes:

@@ -62,7 +62,7 @@ class Step:
             return step_title(self.kind)
         if self.state in ("now", "failed"):
             if self.is_open:
-                return gettext("Latency %(number)s") % {"number": self.done + 1}
+                return gettext("Latency pass %(number)s") % {"number": self.done + 1}
             return step_title(self.kind, self.done + 1, self.passes)
         if self.kind == "clean":
             text = ngettext("Latency (%(count)s pass)", "Latency (%(count)s passes)", self.passes)
@@ -87,9 +87,9 @@ def step_title(kind: str, number: int = 1, count: int = 1) -> str:
     """Return the title of a step; latency or profiled pass `number` of `count` has its number."""
     numbers = {"number": number, "count": count}
     if kind == "clean" and count > 1:
-        return gettext("Latency %(number)s of %(count)s") % numbers
+        return gettext("Latency pass %(number)s of %(count)s") % numbers
     if kind == "profiled" and count > 1:
-        return gettext("Profile %(number)s of %(count)s") % numbers
+        return gettext("Profiled pass %(number)s of %(count)s") % numbers
     return str(_TITLES.get(kind, kind))
 
 

@@ -81,11 +81,13 @@ class UserAdmin(ActionsAdmin):
     def get_admin_actions(self) -> tuple[AdminAction, ...]:
         return (
             AdminAction(
-                "grant_workers", _("Grant private devices"), page=partial(self._grants, adds=True)
+                "grant_workers",
+                _("Grant access to private devices"),
+                page=partial(self._grants, adds=True),
             ),
             AdminAction(
                 "ungrant_workers",
-                _("Revoke private devices"),
+                _("Revoke access to private devices"),
                 page=partial(self._grants, adds=False),
             ),
             *USER_ACTIONS,
@@ -204,7 +206,9 @@ class UserAdmin(ActionsAdmin):
                 add_message = messages.success if count else messages.info
                 add_message(request, grant_words(count, adds=adds))
                 return None
-        title = _("Grant private devices") if adds else _("Revoke private devices")
+        title = (
+            _("Grant access to private devices") if adds else _("Revoke access to private devices")
+        )
         context = {
             "title": title,
             "form": form,

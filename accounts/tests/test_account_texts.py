@@ -110,7 +110,8 @@ def test_the_field_of_a_code_has_the_same_label_everywhere(language, label):
     ("language", "texts"),
     [
         ("en", ["You are logged in as root@example.com.", "“fast” has been added.", "Saved.",
-                "“fast” has been deleted.", "2 have been deleted.", "You have been logged out."]),
+                "“fast” has been deleted.", "2 items have been deleted.",
+                "You have been logged out."]),
         ("zh-hans", ["您已以 root@example.com 登录。", "“fast”已添加。", "已保存。",
                      "“fast”已删除。", "已删除 2 项。", "您已退出登录。"]),
     ],

@@ -48,7 +48,7 @@ def test_each_action_has_a_message_for_no_change(client, root):
         "bob@example.com was not an administrator."
     ]
     assert messages_after(client, USERS, "reactivate", bob) == [
-        "bob@example.com was not deactivated."
+        "bob@example.com was already active."
     ]
     assert messages_after(client, USERS, "end_sessions", bob) == [
         "bob@example.com had no sessions or access tokens."

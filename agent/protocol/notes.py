@@ -53,8 +53,8 @@ TEXTS: dict[str, str] = {
         "median is ±%(percent)s %%; the target was ±%(wanted)s %%."
     ),
     "interval_unknown": gettext_noop(
-        "The time for latency passes expired. Too few passes for an interval of the median: "
-        "%(passes)s."
+        "The time limit of the latency passes was reached. Too few passes for a confidence "
+        "interval of the median: %(passes)s."
     ),
     "ended_early": gettext_noop("Ended early on request: the result has what was measured."),
     "input_missing": gettext_noop(
@@ -135,7 +135,7 @@ TEXTS: dict[str, str] = {
     "disk_full": gettext_noop("The disk of this device is full."),
     "time_limit": gettext_noop("Stopped after %(seconds)s s."),
     "cpu_time_limit": gettext_noop(
-        "It used more CPU time than its time limit allows on all cores."
+        "It used more CPU time than its time limit multiplied by the number of cores."
     ),
     "file_limit": gettext_noop("A file reached the size limit."),
     "file_limit_of": gettext_noop("The file %(name)s reached the size limit of %(limit)s."),
@@ -159,7 +159,9 @@ TEXTS: dict[str, str] = {
         "MegEngine’s Profiler wrote no %(format)s. The script did not import megengine, or it "
         "ended in a way that the Profiler cannot handle (os._exit, exec, a crash at the end)."
     ),
-    "trace_limit": gettext_noop("%(name)s has %(size)s; the limit is %(limit)s. Record less."),
+    "trace_limit": gettext_noop(
+        "The size of %(name)s is %(size)s; the limit is %(limit)s. Record less."
+    ),
     "option_no_file": gettext_noop("--%(option)s wrote no file."),
     "option_file_limit": gettext_noop("--%(option)s wrote %(size)s; the limit is %(limit)s."),
     "artifacts_limit": gettext_noop("All files together exceed %(limit)s."),
@@ -222,7 +224,8 @@ TEXTS: dict[str, str] = {
         "%(expected_shape)s. %(advice)s"
     ),
     "advice_point": gettext_noop(
-        "Write a number with a decimal point, such as 1.0: then all are float32."
+        "Write at least one of the numbers with a decimal point, such as 1.0: then all of them "
+        "are float32."
     ),
     "advice_file": gettext_noop(
         "Provide it as a file of type %(dtype)s: numbers that are typed in are float32 or int32."
@@ -259,13 +262,17 @@ TEXTS: dict[str, str] = {
     "zip_failed": gettext_noop("%(archive)s cannot be unpacked: %(cause)s"),
     "zip_directory": gettext_noop("The file list (zip directory) of %(archive)s is too long."),
     "zip_files": gettext_noop("%(archive)s has %(count)s files; the limit is %(limit)s."),
-    "zip_size": gettext_noop("The files in %(archive)s have %(size)s; the limit is %(limit)s."),
+    "zip_size": gettext_noop(
+        "The total size of the files in %(archive)s is %(size)s; the limit is %(limit)s."
+    ),
     "zip_ratio": gettext_noop(
         "The files in %(archive)s are %(ratio)s times as large as the archive; the limit is "
         "%(limit)s times."
     ),
     "zip_twice": gettext_noop("%(archive)s contains %(name)s twice."),
-    "zip_below_file": gettext_noop("In %(archive)s, %(name)s lies below a file."),
+    "zip_below_file": gettext_noop(
+        "In %(archive)s, a folder in the path %(name)s has the same name as a file."
+    ),
     "zip_characters": gettext_noop(
         "In %(archive)s, the name %(name)s has characters that are not allowed."
     ),

@@ -153,7 +153,10 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     warnings = []
     if any(profile.attempt is None for profile in unknown):
         warnings.append(
-            _("No verdict: the run-to-run variance on the device of an imported file is unknown.")
+            _(
+                "No verdict: a result was imported from a file, and the run-to-run variance of "
+                "the device that it was measured on is unknown."
+            )
         )
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
@@ -229,7 +232,7 @@ def _of_run(profile: Profile, *, is_shared: bool) -> dict[str, str | None]:
     files = [] if is_shared else list(task.files.all())
     environment = profile.attempt.environment
     changed = [] if task.is_script else task.changed_options
-    checksum = _("Program's checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
+    checksum = _("Program’s checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
     return {
         _("Model or file"): title_of(profile),

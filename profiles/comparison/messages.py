@@ -44,8 +44,8 @@ STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "split": (
         pgettext_lazy("operator", "split"),
         _(
-            "One or a few operators were replaced by more that compute the same part of the "
-            "graph; or a BatchNorm is present that was folded before."
+            "One or a few operators were replaced by a larger number of operators that compute "
+            "the same part of the graph; or a BatchNorm is present that was folded before."
         ),
     ),
     "new": (pgettext_lazy("operator", "new"), _("The baseline has no corresponding operator.")),

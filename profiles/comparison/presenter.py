@@ -137,7 +137,11 @@ def _answer(compared: ComparisonResult, other: int) -> dict[str, str]:
         if words["change"]:
             text = _SENTENCES[key] % {"change": words["change"], "verdict": words["word"]}
             return {"text": text, "interval": words["interval"], "tone": words["tone"]}
-    return {"text": _("The runs have no total in common to compare."), "interval": "", "tone": ""}
+    return {
+        "text": _("Total times cannot be compared: none of them was recorded in both runs."),
+        "interval": "",
+        "tone": "",
+    }
 
 
 def total_table(compared: ComparisonResult) -> dict[str, Any]:
@@ -211,8 +215,8 @@ def _step_totals(compared: ComparisonResult) -> list[tuple[str, str, list[float]
     if not all(steps) or max(steps) == 1:
         return []
     titles = {
-        "device": _("Device, of one training step"),
-        "host": _("Host, of one training step"),
+        "device": _("Device time of one training step"),
+        "host": _("Host, one training step"),
     }
     totals = []
     for side in SIDES:

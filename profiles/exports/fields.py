@@ -88,7 +88,8 @@ _OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
         "cv",
         "number",
         gettext_noop(
-            "With several profiled passes: standard deviation (n - 1) / mean of the self times."
+            "With several profiled passes: coefficient of variation of the self times (sample "
+            "standard deviation / mean)."
         ),
     ),
     ("samples", "count", gettext_noop("Number of passes that timed the operator.")),

@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('iterations', models.PositiveIntegerField(default=0, verbose_name='iterations')),
-                ('median_ms', models.FloatField(null=True, verbose_name='median of an iteration (ms)')),
+                ('median_ms', models.FloatField(null=True, verbose_name='median iteration time (ms)')),
                 ('mean_ms', models.FloatField(null=True, verbose_name='mean iteration time (ms)')),
                 ('p90_ms', models.FloatField(null=True)),
                 ('p99_ms', models.FloatField(null=True)),

@@ -188,7 +188,7 @@ def _overlaps(
     if exclude_each_other:
         text = _("Covers the same time as %(names)s: only one of these savings can be achieved.")
     else:
-        text = _("Covers part of the time of %(names)s: these savings do not add up.")
+        text = _("Covers part of the time of %(names)s: these savings cannot be added.")
     return text % {"names": names}
 
 

@@ -37,24 +37,26 @@ RULES: Mapping[str, RuleWords] = {
         _("Profile again with at least one warm-up."),
     ),
     "disturbed": RuleWords(
-        _("Noisy run"),
+        _("Disturbed run"),
         _(
             "Something else used the device during the run, so its times may be too high. "
             "Recommendations that depend on times are left out."
         ),
         _(
             "The agent checks the device before, during and after each pass. The remaining "
-            "recommendations are based on the graph; their savings refer to this run."
+            "recommendations are based on the graph; their savings are computed from the times "
+            "of this run."
         ),
         _("Measure again when the device is idle, preferably with the plan “thorough”."),
     ),
     "unsteady": RuleWords(
-        _("High run-to-run variance"),
+        _("High variation of times"),
         _("The measurement is unstable: the largest variation is %(spread)s of the mean."),
         _(
             "Applies when the standard deviation of the device times of the passes, or of the "
-            "iterations with the profiler off, exceeds 5 %% of the mean on processors, or 2.5 %% "
-            "on GPUs. Smaller differences are not significant."
+            "iterations with the profiler off, exceeds 5 %% of the mean on CPUs, or 2.5 %% on "
+            "GPUs. Differences between results that are smaller than this variation are not "
+            "significant."
         ),
         _("Measure again with the plan “thorough”, on an otherwise idle device."),
     ),
@@ -70,27 +72,29 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Applies on CPUs with fewer than three profiled passes, to operators that took ten "
-            "times the median of four or more similar ones, if the excess is 10 %% of device "
-            "time. Similar operators have equal type, parameters, shapes and data types."
+            "Applies on CPUs if there are fewer than three profiled passes: an operator took at "
+            "least ten times the median of four or more similar ones, and the excess of all "
+            "such operators is at least 10 %% of device time. Similar operators have equal "
+            "type, parameters, shapes and data types."
         ),
         _(
-            "Measure with the plan “standard” or “thorough”: the median excludes single "
-            "interruptions."
+            "Measure with the plan “standard” or “thorough”: the median is not affected by "
+            "single interruptions."
         ),
     ),
     "spike": RuleWords(
-        _("One constant or copy in a single sample"),
+        _("One constant or copy dominates the only sample"),
         _(
             "One constant or copy (%(type)s) accounts for %(share)s of device time in the only "
             "sample. The cause is probably a first memory access or an interruption."
         ),
         _(
             "Applies if there is only one profiled pass, and one operator that holds a constant "
-            "or copies data accounts for at least half of device time. A computed constant "
-            "counts only if its FLOPs and bytes need less than a tenth of that time on a slow "
-            "core. Such operators are usually short. Other rules ignore this operator. The "
-            "shares of all other operators are too low because of it."
+            "or copies data accounts for at least half of device time. Such operators are "
+            "usually short. An operator that computes a constant counts only if even a slow "
+            "core would need less than a tenth of the measured time for its FLOPs and bytes. "
+            "Other rules ignore this operator. The shares of all other operators are too low "
+            "because of it."
         ),
         _(
             "Measure again with the plan “standard”: five samples show whether the operator is "
@@ -141,10 +145,11 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "An operator needs at least FLOPs / peak FLOP/s or bytes / copy bandwidth, whichever "
-            "is longer; both were measured on this device. Applies to operators that need more "
-            "than twice as long, if they could save 10 %% together. Small operators, and those "
-            "whose FLOPs or bytes are not reliable, are ignored."
+            "The lower bound of an operator’s time is the longer of two times: FLOPs ÷ peak "
+            "FLOP/s, and bytes ÷ copy bandwidth; peak and bandwidth were measured on this "
+            "device. Applies if the operators that take more than twice their lower bound could "
+            "save 10 %% together. Small operators, and those whose FLOPs or bytes are not "
+            "reliable, are ignored."
         ),
         _("Try other algorithms or another layout. If memory is the limit, fuse operators."),
     ),
@@ -188,9 +193,9 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Applies to a BatchNorm in inference mode that is the only consumer of a "
-            "convolution, if all of them account for at least 1 %% of device time. Folding the "
-            "20 BatchNorms of a resnet18 reduced its latency from 13.4 to 9.8 ms on an x86 "
+            "Applies to BatchNorms in inference mode that are each the only consumer of a "
+            "convolution, if together they account for at least 1 %% of device time. Folding "
+            "the 20 BatchNorms of a resnet18 reduced its latency from 13.4 to 9.8 ms on an x86 "
             "server."
         ),
         _("Run with optimize_for_inference, or dump the model with its BatchNorm folded."),
@@ -206,8 +211,8 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "Applies to a constant bias that is added to a convolution, and to a ReLU, sigmoid "
-            "or H-Swish after it, if no other operator reads the values in between and they "
-            "account for at least 1 %% of device time."
+            "or H-Swish after it, if no other operator reads the values in between and these "
+            "operators together account for at least 1 %% of device time."
         ),
         _("Run with enable_fuse_conv_bias_nonlinearity. It may also make fast_run more effective."),
     ),
@@ -252,8 +257,8 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "Applies when the only computing node is idle for at least 10 %% of the time from "
-            "its first to its last operator, and the host dispatches operators during 90 %% of "
-            "that time."
+            "its first to its last operator, and the host dispatches operators during at least "
+            "90 %% of that time."
         ),
         _(
             "Run with record_comp_seq (no profiled passes, constant shapes), or with larger "
@@ -263,10 +268,10 @@ RULES: Mapping[str, RuleWords] = {
     "slow_to_issue": RuleWords(
         _("High dispatch time"),
         ngettext_lazy(
-            "%(count)s operator waits for the host, which needs %(host)s of its time to "
-            "dispatch its kernels.",
-            "%(count)s operators wait for the host, which needs %(host)s of their time to "
-            "dispatch their kernels.",
+            "%(count)s operator waits for the host: dispatching its kernels takes %(host)s of "
+            "the operator’s time.",
+            "%(count)s operators wait for the host: dispatching their kernels takes %(host)s of "
+            "the operators’ time.",
             "count",
         ),
         _(
@@ -294,7 +299,7 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "Keep tensors on one device, and return only the values you need, in the smallest "
-            "data type."
+            "data type that suffices."
         ),
     ),
     "layout_changes": RuleWords(
@@ -395,8 +400,8 @@ RULES: Mapping[str, RuleWords] = {
             "1 µs."
         ),
         _(
-            "Applies on processors when the iteration takes less than 100 µs. Shares of such a "
-            "short time are not meaningful."
+            "Applies on CPUs when the iteration takes less than 100 µs. Shares of such a short "
+            "time are not meaningful."
         ),
         _("Use larger inputs, or a larger batch."),
     ),
@@ -404,8 +409,9 @@ RULES: Mapping[str, RuleWords] = {
         _("One sample"),
         _("Each operator was timed once, so the order of operators with similar times is random."),
         _(
-            "A profile contains the last iteration of one process. Among ten such runs of the "
-            "same model, 8 to 10 differed in which three operators were slowest."
+            "A profile contains the last iteration of one process. In at least 8 of 10 such "
+            "runs of the same model, the three slowest operators differed from those of all "
+            "runs combined."
         ),
         _("Measure with the plan “standard”, or import several runs of your own together."),
     ),
@@ -442,7 +448,9 @@ ESTIMATES: Mapping[str, Any] = {
 NEEDS: Mapping[str, Any] = {
     "iteration": _("the time of the profiled iteration is unknown"),
     "overhead": _("the iteration time with the profiler off is unknown"),
-    "roofs": _("the limits of the device were not measured (agent runtime check)"),
+    "roofs": _(
+        "the peak performance of the device was not measured (command “agent runtime check”)"
+    ),
     "options": _("the options of the run are unknown"),
 }
 

@@ -40,7 +40,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
         _("Times of all turns and pairs, differences of the outputs, and the verdicts."),
     ),
     OPERATORS_NAME: (
-        _("Operators in pairs"),
+        _("Operators compared in pairs"),
         _("Times of the operators of each arm in each pair with profiled turns."),
     ),
     MANIFEST_NAME: (
@@ -70,7 +70,7 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
     ),
     "model_dump.mge": (_("Optimized model"), _("The graph after all optimization passes.")),
     "packed_model.lite": (_("Packed model"), _("Written by the option packed_model_dump.")),
-    "fitting_model.lite": (_("Fitted model"), _("A packed model with the best options found.")),
+    "fitting_model.lite": (_("Auto-tuned model"), _("A packed model with the best options found.")),
 }
 
 #: what pages, the API and the client say about a run that was disturbed
@@ -82,11 +82,12 @@ DISTURBED_RUN: dict[str, Any] = {
         "%(letter)s was disturbed: %(causes)s. Its times may be too high, so its differences "
         "get no verdict. Repeat it while the device is idle."
     ),
-    "verdict": _("not enough evidence: noisy run"),
+    "verdict": _("not enough evidence: disturbed run"),
     "verdict_advice": _("a run was disturbed; repeat it while the device is idle"),
     "verdict_help": _(
-        "Something else used the device during one of the runs. The figures are shown, but no "
-        "conclusion can be drawn from their difference."
+        "Something other than the run may have changed the times of one of the runs, such as "
+        "other processes, throttling or heat. The figures are shown, but no conclusion can be "
+        "drawn from their difference."
     ),
 }
 #: kinds of disturbances
@@ -301,7 +302,7 @@ def _cells(state: Mapping[str, Any]) -> dict[str, str]:
         gettext("Processor load"): _number(state.get("cpu_percent"), "{:.0f} %"),
         gettext("Load average (1 min)"): _number(_first(state.get("load_average")), "{:.2f}"),
         gettext("Processor clock"): _clocks(state.get("clocks")),
-        gettext("Clock governor"): _text(state.get("governor")),
+        gettext("Frequency governor"): _text(state.get("governor")),
         gettext("Temperature"): _number(state.get("temperature_c"), "{:.0f} °C"),
         gettext("Free memory"): _bytes(state.get("memory_available_bytes")),
     }

@@ -374,8 +374,9 @@ def _copy_notes(data: ProfileData) -> list[str]:
         return []
     return [
         _(
-            "A copy between devices is drawn on each of them, including the time it waited for "
-            "the other, and is counted here with that time. Operator times do not include it."
+            "A copy between devices is drawn on each of them, including the time in which that "
+            "device waited for the other; the totals here include this time, too. Operator "
+            "times do not."
         )
     ]
 
@@ -610,9 +611,9 @@ def _memory_notes(plan: MemoryPlan) -> list[str]:
         notes.append(
             _(
                 "Estimated: variables that MegEngine allocates while the graph runs are not in "
-                "its plan. Their size is shape × element size, where the element size comes "
-                "from the bytes of the operators. Results that are written in place, over an "
-                "input, are counted twice."
+                "its plan. Their size is shape × element size, where the element size is "
+                "derived from the bytes that the operators read and write. Results that are "
+                "written in place, over an input, are counted twice."
             )
         )
     if plan.unknown:

@@ -17,7 +17,7 @@ _KINDS: dict[str, Any] = {
     "platform": _("System and kernel"),
     "driver": _("GPU driver"),
     "agent": _("Agent"),
-    "runtime": _("First run with MegEngine"),
+    "runtime": _("First run with a MegEngine version"),
 }
 
 

@@ -78,16 +78,17 @@ _ALL = (
         "steady_state",
         _("Steady state"),
         _(
-            "The iteration from which on the model runs at a steady speed. The first iterations "
+            "The iteration from which the model runs at a steady speed. The first iterations "
             "may be slow because of caches, memory and clocks. The latency always covers all "
             "iterations. A pass whose speed still changes in its second half counts as never "
             "steady."
         ),
         _("iterations"),
         _(
-            "change points of the times (binary segmentation); steady where at most a tenth of "
-            "the later iterations differ from the median of the second half by more than 1 "
-            "percent or one standard deviation, whichever is larger"
+            "the earliest point (the start, or a change point of the times found by binary "
+            "segmentation) from which at most a tenth of the iterations are far from the median "
+            "of the second half: by more than 1 percent or one standard deviation, whichever is "
+            "larger"
         ),
     ),
     Explanation(
@@ -109,14 +110,14 @@ _ALL = (
         "median_interval",
         _("Confidence interval of the median"),
         _(
-            "The range of the true median of the model on this device, at a confidence level of "
-            "95 percent. Each process has a bias that all its iterations share, so the interval "
-            "is computed from processes, not iterations."
+            "The range of the true median latency of the model on this device, at a confidence "
+            "level of 95 percent. Each process has a bias that all its iterations share, so the "
+            "interval is computed from processes, not iterations."
         ),
         _TIME,
         _(
-            "on logarithms of the medians of latency passes: Student’s t for up to five, signed "
-            "ranks from six"
+            "on logarithms of the medians of latency passes: Student’s t for up to five passes, "
+            "signed ranks for six or more"
         ),
     ),
     Explanation(
@@ -141,9 +142,10 @@ _ALL = (
         "coverage",
         _("Coverage"),
         _(
-            "The share of an iteration that the operators account for, pass by pass: a profile "
-            "contains the last iteration of its process, so each pass is compared with that "
-            "iteration. Above 100 percent if operators overlap on several computing nodes."
+            "For each pass, the share of an iteration that its operators account for. A profile "
+            "contains only the last iteration of its process, so the times of the operators are "
+            "divided by the time of that iteration. Above 100 percent if operators overlap on "
+            "several computing nodes."
         ),
         _RATIO,
         _("median over passes of: sum of the operators on the device / last iteration of the pass"),
@@ -167,17 +169,17 @@ _ALL = (
             "The range covers the totals of single passes."
         ),
         _TIME,
-        _("sum over operators of the median over passes of the self time"),
+        _("sum over operators: the median self time of each over the passes"),
     ),
     Explanation(
         "host_total",
         _("Host total"),
         _(
-            "Work of the threads that dispatch the operators; they overlap, too. The range "
-            "covers the totals of single passes."
+            "Time that the host threads spent dispatching operators, added up; these times can "
+            "overlap, too. The range covers the totals of single passes."
         ),
         _TIME,
-        _("sum over operators of the median over passes of the self time"),
+        _("sum over operators: the median self time of each over the passes"),
     ),
     Explanation(
         "total_cv",
@@ -191,7 +193,7 @@ _ALL = (
         _("Device time of each profiled pass"),
         _(
             "Sum of operator self times on the device, for each pass. A dash marks a pass that "
-            "was not merged."
+            "was not merged into the profile."
         ),
         _TIME,
         _("sum over operators of the self time in the pass"),
@@ -217,13 +219,14 @@ _ALL = (
         _("Peak memory"),
         _(
             "The largest resident memory of the processes of a pass, measured on the host, "
-            "start-up and MegEngine itself included; dumps do not count. Shared pages count once "
-            "per process. The Memory tab shows another figure: what MegEngine plans for tensors."
+            "start-up and MegEngine itself included; passes that write dumps do not count. "
+            "Shared pages count once per process. The Memory tab shows another figure: what "
+            "MegEngine plans for tensors."
         ),
         _("bytes; the unit is shown next to the value"),
         _(
-            "the largest sum over the processes at a sample, or the peak of the largest process "
-            "read at its end, whichever is larger"
+            "the larger of two values: the largest sum over all processes in any sample, and "
+            "the highest peak of a single process, read when it ends"
         ),
     ),
     Explanation(
@@ -256,24 +259,30 @@ _ALL = (
             "after the run is outside this range, the run is repeated once."
         ),
         _RATIO,
-        _("geometric mean of usual time ÷ current time over the kinds of work"),
+        _("for each kind of work, usual time ÷ current time; then the geometric mean of these"),
     ),
     Explanation(
         "waited_for_core",
         _("Waited for a core"),
         _(
             "Time that the threads of the run were ready but waited for a processor core, "
-            "summed over all threads. A pass above 5 percent counts as disturbed."
+            "summed over all threads, in the iterations that determine the result: the faster "
+            "half of a latency pass, whose median the others do not change, or the last "
+            "iteration of a profiled pass. A pass above 5 percent counts as disturbed."
         ),
         _("percent of the time"),
-        _("waiting time ÷ duration of the timed iterations (of a compiled binary: of the process)"),
+        _(
+            "waiting time ÷ duration of these iterations (with a compiled load_and_run: of the "
+            "whole process)"
+        ),
     ),
     Explanation(
         "unstable",
         _("Unstable operators"),
         _(
-            "Operators whose times vary too much between passes to be ranked. The clock of a "
-            "CPU has a resolution of 1 µs, so very short operators are often unstable."
+            "Operators whose times vary too much between passes to be ranked. On CPUs, "
+            "MegEngine’s clock has a resolution of 1 µs, so very short operators are often "
+            "unstable."
         ),
         _("operators"),
         _("CV above 5 percent on a CPU, above 2.5 percent on a GPU"),

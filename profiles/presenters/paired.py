@@ -213,8 +213,11 @@ def _sentence(row: dict[str, Any], interval: str, pairing: Pairing) -> str:
     if row["verdict"] == "not_enough":
         values["effect"] = _signed_percent(row["effect"])
         if not interval:
-            return _("%(arm)s: %(effect)s against A so far.") % values
-        return _("%(arm)s: %(effect)s against A so far (95 %% interval %(interval)s).") % values
+            return _("%(arm)s: iteration time %(effect)s against A so far.") % values
+        return (
+            _("%(arm)s: iteration time %(effect)s against A so far (95 %% interval %(interval)s).")
+            % values
+        )
     if row["verdict"] == "faster":
         return _("%(arm)s is %(effect)s faster than A (95 %% interval %(interval)s).") % values
     return _("%(arm)s is %(effect)s slower than A (95 %% interval %(interval)s).") % values
@@ -242,8 +245,8 @@ def _operators(changes: ArmChanges, verdict: dict[str, Any]) -> OperatorsView:
 def _explained(changes: ArmChanges, named: int, share: float | None) -> str:
     if not named:
         pairs = ngettext(
-            "%(pairs)s pair with profiled turns shows no operator that differs.",
-            "%(pairs)s pairs with profiled turns show no operator that differs.",
+            "%(pairs)s pair with profiled turns shows no operator whose time differs.",
+            "%(pairs)s pairs with profiled turns show no operator whose time differs.",
             changes["pairs"],
         )
         return pairs % {"pairs": changes["pairs"]}

@@ -196,13 +196,15 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
     "below": (
         gettext_lazy("below every pass (%(low)s to %(high)s)"),
         gettext_lazy(
-            "Slow passes differ per operator, so the sum of medians can be below every pass."
+            "Not every operator is slow in the same passes, so the sum of medians can be below "
+            "the total of every pass."
         ),
     ),
     "above": (
         gettext_lazy("above every pass (%(low)s to %(high)s)"),
         gettext_lazy(
-            "Fast passes differ per operator, so the sum of medians can be above every pass."
+            "Different operators are fast in different passes, so the sum of their medians can "
+            "exceed the total of every single pass."
         ),
     ),
 }

@@ -111,7 +111,7 @@ NUMBERS = (
         "byte/s",
         _("Speed of reading inputs and writing outputs."),
         _("bytes per second"),
-        _("memory / self time"),
+        _("bytes read and written / self time"),
         order="bandwidth",
     ),
     _column(

@@ -136,7 +136,9 @@ def _presets(
         ("types", _("Types by total time"), Query(aggregate="sum", by_type=True), "time"),
     ]
     if "mem" not in without:
-        presets.append(("memory", _("Most memory"), Query(order="memory"), "memory"))
+        presets.append(
+            ("memory", _("Most bytes read and written"), Query(order="memory"), "memory")
+        )
     if "flo" not in without:
         presets.append(("flops", _("Most FLOPs"), Query(order="computation"), "computation"))
     if convolutions:

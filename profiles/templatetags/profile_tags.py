@@ -58,7 +58,7 @@ CHARTS = {
         (_("Type"), _("Time"), _("Share"), _("Operators")),
     ),
     "cumulative": Chart(
-        _("Cumulative time (Pareto)"),
+        _("Cumulative share of time (Pareto)"),
         _(
             "Operators from the slowest to the fastest. The curve is the cumulative self time "
             "as a share of the total."
@@ -127,9 +127,9 @@ def compared_timelines(url: str, letter: str) -> dict[str, Any]:
     chart = Chart(
         _("Timelines"),
         _(
-            "Start and duration of each operator in the first profiled pass. Time zero is the "
-            "first operator start of each run. Bands connect operators in the same row of the "
-            "comparison. Select a bar to see its row."
+            "Start and duration of each operator in the first profiled pass. Time zero of each "
+            "run is the start of its first operator. Bands connect operators in the same row of "
+            "the comparison. Select a bar to see its row."
         ),
         (
             _("Operator"),

@@ -206,7 +206,7 @@ def test_a_disturbed_run_gets_differences_and_a_warning_but_no_verdict(client, s
     assert {c["verdict"]["code"] for c in cells if c.get("verdict")} <= {"disturbed", "absent"}
     assert all("time" not in cell.get("reasons", "") for cell in cells)
     total = page.context["totals"]["rows"][0]["cells"][0]
-    assert total["verdict"]["word"] == "not enough evidence: noisy run"
+    assert total["verdict"]["word"] == "not enough evidence: disturbed run"
     assert total["delta"].startswith("+")
 
 
@@ -227,7 +227,7 @@ def test_the_page_begins_with_the_difference_and_its_verdict_in_a_sentence(clien
     assert re.match(r"Device time −3\d\.\d %, faster 95 % interval −4\d\.\d … ", answer_of(faster))
     add_measurement(slower_pair[0], disturbances=[{"code": "hot", "details": []}])
     noisy = answer_of(client.get(address(*slower_pair)))
-    assert re.match(r"Device time \+6\d\.\d %, not enough evidence: noisy run", noisy)
+    assert re.match(r"Device time \+6\d\.\d %, not enough evidence: disturbed run", noisy)
     chinese = client.get(address(*slower_pair), headers={"Accept-Language": "zh-hans"})
     assert "证据不足：测量受干扰" in answer_of(chinese)
 

@@ -84,7 +84,7 @@ def test_changes_of_kernel_driver_agent_and_runtime_are_marked():
     ]  # fmt: skip
     page = device_page(worker)
     assert "Linux-6.9" in page
-    assert "First run with MegEngine" in page
+    assert "First run with a MegEngine version" in page
 
 
 @pytest.mark.parametrize("times", [{}, {"gemm_ms": "x"}, {"gemm_ms": -1, "copy_ms": 1}, None])

@@ -242,7 +242,7 @@ def test_a_check_measures_the_latency_of_the_stored_files(client, stored):
 @pytest.mark.parametrize(
     ("median_ms", "text"),
     [
-        (10.05, "Equal runs on this device differ as much"),
+        (10.05, "Equal runs on this device differ by as much"),
         (13.0, "The run was slower by more than the difference between equal runs"),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_page_shows_passes_latency_disturbances_and_device(client, standard_
         "manifest.json",
         "measurement.json",
         "Latency",
-        "Profile 2 of 3",
+        "Profiled pass 2 of 3",
     ):
         assert phrase in text, phrase
     assert "secret" not in text
@@ -191,7 +191,7 @@ def test_a_run_that_was_ended_early_keeps_its_profiles(client, storage):
     Attempt.objects.update(enough_at=attempt.ended_at)
     task = process_attempt(Attempt.objects.get())
     assert Profile.objects.get().device_total_s == pytest.approx(0.010)
-    assert "Profile 1 of 3" in get_page(client, task)
+    assert "Profiled pass 1 of 3" in get_page(client, task)
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def test_a_disturbed_clean_pass_is_left_out_if_two_others_are_not(client, storag
     assert row.interval["processes"] == 2
     text = get_page(client, task)
     assert "The latency is from 2 of 3 latency passes." in text
-    assert "Latency 2 of 3" in text and "(disturbed, left out)" in text
+    assert "Latency pass 2 of 3" in text and "(disturbed, left out)" in text
 
 
 def test_a_disturbed_clean_pass_disturbs_the_run(storage):

@@ -78,7 +78,7 @@ def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice)
     page = get_page(client, profile)
     assert "5.0 MiB" in page and "3 tensors, 4.0 MiB in total" in page
     assert "Some share memory" in page
-    sentence = "Views keep another 2.0 MiB: MegEngine frees a block of memory"
+    sentence = "Tensor views keep another 2.0 MiB: MegEngine frees a block of memory"
     assert sentence in page
     assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").text
     assert "视图另外保留了 2.0 MiB" in get_page(client, profile, language="zh-hans")

@@ -138,7 +138,7 @@ def test_page_says_if_no_operator_differs(client, alice):
     task = make_paired_task(SAME, owner=alice, operators=operator_files(BASE, BASE))
     client.force_login(alice)
     text = whole_page(client, f"/tasks/{task.pk}/")
-    assert "20 pairs with profiled turns show no operator that differs." in text
+    assert "20 pairs with profiled turns show no operator whose time differs." in text
 
 
 def test_charts_have_the_differences_of_the_first_other_arm(alice):

@@ -97,6 +97,6 @@ def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     for address in ("", "export/report/"):
         assert sentence in whole_page(client, f"/profiles/{profile.pk}/{address}")
     chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()
-    assert "including the time it waited for the other" in chart["notes"][0]
+    assert "including the time in which that device waited for the other" in chart["notes"][0]
     without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in whole_page(client, f"/profiles/{without_copies.pk}/")

@@ -245,7 +245,7 @@ class TestOverview:
         page = client.get(address, headers={"Accept-Language": "zh-hans"}).text
         for word in ("概览", "显示这一部分", "显示第一部分", "无法一次画出"):
             assert word in page
-        for word in ("Overview", "Show th", "too large", "From, s"):
+        for word in ("Overview", "Show th", "too large", "From (s)"):
             assert word not in page
 
     def test_curves_of_counters_have_a_time_axis(self, client, trace):

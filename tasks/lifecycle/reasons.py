@@ -83,7 +83,7 @@ class Reason(Enum):
     )
     PROFILE_TIMED_OUT = Wording(
         Blame.SERVER,
-        _("The profile was not read in time."),
+        _("Reading the profile took too long and was stopped."),
         _("Download the raw profile and the log, and report them with this task's number."),
     )
     MODEL_INVALID = Wording(
@@ -112,7 +112,10 @@ class Reason(Enum):
     INPUT_MISSING = Wording(
         Blame.USER,
         _("An input of the model has no data."),
-        _("Add a file, numbers or random values for each input that the message or the log names."),
+        _(
+            "Add a file, numbers or random values for each input that is named in the message or "
+            "the log."
+        ),
     )
     INPUT_UNKNOWN = Wording(
         Blame.USER,
@@ -148,7 +151,7 @@ class Reason(Enum):
         _(
             "Remove the layout, fusion and dtype options and optimize_for_inference: the model "
             "may run without them. Some models with BatchNorm fail with a layout option alone, "
-            "but run with optimize_for_inference in addition."
+            "but run if optimize_for_inference is also on."
         ),
     )
     OPERATOR_UNSUPPORTED = Wording(
@@ -158,7 +161,7 @@ class Reason(Enum):
     )
     VALUE_OUT_OF_RANGE = Wording(
         Blame.USER,
-        _("A value exceeded the limit of the option range."),
+        _("A value exceeded the limit set by the option “range”."),
         _(
             "The message below gives the name of the variable. Check the variable, or choose a "
             "larger limit."
@@ -200,7 +203,7 @@ class Reason(Enum):
     NO_SANDBOX = Wording(
         Blame.DEVICE,
         _("The device’s owner requires a sandbox, but the device cannot provide one."),
-        _("Choose another device, or send its owner the message below."),
+        _("Choose another device, or send the message below to the owner of this device."),
     )
     FILE_MISSING = Wording(
         Blame.USER,
@@ -213,7 +216,7 @@ class Reason(Enum):
     MEASUREMENT_UNREADABLE = Wording(
         Blame.SERVER,
         _("The measurement cannot be read."),
-        _("Download measurement.json and the log, and report them with this task's number."),
+        _("Download measurement.json and the log, and report them with this task’s number."),
     )
     OUT_OF_MEMORY = Wording(
         Blame.USER,
@@ -369,7 +372,10 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.GPU_MISSING: Wording(
         Blame.USER,
         _("The script needs a GPU, but the device has none."),
-        _("Let MegEngine choose its device, or choose a device with an NVIDIA GPU."),
+        _(
+            "Let MegEngine choose the computing device itself, or choose a device with an NVIDIA "
+            "GPU."
+        ),
     ),
     Reason.NO_PROFILE: Wording(
         Blame.USER,
@@ -383,7 +389,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.NO_SANDBOX: Wording(
         Blame.DEVICE,
         _("The device has no working sandbox, which scripts require."),
-        _("Choose another device, or send its owner the message below."),
+        _("Choose another device, or send the message below to the owner of this device."),
     ),
     Reason.REFUSED_BY_AGENT: Wording(
         Blame.DEVICE,

@@ -38,7 +38,7 @@ CAUSES: dict[str, Any] = {
     "no_match": _(
         "None of the devices that the task’s owner can use meets all requirements of the task."
     ),
-    "no_fit": _("The matching devices do not support everything that the task requests."),
+    "no_fit": _("None of the matching devices supports everything that the task requests."),
     "matches_away": _("No matching device accepts tasks at the moment: %(devices)s."),
     "paused": _("The last attempt failed due to an infrastructure error. Retrying at %(until)s."),
     "busy": _("%(worker)s is busy; this task is next."),
@@ -81,7 +81,7 @@ def wait_words(wait: Wait | None) -> str:
         return ""
     if wait.p90_s < 1:
         return gettext("It starts immediately.")
-    text = gettext("Expected start: in about %(p50)s; 90 %% start within %(p90)s.")
+    text = gettext("Expected start: in about %(p50)s; with 90 %% probability within %(p90)s.")
     return text % {"p50": rough(wait.p50_s), "p90": rough(wait.p90_s)}
 
 

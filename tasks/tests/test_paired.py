@@ -198,7 +198,7 @@ def test_form_lists_the_arms_of_the_comparison_to_repeat(client, alice, storage)
     arms = page[page.index('id="origin-arms"') :].partition("</ul>")[0]
     texts = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in arms.split("<li")[1:]]
     assert "B new.mge · MegEngine 1.13.0 · --fast_run · mask" in texts[0]
-    assert "C model of A · MegEngine 1.13.0 · options of A" in texts[1]
+    assert "C model of A · MegEngine 1.13.0 · same options as A" in texts[1]
     task.files.filter(arm=1).update(purged_at=timezone.now())
     page = client.get(f"/tasks/new/?from={task.pk}").text
     assert 'value="1" disabled' in page
@@ -291,7 +291,7 @@ def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage)
     report = started_report(attempt, passes=60, passes_done=12, verdicts=(verdict,))
     receive_report(attempt, report)
     text = html.unescape(client.get(address).text)
-    assert "B: +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
+    assert "B: iteration time +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
     assert "About 20 s more would probably give a verdict." in text
     assert "Pairs (12 measured)" in text
     # about a pair a second, for the 60 s of the budget

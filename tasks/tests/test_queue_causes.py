@@ -104,7 +104,10 @@ def test_causes_of_a_task_for_any_device_name_unavailable_matches(alice):
     Task.objects.update(options={"cuda": True})
     task.refresh_from_db()
     assert cause_codes(task) == ["offline", "no_fit"]
-    assert "do not support everything that the task requests" in cause_texts(task, alice)[1]
+    assert (
+        "None of the matching devices supports everything that the task requests"
+        in cause_texts(task, alice)[1]
+    )
     # the labels were changed
     Worker.objects.update(labels={})
     assert cause_codes(task) == ["offline", "no_match"]

@@ -115,7 +115,9 @@ class AuditedAdmin(admin.ModelAdmin):
         rows = list(queryset)
         for row in rows:
             self.delete_model(request, row)
-        text = ngettext("%(count)s has been deleted.", "%(count)s have been deleted.", len(rows))
+        text = ngettext(
+            "%(count)s item has been deleted.", "%(count)s items have been deleted.", len(rows)
+        )
         messages.success(request, text % {"count": len(rows)})
 
     def message_user(

@@ -114,7 +114,7 @@ USER_ACTIONS = (
         services.reactivate_user,
         done=ngettext_lazy("%(names)s can log in again.", "%(names)s can log in again.", "count"),
         unchanged=ngettext_lazy(
-            "%(names)s was not deactivated.", "%(names)s were not deactivated.", "count"
+            "%(names)s was already active.", "%(names)s were already active.", "count"
         ),
         fits=lambda user: not user.is_active,
     ),

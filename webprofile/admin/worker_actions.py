@@ -114,8 +114,8 @@ WORKER_ACTIONS = (
             "%(names)s starts no more scripts.", "%(names)s start no more scripts.", "count"
         ),
         unchanged=ngettext_lazy(
-            "%(names)s was not allowed to run scripts.",
-            "%(names)s were not allowed to run scripts.",
+            "Scripts were already forbidden on %(names)s.",
+            "Scripts were already forbidden on %(names)s.",
             "count",
         ),
         warning=_(

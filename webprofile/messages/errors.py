@@ -53,8 +53,8 @@ WORDINGS: dict[str, Any] = {
         "task."
     ),
     "enough_nothing": _(
-        "Nothing is measured yet, so there is no result to keep. Wait for the first pass, or "
-        "cancel the task."
+        "Nothing has been measured yet, so there is no result to keep. Wait for the first pass, "
+        "or cancel the task."
     ),
     "enough_script": _(
         "A script has no passes to end early. Wait for its end, or cancel the task."
@@ -74,7 +74,7 @@ WORDINGS: dict[str, Any] = {
     "baseline_result": _("Only a task that has succeeded can be a baseline."),
     "repeated_just_now": _("It has just been repeated as #%(task)s."),
     "target_and_worker": _(
-        "Request either one device and its version, or any matching device, not both."
+        "Request either one device and a MegEngine version on it, or any matching device, not both."
     ),
     "target_bad": _("A target consists of labels (name and value), a pool and versions."),
     "target_label_bad": _(
@@ -89,8 +89,8 @@ WORDINGS: dict[str, Any] = {
         "None of your devices has a label %(label)s. Available labels: %(labels)s."
     ),
     "target_label_unmet": _(
-        "None of your devices has the label %(label)s=%(value)s. Devices with this label: "
-        "%(devices)s."
+        "None of your devices has the label %(label)s=%(value)s. Devices with another value of "
+        "%(label)s: %(devices)s."
     ),
     "target_labels_together": _(
         "None of your devices has all of these labels together: %(labels)s. Remove one."
@@ -156,7 +156,9 @@ WORDINGS: dict[str, Any] = {
         "with a plan that has profiled passes."
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
-    "pass_unknown": _("The result has fewer profiled passes; they are numbered from 1."),
+    "pass_unknown": _(
+        "The result has no profiled pass with this number; passes are numbered from 1."
+    ),
     "window_bad": _(
         "The time window needs a start and an end, and the start must be less than the end."
     ),
@@ -254,7 +256,8 @@ WORDINGS: dict[str, Any] = {
         "Enter the name of the program in “%(name)s” that is to be run, such as train.py."
     ),
     "script_entry_unwanted": _(
-        "“%(name)s” is the program itself; only a .zip has an entry point. Leave it empty."
+        "“%(name)s” is the program itself; only a .zip has an entry point. Leave the entry "
+        "point empty."
     ),
     "script_entry_bad": _(
         "“%(entry)s” is not an entry point. Enter the path of a .py file within the archive, "
@@ -265,8 +268,9 @@ WORDINGS: dict[str, Any] = {
         "The archive “%(name)s” has no “%(entry)s”. Programs in it: %(names)s."
     ),
     "script_arguments_unreadable": _(
-        "The arguments cannot be split: a quotation mark or a backslash is not terminated. "
-        "Close it, or put a backslash before a literal quotation mark."
+        "The arguments cannot be split: a quotation is not closed, or the last character is a "
+        "backslash. Close the quotation, or put a backslash before a literal quotation mark or "
+        "backslash."
     ),
     "script_arguments_bad": _(
         "A script has at most %(limit)s arguments of at most %(length)s characters each."
@@ -291,7 +295,7 @@ WORDINGS: dict[str, Any] = {
         "A script has no seed, because it generates its own random values. Pass the seed as an "
         "argument."
     ),
-    "pairing_missing": _("Only a paired comparison has files of several arms. Add a pairing."),
+    "pairing_missing": _("Only a paired comparison has files of several arms. Add “pairing”."),
     "pairing_arms": _("A paired comparison has 2 to %(limit)s arms, including the baseline."),
     "pairing_arm_unknown": _("The comparison has %(count)s arms, numbered from 0."),
     "pairing_script": _(
@@ -311,7 +315,7 @@ WORDINGS: dict[str, Any] = {
         "digits, dots, dashes and underscores, starting with a letter or a digit."
     ),
     "script_data_twice": _(
-        "“%(name)s” occurs twice, or has the same name as the program on the device. Rename the "
+        "“%(name)s” occurs twice, or is the name that the program has on the device. Rename the "
         "file."
     ),
     # a request for a task
@@ -340,8 +344,8 @@ WORDINGS: dict[str, Any] = {
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
     "parts_not_here": _(
-        "The storage of this site does not accept files in parts: announce “%(name)s” with its "
-        "checksum."
+        "The storage of this site does not accept files in parts: give the checksum of "
+        "“%(name)s” when you request the upload."
     ),
     "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s. Request parts in this range."),
     "parts_unwanted": _("“%(name)s” is not uploaded in parts, or its upload is already complete."),
@@ -381,7 +385,7 @@ WORDINGS: dict[str, Any] = {
     "option_too_large": _("%(option)s must be at most %(limit)s."),
     "option_excluded": _("%(option)s and %(limit)s cannot be combined. Remove one of them."),
     "seed_bad": _("The seed must be a whole number from 0 to %(limit)s."),
-    "too_many_inputs": _("A task has at most %(limit)s inputs, files and values together."),
+    "too_many_inputs": _("A task can have at most %(limit)s inputs (files and values together)."),
     "inputs_too_long": _(
         "The numbers are too long: all inputs together can have %(limit)s characters. Upload "
         "long ones as .npy files."
@@ -430,7 +434,7 @@ WORDINGS: dict[str, Any] = {
     "option_bad_text": _("%(option)s has an invalid format. Its description shows the format."),
     "option_needs": _("%(option)s has no effect alone. Set one of these too: %(limit)s."),
     "option_needs_lite": _(
-        "On a compiled load_and_run %(option)s works only together with lite. Set lite too."
+        "With a compiled load_and_run, %(option)s works only together with lite. Set lite too."
     ),
     "option_lite": _(
         "%(option)s cannot be combined with lite: load_and_run would fail or ignore it. Disable "
@@ -447,7 +451,8 @@ WORDINGS: dict[str, Any] = {
     "option_file_unwanted": _("%(option)s does not accept this file. Remove it."),
     "option_file_twice": _("Two files belong to %(option)s. Keep one of them."),
     "option_warmup": _(
-        "%(option)s computes nothing in the first run. Set warmup_iter to at least %(limit)s."
+        "With %(option)s the first iteration computes nothing. Set warmup_iter to at least "
+        "%(limit)s."
     ),
     "option_core_twice": _("%(option)s contains a core twice. Give each thread a different core."),
     "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
@@ -565,8 +570,8 @@ WORDINGS: dict[str, Any] = {
         "input as .npy."
     ),
     "input_picture_depth": _(
-        "“%(name)s” has values up to %(most)s; only 8-bit pictures (1 to 255) are supported. "
-        "Convert it, or upload the input as .npy."
+        "“%(name)s” has the maximum value (maxval) %(most)s; only 8-bit pictures (maxval 1 to "
+        "255) are supported. Convert it, or upload the input as .npy."
     ),
     "input_json": _(
         "“%(name)s” is not valid JSON for load_and_run (%(problem)s). It must be an object that "
@@ -632,8 +637,8 @@ WORDINGS: dict[str, Any] = {
     "object_missing": _("The file is no longer in storage."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
-        "None of the files of this profile has operators. Import them together with a profile of "
-        "the same run, or see its page for what they contain."
+        "None of the files of this profile has operators. Import them together with a profile "
+        "of the same run. What they contain is on the page of this profile."
     ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(
@@ -645,8 +650,8 @@ WORDINGS: dict[str, Any] = {
         "instead."
     ),
     "pairs_unprofiled": _(
-        "The operators of this profile were not compared in pairs, so there are no differences. "
-        "Choose another colour."
+        "The operators of this profile were not compared in pairs, so there are no differences "
+        "to show. Choose another colouring."
     ),
     "memory_flow_none": _(
         "This profile has no memory_flow.svg. Import it together with the memory_flow.svg of "
@@ -693,7 +698,10 @@ WORDINGS: dict[str, Any] = {
     # a share link
     "share_off": _("Share links are turned off on this site."),
     "share_ended": _("This link is no longer valid. Ask its sender for a new one."),
-    "share_result": _("Give one result: a task, the profile of an import, or several profiles."),
+    "share_result": _(
+        "Specify what the link shows: one task, one imported profile, or several "
+        "profiles that are compared."
+    ),
     "share_parts": _("Choose only parts that a link can show: log, inputs, model."),
     "share_days": _("A link is valid for 1 to %(limit)s days."),
     "share_limit": _("You have %(limit)s usable links, which is the limit. Revoke one first."),
@@ -718,15 +726,15 @@ WORDINGS: dict[str, Any] = {
     "webhook_unknown_name": _("The host name of the URL could not be resolved."),
     "webhook_refused": _(
         "The URL is in a network that this site does not call. Only the internet and networks "
-        "allowed by the operator are called."
+        "allowed by the operator of this site are called."
     ),
     "webhook_tls": _("No trusted connection: check the certificate of your server."),
     "webhook_timeout": _("Your server did not respond in time."),
     "webhook_unreachable": _("Your server could not be reached, or closed the connection."),
     "webhook_status": _("Your server responded with an error or a redirect."),
     "webhook_broke": _(
-        "The call failed because of an error on this site. Its operator can find the cause in "
-        "the log."
+        "The call failed because of an error on this site. The site’s administrator can find "
+        "the cause in the log."
     ),
     "webhook_not_yours": _("Not called: only administrators receive events of devices."),
     "webhook_disabled": _("Not called: the webhook was disabled."),

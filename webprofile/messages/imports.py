@@ -94,16 +94,16 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json, which has “opr” and “chunk”."
     ),
     "opened_second_of_kind": _(
-        "A run has only one file of the kind of “%(name)s”. Import it separately, or remove one "
-        "of the files."
+        "A run can have only one file of each kind, and there is another of the same kind as "
+        "“%(name)s”. Import it separately, or remove one of the two."
     ),
     "opened_not_svg": _(
         "“%(name)s” is not an SVG, or is truncated. Copy memory_flow.svg again as the Profiler "
         "wrote it."
     ),
     "opened_svg_refused": _(
-        "“%(name)s” contains elements that MegEngine does not write, such as entities or deep "
-        "nesting, and was rejected. Upload memory_flow.svg as the Profiler wrote it."
+        "“%(name)s” contains something that MegEngine does not write, such as XML entities or "
+        "deep nesting, and was rejected. Upload memory_flow.svg as the Profiler wrote it."
     ),
     "opened_no_memory_flow": _(
         "“%(name)s” contains no tensor. Import memory_flow.svg as megengine.utils.profiler "
@@ -111,7 +111,8 @@ OPENED: dict[str, Any] = {
     ),
     "opened_trace_without_anything": _(
         "Nothing was recorded while the Profiler of “%(name)s” was active: no module was "
-        "called, and no operator was dispatched to a device. Call the step inside the Profiler."
+        "called, and no operator was dispatched to a device. Run the training step inside the "
+        "Profiler."
     ),
     "opened_missing_key": _(
         "“%(name)s” lacks a required part. Upload the file as MegEngine wrote it, or profile "
@@ -147,7 +148,7 @@ OPENED: dict[str, Any] = {
         "write the plan to an empty one, and upload StaticMemoryInfo.json unchanged."
     ),
     "opened_static_memory_operator": _(
-        "“%(name)s” has memory of operators that are not in its list: part of it was removed. "
+        "“%(name)s” is incomplete: it has chunks of memory of operators that it does not list. "
         "Upload StaticMemoryInfo.json as load_and_run --get_static_mem_info wrote it."
     ),
     "opened_static_memory_many": _(

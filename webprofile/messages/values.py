@@ -56,7 +56,7 @@ MEANINGS: dict[str, Any] = {
     "shape": _("lengths of the axes"),
     "size": _("size of the file, bytes"),
     "size_mib": _("size of the range in the file, MiB"),
-    "state": _("its state, as shown in the lists of tasks and imported profiles"),
+    "state": _("status of the task or imported profile, as shown in the lists"),
     "task": _("number of a task"),
     "type": _("the type in the file"),
     "unpacked_mib": _("uncompressed size of the largest dump, MiB"),

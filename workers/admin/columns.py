@@ -104,7 +104,9 @@ def scripts(worker: Worker) -> str:
             "required; “agent doctor” on the device lists what is missing"
         )
     if worker.offers_scripts:
-        return _("not allowed on this device; its agent’s configuration allows them")
+        return _(
+            "not allowed by an administrator, although the configuration of the agent allows them"
+        )
     return _("no")
 
 
@@ -150,7 +152,8 @@ def agent(worker: Worker) -> SafeString | str:
     if not is_behind(worker.agent_version):
         return worker.agent_version
     note = format_html(
-        '<span class="cell__note">{}</span>', _("different from the version of this site")
+        '<span class="cell__note">{}</span>',
+        _("different from the version that this site provides"),
     )
     return format_html("{}{}", worker.agent_version, note)
 

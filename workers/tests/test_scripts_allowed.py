@@ -53,7 +53,7 @@ def test_the_admin_page_shows_what_is_missing(client, root):
         ({"allows_scripts": True}, "allow = true under [scripts]"),
         (
             {"offers_scripts": True},
-            "not allowed on this device; its agent’s configuration allows them",
+            "not allowed by an administrator, although the configuration of the agent allows them",
         ),
         ({"allows_scripts": True, "offers_scripts": True}, "users can run scripts, in a sandbox"),
     ):
@@ -110,6 +110,6 @@ def test_the_command_allows_and_forbids_scripts():
     call_command("workers", "forbid-scripts", "box", stdout=out)
     assert out.getvalue() == (
         "box can run scripts, if the configuration of its agent allows them too.\nbox starts no "
-        "more scripts.\nbox was not allowed to run scripts.\n"
+        "more scripts.\nScripts were already forbidden on box.\n"
     )
     assert AuditEntry.objects.count() == 2

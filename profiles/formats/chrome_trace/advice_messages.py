@@ -30,8 +30,8 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "tiny_operators": RuleWords(
         _("Many tiny operators"),
         _(
-            "%(count)s executions take less than 10 µs each, and account for %(share)s of "
-            "device time together: mostly kernel launches."
+            "%(count)s executions take less than 10 µs each, and together account for %(share)s "
+            "of device time: mostly the overhead of kernel launches."
         ),
         _("Applies when at least 100 executions below 10 µs account for 30 %% of device time."),
         _(

@@ -91,7 +91,7 @@ def _waits(rows: Sequence[WaitRow]) -> list[dict[str, Any]]:
 def _kind(kind: str) -> str:
     return {
         "host": _("Python thread: calls modules and dispatches operators"),
-        "worker": _("MegEngine worker: prepares and launches kernels"),
+        "worker": _("MegEngine worker thread: prepares and launches kernels"),
         "device": _("Device: runs kernels"),
     }.get(kind, "")
 
@@ -116,8 +116,8 @@ def _missing_notes(summary: TraceSummary) -> list[str]:
     if summary.operators == 0:
         notes.append(
             _(
-                "No operator was dispatched to a device, so there are no operators and no "
-                "kernel times. MegEngine 1.13 computes small tensors on the host, and its "
+                "No operator was dispatched to a device, so the trace contains no operators and "
+                "no kernel times. MegEngine 1.13 computes small tensors on the host, and its "
                 "Profiler does not record operators of a function compiled by trace(). To "
                 "record those, use trace(profiling=True) and get_profile()."
             )
@@ -246,11 +246,11 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
         times = ngettext("%(number)s time", "%(number)s times", summary.again)
         notes.append(
             ngettext(
-                "%(number)s operator was computed more than once, %(times)s more in total: its "
+                "%(number)s operator was computed again, %(times)s in total, because its "
                 "outputs had been freed (DTR). Its times are sums of all executions, in one row.",
-                "%(number)s operators were computed more than once, %(times)s more in total: "
-                "their outputs had been freed (DTR). Their times are sums of all executions, in "
-                "one row each.",
+                "%(number)s operators were computed again, %(times)s in total, because their "
+                "outputs had been freed (DTR). Their times are sums of all executions, in one "
+                "row each.",
                 number,
             )
             % {"number": number, "times": times % {"number": summary.again}}
@@ -258,14 +258,16 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
     if number := summary.copies:
         notes.append(
             ngettext(
-                "%(number)s operator copies between devices. Its device time is the time in "
-                "which all of its devices executed it. The time in which one of them waited for "
-                "another, %(time)s, is not attributed to any operator; threads and devices, "
-                "timeline and charts show it as in the file.",
-                "%(number)s operators copy between devices. Their device time is the time in "
-                "which all of their devices executed them. The time in which one of them waited "
-                "for another, %(time)s in total, is not attributed to any operator; threads and "
-                "devices, timeline and charts show it as in the file.",
+                "%(number)s operator copies between devices. Only the time in which all of its "
+                "devices were copying at once counts as its device time. The time in which one "
+                "of them waited for another, %(time)s, is not attributed to any operator; the "
+                "table of threads and devices, the timeline and the charts show the times as in "
+                "the file.",
+                "%(number)s operators copy between devices. Only the time in which all of an "
+                "operator’s devices were copying at once counts as its device time. The time in "
+                "which one of them waited for another, %(time)s in total, is not attributed to "
+                "any operator; the table of threads and devices, the timeline and the charts "
+                "show the times as in the file.",
                 number,
             )
             % {"number": number, "time": duration(summary.copies_waited_s)}

@@ -264,12 +264,14 @@ def _notes(plan: StaticMemory) -> list[str]:
         first = plan.overlaps[0]
         notes.append(
             ngettext(
-                "At least %(number)s pair of chunks uses the same bytes at the same time, first "
-                "%(one)s and %(other)s. On one device this is an error of the plan: results "
-                "would be overwritten before they are read. The file does not name devices.",
-                "At least %(number)s pairs of chunks use the same bytes at the same time, first "
-                "%(one)s and %(other)s. On one device this is an error of the plan: results "
-                "would be overwritten before they are read. The file does not name devices.",
+                "At least %(number)s pair of chunks uses the same bytes at the same time: "
+                "%(one)s and %(other)s. If both are on the same device, this is an error of the "
+                "plan: results would be overwritten before they are read. The file does not say "
+                "which device a chunk is on.",
+                "At least %(number)s pairs of chunks use the same bytes at the same time; the "
+                "first pair is %(one)s and %(other)s. If both are on the same device, this is "
+                "an error of the plan: results would be overwritten before they are read. The "
+                "file does not say which device a chunk is on.",
                 number,
             )
             % {"number": number, "one": first.one, "other": first.other}

@@ -64,7 +64,7 @@ def test_enough_ends_runs_that_have_measured_something(client, alice):
     )
     output = lines(client.run("enough", measured.task_id, fresh.task_id, code=1))
     assert output[0] == f"#{measured.task_id} ending"
-    assert output[1].startswith(f"#{fresh.task_id} left Nothing is measured yet")
+    assert output[1].startswith(f"#{fresh.task_id} left Nothing has been measured yet")
     measured.refresh_from_db()
     assert measured.enough_at is not None
 

@@ -237,14 +237,14 @@ def test_running_task_shows_its_steps_and_first_operators_as_they_come(pages, al
     attempt = start_run(alice, passes_done=3)
     pages.open(f"/tasks/{attempt.task_id}/")
     assert pages.browser.title.startswith("▶ 4/8 net · ")
-    assert pages.find("[aria-current=step]").text == "Profile 1 of 5"
+    assert pages.find("[aria-current=step]").text == "Profiled pass 1 of 5"
     assert not pages.all("#first-operators")
     report = started_report(attempt, passes=8, passes_done=4, slowest=SLOWEST)
     receive_report(attempt, report)
     pages.fetch_state()
     pages.until(lambda: pages.all("#first-operators"), "the first operators")
     assert pages.browser.title.startswith("▶ 5/8 net · ")
-    assert pages.find("[aria-current=step]").text == "Profile 2 of 5"
+    assert pages.find("[aria-current=step]").text == "Profiled pass 2 of 5"
     assert pages.find("#first-operators-mark").text == "1 of 5 passes"
     rows = [row.text for row in pages.all("#first-operators tbody tr")]
     assert rows == [
@@ -278,7 +278,7 @@ def test_log_is_shown_by_step(pages, alice):
     # each letter is a piece, so that headings come in parts
     pages.browser.execute_async_script(script, list(log))
     titles = [title.text for title in pages.all("#log summary")]
-    assert titles == ["Inspect model inputs", "Latency 1 of 3, try 2", "Profile 1 of 5"]
+    assert titles == ["Inspect model inputs", "Latency pass 1 of 3, try 2", "Profiled pass 1 of 5"]
     texts = [text.get_attribute("textContent") for text in pages.all("#log .log__text")]
     assert "".join(texts) == log
     assert texts[2] == "==== latency 1 of 3, try 2: load_and_run b\niter 1/5\n"

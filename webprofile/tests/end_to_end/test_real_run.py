@@ -68,7 +68,7 @@ def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, 
             assert message["outcome"] == "succeeded"
             break
     assert ">1 of 2 passes<" in seen
-    assert "Profile 2 of 2" in seen
+    assert "Profiled pass 2 of 2" in seen
     rows = seen.split('id="first-operators"')[1].split("</tbody>")[0].split("<tr>")[2:]
     reported = [
         (re.search(r'title="([^"]+)"', row)[1], re.search(r">([\d.]+ [mµ]s)<", row)[1])
