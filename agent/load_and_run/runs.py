@@ -162,7 +162,7 @@ def _time_runs(network, arrays, flags, output_dump, is_profiled):
     waiting = waits.Iterations()
     for number in range(iterations):
         if is_profiled and number == iterations - 1:
-            waiting.forget()  # the profile is of the last iteration
+            waiting.expect_last()  # the profile is of it
         whole_ms, host_ms = _run(network, flags["copy_to_host"], output_dump)
         waiting.add(whole_ms)
         times.append(whole_ms)

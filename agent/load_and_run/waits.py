@@ -5,8 +5,8 @@ for each core the time that the host gave to other machines (steal, `/proc/stat`
 before and after timed iterations, so start-up and loading are not counted.
 
 What counts is what the figure of the run suffered. The median of the iterations does not change if
-other processes make some of them slower, so only the faster half of the iterations counts; a
-profile is of the last iteration alone.
+other processes make less than half of them slower, so only the faster half of the iterations
+counts; a profile is of the last iteration alone.
 """
 
 import os
@@ -50,56 +50,74 @@ class Iterations(object):
 
     def __init__(self):
         self._meter = Meter()
-        #: (ms of an iteration, ms of the block, ns that threads waited meanwhile)
-        self._blocks = []
         self._begin()
 
     def _begin(self):
-        self._before_ns = waited_ns_by_thread()
-        self._count, self._block_ms = 0, 0.0
+        #: (ms of an iteration, iterations, ms that the block lasted, ns that threads waited in it)
+        self._blocks = []
+        self._is_last = False
+        self._start()
+
+    def _start(self):
+        self._before_ns, self._started = waited_ns_by_thread(), time.perf_counter()
+        self._count, self._times_ms = 0, 0.0
 
     def add(self, time_ms):
         """Count an iteration that has just ended."""
         self._count += 1
-        self._block_ms += time_ms
-        if self._block_ms >= self.BLOCK_MS:
+        self._times_ms += time_ms
+        if self._is_last or self._times_ms >= self.BLOCK_MS:
             self._end()
 
     def _end(self):
+        # with what follows an iteration, such as writing the profile: threads may wait then, too
+        lasted_ms = (time.perf_counter() - self._started) * 1000.0
         now_ns = waited_ns_by_thread()
         waited_ns = sum(now_ns[thread] - self._before_ns.get(thread, 0) for thread in now_ns)
-        self._blocks.append((self._block_ms / self._count, self._block_ms, waited_ns))
-        self._before_ns, self._count, self._block_ms = now_ns, 0, 0.0
+        self._blocks.append((self._times_ms / self._count, self._count, lasted_ms, waited_ns))
+        self._start()
 
-    def forget(self):
+    def expect_last(self):
         """Forget the iterations so far: the next one alone determines the figure."""
-        self._blocks = []
         self._begin()
+        self._is_last = True
 
     def line(self):
         """Return the line of the log, "" if the kernel does not count."""
-        counts = self._meter.counts()
         if self._count:
             self._end()
+        counts = self._meter.counts()
         if counts["waited_ms"] is None or not self._blocks:
             return ""
-        half = sorted(self._blocks)[: (len(self._blocks) + 1) // 2]
+        lasted_ms, waited_ns = self._faster_half()
         return (
             "=== threads waited {:.3f} ms for a core in {:.3f} ms; "
             "{switches} involuntary switches; "
             "{stolen_ms:.0f} ms of {elapsed_ms:.3f} ms given to other machines"
-        ).format(sum(block[2] for block in half) / 1e6, sum(block[1] for block in half), **counts)
+        ).format(waited_ns / 1e6, lasted_ms, **counts)
+
+    def _faster_half(self):
+        """Return the sums of the fastest blocks that contain the median iteration."""
+        needed = sum(block[1] for block in self._blocks) // 2 + 1
+        lasted_ms, waited_ns = 0.0, 0
+        for _, count, block_ms, block_ns in sorted(self._blocks):
+            lasted_ms += block_ms
+            waited_ns += block_ns
+            needed -= count
+            if needed <= 0:
+                break
+        return lasted_ms, waited_ns
 
 
 def waited_ns_by_thread():
     """Return {thread: ns} for the threads of this process; empty if the kernel does not count."""
     counters = {}
-    try:
-        for thread in os.listdir("/proc/self/task"):
+    for thread in os.listdir("/proc/self/task"):
+        try:
             with open("/proc/self/task/{}/schedstat".format(thread)) as file:
                 counters[thread] = int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return {}
+        except (OSError, IndexError, ValueError):
+            continue  # the thread has ended, or the kernel does not count
     return counters
 
 

@@ -158,19 +158,30 @@ def operator_pairs(operators: int) -> int:
     return n
 
 
+def log_time_of_process(turns_ms: Sequence[float]) -> float:
+    """Return the logarithm of the time of an iteration, ms, from the turns of a process of a pair.
+
+    The faster half of the turns counts: other programs and virtual machines only make a turn
+    slower, and seldom all of them (docs/decisions/measured-in-pairs.md).
+
+    turns_ms: median iteration of each turn
+
+    Raises ValueError for fewer than two turns.
+    """
+    if len(turns_ms) < 2:
+        raise ValueError("a process of a pair needs two turns or more")
+    logs = np.sort(np.log(np.asarray(turns_ms)))
+    return float(logs[: len(logs) // 2].mean())
+
+
 def log_ratio_of_pair(base_ms: Sequence[float], other_ms: Sequence[float]) -> float:
     """Return the log ratio of a pair of processes; positive if the other one is slower.
 
-    The faster half of the turns of each process counts: other programs and virtual machines only
-    make a turn slower, and seldom all of them (docs/decisions/measured-in-pairs.md).
-
     base_ms, other_ms: median iteration of each turn; two turns of each process form a block
     """
-    base, other = np.sort(np.log(np.asarray(base_ms))), np.sort(np.log(np.asarray(other_ms)))
-    if len(base) != len(other) or len(base) % 2 or not len(base):
+    if len(base_ms) != len(other_ms) or len(base_ms) % 2:
         raise ValueError("each process of a pair needs the same even number of turns")
-    half = len(base) // 2
-    return float((other[:half] - base[:half]).mean())
+    return log_time_of_process(other_ms) - log_time_of_process(base_ms)
 
 
 def next_look(pairs: int, planned: int) -> int:

@@ -67,11 +67,11 @@ class TotalAnswer(export.TestAnswer):
 
 
 class TotalsAnswer(TypedDict):
-    """One sum for all profiles."""
+    """The latency or a sum of all profiles."""
 
     key: Annotated[
-        Literal["device", "host", "latency"],
-        means("Total on the device, on the host, or median latency with the profiler off."),
+        Literal["latency", "device", "host"],
+        means("Median latency with the profiler off, total on the device, or total on the host."),
     ]
     baseline_s: Annotated[float | None, unknown("Value of the baseline, s.")]
     others: Annotated[Sequence[TotalAnswer], means("Values of the other profiles.")]
@@ -95,7 +95,7 @@ class CompareAnswer(export.ComparedFile):
     common: Annotated[
         Sequence[int], means("Rows that each other profile shares with the baseline.")
     ]
-    totals: Annotated[Sequence[TotalsAnswer], means("Totals and latency.")]
+    totals: Annotated[Sequence[TotalsAnswer], means("Latency, if any profile has one, and totals.")]
     waterfall: Annotated[
         Sequence[StepAnswer], means("From the baseline's total to that of `with`.")
     ]

@@ -50,8 +50,9 @@ class PassAnswer(serializers.Serializer):
         help_text="Whether the figures include this pass; disturbed passes may be left out.",
     )
     waited = fields.number(
-        "Time that its threads were ready and waited for a core, as a share of the time observed; "
-        "null if the device does not count it.",
+        "Time that its threads were ready and waited for a core, as a share of the time observed: "
+        "of the iterations that determine its figure, or, with a compiled load_and_run, of the "
+        "whole process; null if the device does not count it.",
     )
     disturbed_by = serializers.ListField(
         child=serializers.CharField(), default=[], help_text="Codes of its disturbances."

@@ -161,9 +161,10 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
         text = _(
-            "The run-to-run variance of %(devices)s is not known yet, so no difference gets a "
-            "verdict. The device measures it while it is idle. You can also run the same task "
-            "there %(number)s times without disturbance, with the plan “standard”."
+            "The run-to-run variance of %(devices)s is not known yet, so no difference of "
+            "operators and their totals gets a verdict. The device measures it while it is idle. "
+            "You can also run the same task there %(number)s times without disturbance, with the "
+            "plan “standard”."
         )
         warnings.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
     return warnings

@@ -59,7 +59,7 @@ class ArmChanges(TypedDict):
     """The operators of an arm, compared with the baseline.
 
     pairs: number of pairs with times; tested: number of operators that were compared
-    iteration_us: of the baseline, the median of its turns without the profiler
+    iteration_us: of the baseline without the profiler, as the verdict on the total counts it
     operators: at most MOST_KEPT; those that differ first, then by the size of `delta_us`
     """
 

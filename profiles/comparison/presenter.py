@@ -121,31 +121,34 @@ _SENTENCES = {
 
 
 def answers(compared: ComparisonResult) -> list[dict[str, str]]:
-    """Return the difference of each profile from the baseline in a sentence.
+    """Return the difference of each profile from the baseline in one or two sentences.
 
-    It is about the first total whose ratio is known: latency, device, host.
+    They are about the latency and the total of the operators (on the device, or else on the host),
+    as far as their ratios are known. Rows of operators without a verdict do not repeat the reason.
     """
     return [
-        {"letter": messages.letter(other)} | _answer(compared, other)
+        {"letter": messages.letter(other)} | answer
         for other in range(1, len(compared.profiles))
+        for answer in _answers(compared, other)
     ]
 
 
-def _answer(compared: ComparisonResult, other: int) -> dict[str, str]:
+def _answers(compared: ComparisonResult, other: int) -> list[dict[str, str]]:
+    known = dict[str, dict[str, str]]()
     for key, _values, judged in compared.totals():
         words = messages.verdict_words(judged[other - 1], 0)
         if words["change"]:
             text = _SENTENCES[key] % {"change": words["change"], "verdict": words["word"]}
-            return {"text": text, "interval": words["interval"], "tone": words["tone"]}
-    return {
-        "text": _("Total times cannot be compared: none of them was recorded in both runs."),
-        "interval": "",
-        "tone": "",
-    }
+            known[key] = {"text": text, "interval": words["interval"], "tone": words["tone"]}
+    operators = known.get("device") or known.get("host")
+    if found := [answer for answer in (known.get("latency"), operators) if answer]:
+        return found
+    none = _("Total times cannot be compared: no total is known and above 0 in both runs.")
+    return [{"text": none, "interval": "", "tone": ""}]
 
 
 def total_table(compared: ComparisonResult) -> dict[str, Any]:
-    """Return the unit of times and the rows of totals, latency and memory, per step for traces."""
+    """Return the unit of times and the rows of latency, totals and memory, per step for traces."""
     totals = compared.totals()
     steps = _step_totals(compared)
     unit = unit_of(
@@ -183,12 +186,6 @@ _EQUAL_RUNS: dict[ScatterSource, Any] = {
 def total_notes(compared: ComparisonResult) -> list[str]:
     """Return sentences on the smallest significant difference and on missing verdicts."""
     notes = []
-    for other, judgement in enumerate(compared.comparison.device.totals, start=1):
-        if judgement.code(0) in ("none", "faster", "slower"):
-            basis = compared.basis(other, "device")
-            percent = messages.plain_percent(math.expm1(basis.allowance))
-            values = {"percent": percent, "letter": messages.letter(other)}
-            notes.append(_EQUAL_RUNS[basis.source or "device"] % values)
     for other, judgement in enumerate(compared.latency, start=1):
         if judgement.code(0) in ("none", "faster", "slower"):
             percent = messages.plain_percent(math.expm1(compared.basis(other, "latency").allowance))
@@ -206,6 +203,12 @@ def total_notes(compared: ComparisonResult) -> list[str]:
                 "runs on the device differ."
             )
         )
+    for other, judgement in enumerate(compared.comparison.device.totals, start=1):
+        if judgement.code(0) in ("none", "faster", "slower"):
+            basis = compared.basis(other, "device")
+            percent = messages.plain_percent(math.expm1(basis.allowance))
+            values = {"percent": percent, "letter": messages.letter(other)}
+            notes.append(_EQUAL_RUNS[basis.source or "device"] % values)
     return notes
 
 

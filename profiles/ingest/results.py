@@ -34,7 +34,7 @@ from agent.protocol.pairs import (
 )
 from agent.protocol.plan import Plan
 from agent.protocol.run_log import parse_log
-from agent.statistics.paired import log_ratio_of_pair
+from agent.statistics.paired import log_ratio_of_pair, log_time_of_process
 from agent.statistics.summaries import Latency, latency, variation
 from profiles.analysis.archive import VERSION
 from profiles.analysis.data import LeftOut, ProfileData
@@ -226,11 +226,11 @@ def _arm_profiles(
 
 
 def _iteration_us(measured: PairedMeasurement) -> float:
-    """Return the median iteration of the baseline in the pairs that count; 0 without any."""
-    times_ms = [
-        time_ms for pair in measured.pairs if not pair.disturbances for time_ms in pair.times_ms(0)
-    ]
-    return 1000 * statistics.median(times_ms) if times_ms else 0.0
+    """Return the iteration of the baseline, median over the pairs that count; 0 without any."""
+    turns_ms = [pair.times_ms(0) for pair in measured.pairs if not pair.disturbances]
+    # a device may send a pair without whole blocks
+    logs = [log_time_of_process(times_ms) for times_ms in turns_ms if len(times_ms) > 1]
+    return 1000 * math.exp(statistics.median(logs)) if logs else 0.0
 
 
 def paired_row(attempt: Attempt, measured: PairedMeasurement) -> PairedResult:

@@ -39,8 +39,8 @@ RULES: Mapping[str, RuleWords] = {
     "disturbed": RuleWords(
         _("Disturbed run"),
         _(
-            "Something else used the device during the run, so its times may be too high. "
-            "Recommendations that depend on times are left out."
+            "Something other than the run may have changed its times, such as other processes, "
+            "throttling or heat. Recommendations that depend on times are left out."
         ),
         _(
             "The agent checks the device before, during and after each pass. The remaining "
@@ -55,8 +55,7 @@ RULES: Mapping[str, RuleWords] = {
         _(
             "Applies when the standard deviation of the device times of the passes, or of the "
             "iterations with the profiler off, exceeds 5 %% of the mean on CPUs, or 2.5 %% on "
-            "GPUs. Differences between results that are smaller than this variation are not "
-            "significant."
+            "GPUs. Small differences between results may therefore get no verdict."
         ),
         _("Measure again with the plan “thorough”, on an otherwise idle device."),
     ),

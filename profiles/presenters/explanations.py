@@ -85,10 +85,10 @@ _ALL = (
         ),
         _("iterations"),
         _(
-            "the earliest point (the start, or a change point of the times found by binary "
-            "segmentation) from which at most a tenth of the iterations are far from the median "
-            "of the second half: by more than 1 percent or one standard deviation, whichever is "
-            "larger"
+            "the earliest point of the first half (the start, or a change point of the times found "
+            "by binary segmentation) from which at most a tenth of the iterations are in segments "
+            "whose median differs from that of the second half by more than 1 percent or one "
+            "standard deviation, whichever is larger"
         ),
     ),
     Explanation(

@@ -229,7 +229,7 @@ def test_the_page_begins_with_the_difference_and_its_verdict_in_a_sentence(clien
     noisy = answer_of(client.get(address(*slower_pair)))
     assert re.match(r"Device time \+6\d\.\d %, not enough evidence: disturbed run", noisy)
     chinese = client.get(address(*slower_pair), headers={"Accept-Language": "zh-hans"})
-    assert "证据不足：测量受干扰" in answer_of(chinese)
+    assert "证据不足：运行受干扰" in answer_of(chinese)
 
 
 def test_only_differences_of_the_environment_are_listed_and_before_the_figures(client, results):
@@ -273,6 +273,16 @@ def clean_pass(median_ms: float) -> dict:
 def latency_of(page) -> dict:
     rows = page.context["totals"]["rows"]
     return next(row for row in rows if row["key"] == "latency")["cells"][0]
+
+
+def test_the_page_tells_the_latency_before_the_total_of_the_operators(client, slower_pair):
+    for profile, median_ms in zip(slower_pair, (10.0, 20.0), strict=True):
+        add_measurement(profile, median_ms=median_ms, passes=[clean_pass(median_ms)])
+    page = client.get(address(*slower_pair))
+    latency, operators = (answer["text"] for answer in page.context["answers"])
+    assert latency == "Latency +100 %, not enough evidence: variance unknown"
+    assert re.match(r"Device time \+6\d\.\d %, not enough evidence", operators)
+    assert [row["key"] for row in page.context["totals"]["rows"]][:2] == ["latency", "device"]
 
 
 def test_latency_without_equal_runs_gets_no_verdict(client, slower_pair):

@@ -94,8 +94,8 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json, which has “opr” and “chunk”."
     ),
     "opened_second_of_kind": _(
-        "A run can have only one file of each kind, and there is another of the same kind as "
-        "“%(name)s”. Import it separately, or remove one of the two."
+        "A run can have only one file of the kind of “%(name)s”, and another one was given. "
+        "Import it separately, or remove one of the two."
     ),
     "opened_not_svg": _(
         "“%(name)s” is not an SVG, or is truncated. Copy memory_flow.svg again as the Profiler "

@@ -246,11 +246,11 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
         times = ngettext("%(number)s time", "%(number)s times", summary.again)
         notes.append(
             ngettext(
-                "%(number)s operator was computed again, %(times)s in total, because its "
+                "%(number)s operator was computed again (%(times)s beyond the first), because its "
                 "outputs had been freed (DTR). Its times are sums of all executions, in one row.",
-                "%(number)s operators were computed again, %(times)s in total, because their "
-                "outputs had been freed (DTR). Their times are sums of all executions, in one "
-                "row each.",
+                "%(number)s operators were computed again (%(times)s beyond the first), because "
+                "their outputs had been freed (DTR). Their times are sums of all executions, in "
+                "one row each.",
                 number,
             )
             % {"number": number, "times": times % {"number": summary.again}}

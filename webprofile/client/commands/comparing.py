@@ -19,11 +19,11 @@ from webprofile.terminal.output import duration, percent, plain, print_json, pri
 USUAL_ROWS = 15
 _EXIT_CODES = """--fail-above and --gate fail only on a difference that is more than noise. They
 judge the median latency with the profiler off, or, if a result has none, the sum of the operators'
-times on the device. The runs were not measured in pairs, so a verdict needs undisturbed results,
-as the plan "standard" makes them, and equal runs of the device that show how far these differ.
---fail-above passes a change below its limit without a verdict; for --gate this is not enough
-evidence, and with --confirm the tasks are measured once more, in pairs of processes on the device
-of the baseline, as webprofile ab does.
+times on the device. The runs were not measured in pairs, so a verdict needs undisturbed results
+(for the sum with four profiled passes or more, as the plan "standard" makes them) and equal runs of
+the device that show how far these differ. --fail-above passes a change below its limit without a
+verdict; for --gate this is not enough evidence, and with --confirm the tasks are measured once
+more, in pairs of processes on the device of the baseline, as webprofile ab does.
 
 exit codes:
   0    compared; no task is slower than the baseline (with --fail-above: by more)
