@@ -194,7 +194,7 @@ def test_a_counter_without_a_number_is_told_beside_its_curve(client, alice):
     assert client.get(f"/api/v1/profiles/{profile.pk}/trace/").json()["counter_gaps"] == [
         {"name": "c", "values": 1}
     ]
-    assert "1 个计数器的值缺失" in get_page(client, profile, language="zh-hans")
+    assert "计数器有 1 个值缺失" in get_page(client, profile, language="zh-hans")
 
 
 @pytest.mark.django_db
