@@ -179,7 +179,7 @@ def log_ratio_of_pair(base_ms: Sequence[float], other_ms: Sequence[float]) -> fl
 
     base_ms, other_ms: median iteration of each turn; two turns of each process form a block
     """
-    if len(base_ms) != len(other_ms) or len(base_ms) % 2:
+    if len(base_ms) != len(other_ms) or len(base_ms) % 2 or not len(base_ms):
         raise ValueError("each process of a pair needs the same even number of turns")
     return log_time_of_process(other_ms) - log_time_of_process(base_ms)
 

@@ -101,7 +101,8 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path, names):
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
             archive.writestr(name, "")
-    with pytest.raises(InputError, match=r"contains .* twice|has the same name as a file") as refused:
+    causes = r"contains .* twice|has the same name as a file"
+    with pytest.raises(InputError, match=causes) as refused:
         unpack_bytes(tmp_path, file.getvalue())
     assert refused.value.code == "name"
 
