@@ -160,7 +160,7 @@ class Trials:
         latency = self._visitor.get(f"/api/v1/profiles/{profile['id']}/statistics/").json()[
             "latency"
         ]
-        profiled = [row for row in latency["passes"] if row["kind"] == "profiled"]
+        kept = [row for row in latency["passes"] if row["kept"]]
         timed = [row for row in measured["passes"] if row["kept"] and row["watched_ms"]]
         return {
             "condition": condition,
@@ -168,8 +168,8 @@ class Trials:
             "task": task,
             "median_ms": latency["median_ms"],
             "total_ms": 1000 * profile["device_total_s"],
-            "passes": len(profiled),
-            "used": sum(row["used"] for row in profiled),
+            "passes": len(kept),
+            "used": sum(row["used"] for row in kept),
             "waited_percent": [round(100 * r["waited_ms"] / r["watched_ms"], 1) for r in timed],
             "disturbed_by": [item["code"] for item in latency["disturbances"]],
             "load": measured["other_load"],
