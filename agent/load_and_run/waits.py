@@ -112,7 +112,11 @@ class Iterations(object):
 def waited_ns_by_thread():
     """Return {thread: ns} for the threads of this process; empty if the kernel does not count."""
     counters = {}
-    for thread in os.listdir("/proc/self/task"):
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:
+        return {}
+    for thread in threads:
         try:
             with open("/proc/self/task/{}/schedstat".format(thread)) as file:
                 counters[thread] = int(file.read().split()[1])

@@ -31,7 +31,8 @@ _ITER = re.compile(
 )
 #: up to 1.6, for a model without inputs
 _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
-#: printed by agent/load_and_run only; groups: waiting time of all threads, duration, switches
+#: printed by agent/load_and_run only; groups: waiting time of all threads, its duration, switches,
+#: steal time, its duration
 _WAITED = re.compile(
     rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
     rf"(?:; {_N} ms of {_N} ms given to other machines)?"

@@ -85,3 +85,13 @@ def test_a_thread_that_ends_does_not_hide_the_others(monkeypatch, tmp_path):
 
     monkeypatch.setattr("builtins.open", opened)
     assert waits.waited_ns_by_thread() == {"1": 7}
+
+
+def test_without_proc_nothing_is_counted(monkeypatch):
+    def missing(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(waits.os, "listdir", missing)
+    counter = waits.Iterations()
+    counter.add(10.0)
+    assert counter.line() == ""
