@@ -2,7 +2,7 @@
  * Find the regular expressions of our scripts, or measure how their time grows.
  *
  *   node patterns.mjs find FILE...   prints [{place, source, flags}]
- *   node patterns.mjs measure        reads {screen, allowed, growth: {small, large, floor_s, limit_s},
+ *   node patterns.mjs measure        reads {screen, exponent, growth: {small, large, floor_s, limit_s},
  *                                    patterns: [{place, source, flags, texts: [[start, unit, end]]}]},
  *                                    which test_patterns.py explains, and prints the problems
  */
@@ -51,10 +51,11 @@ function cpuMs(context, text, runs, limit_ms) {
   return Math.min(...times);
 }
 
-function problemOf({ source, flags, texts }, { screen, allowed, growth: { small, large, floor_s, limit_s } }) {
+function problemOf({ source, flags, texts }, { screen, exponent, growth: { small, large, floor_s, limit_s } }) {
   const context = vm.createContext({ text: "" });
   vm.runInContext(`var regex = new RegExp(${JSON.stringify(source)}, ${JSON.stringify(flags)})`, context);
   const [limitMs, ratio] = [1000 * limit_s, large / small];
+  const allowed = ratio ** exponent;
   const times = [];
   try {
     for (const text of texts) times.push([cpuMs(context, ofSize(text, screen), 1, limitMs), text]);
@@ -63,9 +64,9 @@ function problemOf({ source, flags, texts }, { screen, allowed, growth: { small,
     return `${screen} characters take more than ${limit_s} s: ${JSON.stringify(texts[times.length])}`;
   }
   for (const [screenedMs, text] of times.sort(([a], [b]) => b - a).slice(0, 2)) {
-    if (large === screen && screenedMs <= 1000 * allowed * ratio * floor_s) break;
+    if (large === screen && screenedMs <= 1000 * allowed * floor_s) break;
     let [smallMs, largeMs] = [limitMs, Infinity];
-    const isLinear = () => largeMs <= allowed * ratio * Math.max(1000 * floor_s, smallMs);
+    const isLinear = () => largeMs <= allowed * Math.max(1000 * floor_s, smallMs);
     try {
       for (const runs of [1, 3, 6]) {
         smallMs = cpuMs(context, ofSize(text, small), runs, limitMs);
