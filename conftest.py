@@ -26,6 +26,7 @@ from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
+from webprofile.tests.postgres import uses_production_parts
 
 # how long hypothesis takes to generate examples depends on the machine
 hypothesis.settings.register_profile(
@@ -34,8 +35,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
-#: whether the S3 server of tests is SeaweedFS instead of rclone
-ON_SEAWEEDFS = os.environ.get("TEST_STORAGE") == "seaweedfs"
+# generates thousands of requests during collection, which takes seconds
+collect_ignore = [] if uses_production_parts() else ["webprofile/tests/test_api_fuzz.py"]
 
 
 class _Scheduling(LoadScopeScheduling):
@@ -60,18 +61,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests that use the fixture `megengine_python` with `megengine`.
-
-    TEST_STORAGE=seaweedfs selects the tests marked `object_storage`.
-    """
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that use the fixture `megengine_python` with `megengine`."""
     for item in items:
         if "megengine_python" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.megengine)
-    if ON_SEAWEEDFS:
-        others = [item for item in items if not item.get_closest_marker("object_storage")]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item.get_closest_marker("object_storage")]
 
 
 @pytest.fixture
@@ -165,7 +159,7 @@ def object_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _s3_server(folder: Path) -> tuple[subprocess.Popen, str]:
     (folder / "files").mkdir(exist_ok=True)
-    return (_seaweedfs if ON_SEAWEEDFS else _rclone)(folder)
+    return (_seaweedfs if uses_production_parts() else _rclone)(folder)
 
 
 def _seaweedfs(folder: Path) -> tuple[subprocess.Popen, str]:

@@ -13,10 +13,10 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 
-from conftest import ON_SEAWEEDFS
 from profiles.integrity import _head_md5
 from webprofile.storage import storage as objects
 from webprofile.storage.s3 import md5_of
+from webprofile.tests.postgres import uses_production_parts
 
 pytestmark = pytest.mark.object_storage
 
@@ -192,7 +192,7 @@ def test_storage_prepare_allows_the_origins_of_the_site(storage, settings, capsy
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org"]
     output = prepare_storage(capsys)
     origins = "https://other.example.org, https://profile.example.org"
-    if not ON_SEAWEEDFS:  # rclone has one global rule, and so has MinIO
+    if not uses_production_parts():  # rclone has one global rule, and so has MinIO
         assert f"allow {origins} in its own" in output
         return
     assert f"Pages of {origins} may use it." in output

@@ -1,11 +1,14 @@
 """Temporary PostgreSQL server, from a Python package, for tests and benchmarks.
 
-As a pytest plugin: `TEST_DATABASE=postgres` runs the database tests on PostgreSQL.
+As a pytest plugin: `TEST_PARTS=production` runs tests on the database and the object storage of
+production, which are PostgreSQL and SeaweedFS (`conftest.py`), instead of SQLite and rclone.
 
-A test run has one server in a temporary folder, with a database for each xdist worker. It selects
+A test run has one PostgreSQL server in a temporary folder, with a database for each xdist worker.
+It selects
 
-- tests marked `database`,
-- tests that commit, because SQLite has other locks and races, unless they use `live_server`,
+- tests marked `database` or `object_storage`,
+- tests that commit, because SQLite has other locks and races, unless they use `live_server` or a
+  browser,
 - tests marked `production`, which run nowhere else.
 """
 
@@ -59,14 +62,14 @@ def _set(address: str, values: dict[str, str]) -> None:
         admin.execute("SELECT pg_reload_conf()")
 
 
-def is_chosen() -> bool:
-    return os.environ.get("TEST_DATABASE") == "postgres"
+def uses_production_parts() -> bool:
+    return os.environ.get("TEST_PARTS") == "production"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Start the server before the settings are read; xdist workers inherit its URL."""
-    if is_chosen() and "PYTEST_XDIST_WORKER" not in os.environ:
+    if uses_production_parts() and "PYTEST_XDIST_WORKER" not in os.environ:
         stack = contextlib.ExitStack()
         os.environ["DATABASE_URL"] = stack.enter_context(_server())
         early_config.add_cleanup(stack.close)
@@ -84,20 +87,21 @@ def _server() -> Iterator[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     # the server is removed at the end, so open connections must not fail the removal of a database
-    if is_chosen():
+    if uses_production_parts():
         config.option.reuse_db = True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    is_selected = _runs_on_postgres if is_chosen() else _runs_on_sqlite
+    is_selected = _runs_in_production if uses_production_parts() else _runs_in_development
     config.hook.pytest_deselected(items=[item for item in items if not is_selected(item)])
     items[:] = filter(is_selected, items)
 
 
-def _runs_on_postgres(item: pytest.Item) -> bool:
-    if any(item.get_closest_marker(name) for name in ("database", "production")):
+def _runs_in_production(item: pytest.Item) -> bool:
+    if any(item.get_closest_marker(name) for name in ("database", "object_storage", "production")):
         return True
-    return _commits(item) and "live_server" not in getattr(item, "fixturenames", ())
+    has_live_server = "live_server" in getattr(item, "fixturenames", ())
+    return _commits(item) and not has_live_server and not item.get_closest_marker("browser")
 
 
 def _commits(item: pytest.Item) -> bool:
@@ -106,5 +110,5 @@ def _commits(item: pytest.Item) -> bool:
     return is_marked or "transactional_db" in getattr(item, "fixturenames", ())
 
 
-def _runs_on_sqlite(item: pytest.Item) -> bool:
+def _runs_in_development(item: pytest.Item) -> bool:
     return item.get_closest_marker("production") is None

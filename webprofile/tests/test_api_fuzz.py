@@ -27,7 +27,7 @@ from tasks.tests.make import make_task, make_worker
 from webprofile.tests.documented_api import responses_of
 from webprofile.tests.permission_site import rolled_back
 
-pytestmark = [pytest.mark.django_db, pytest.mark.database, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.django_db, pytest.mark.production]
 
 API_FUZZ = os.environ.get("API_FUZZ", "")
 SEND_ALL = bool(API_FUZZ)
