@@ -42,6 +42,11 @@ SCREEN = 16 << 10
 EXPONENT = 1.5
 
 
+@cache
+def patterns_of_code() -> list[Found]:
+    return find_patterns(EXAMPLES)
+
+
 @dataclass(frozen=True)
 class Growth:
     """How the times of two sizes of a text are compared.
@@ -94,9 +99,6 @@ EXAMPLES = {
     # names of options
     ("profiles/presenters/advice.py", "options"): ["(enable_nchw44)|(fuse_conv_bias_nonlinearity)"],
 }
-
-
-ALL = find_patterns(EXAMPLES)
 
 
 class TooSlow(Exception):
@@ -199,7 +201,7 @@ def problems_of(patterns: list[Found], growth: Growth) -> list[tuple[str, str]]:
 @growths
 @pytest.mark.parametrize("package", PACKAGES)
 def test_time_of_every_pattern_grows_no_faster_than_the_text(package, growth):
-    patterns = [found for found in ALL if found.place.startswith(f"{package}/")]
+    patterns = [found for found in patterns_of_code() if found.place.startswith(f"{package}/")]
     assert patterns
     assert problems_of(patterns, growth) == []
 
@@ -218,7 +220,7 @@ def test_patterns_that_held_a_server_are_found_too_slow(growth):
 
 
 def test_patterns_are_found_wherever_they_are_written():
-    engines = {(found.place.partition(":")[0], found.engine) for found in ALL}
+    engines = {(found.place.partition(":")[0], found.engine) for found in patterns_of_code()}
     assert ("tasks/lifecycle/diagnosis.py", "re2") in engines  # compiled in a helper
     assert ("agent/protocol/messages.py", "pydantic") in engines  # a field of a message
     assert ("workers/models.py", "re") in engines  # a validator
