@@ -184,6 +184,7 @@ for word in sys.argv:
     assert server.storage.stored["model_dump.mge"] == b"written once"
 
 
+@pytest.mark.exhaustive
 async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
     plant_history(known_device, factor=0.1)
     # three passes of half a second

@@ -90,6 +90,7 @@ async def test_cancel_of_an_unknown_attempt_is_confirmed(device, server):
     assert (end.attempt, end.reason) == (attempt, EndReason.CANCELLED)
 
 
+@pytest.mark.exhaustive
 async def test_a_timeout_kills_grandchildren(device, server):
     pid_file = device.folder / "pid"
     device.start(f"""

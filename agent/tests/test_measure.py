@@ -294,6 +294,7 @@ async def test_an_invalid_table_of_inputs_is_ignored(device, server, storage):
         assert pass_kinds(storage) == ["inspect", "profiled"]
 
 
+@pytest.mark.exhaustive
 async def test_waiting_for_an_idle_device_does_not_count_towards_the_timeout(
     device, server, storage
 ):

@@ -157,6 +157,7 @@ BASE = {"us": 10_000}
 IN_A_PAIR = 'first = line if turns == 1 else first\nif model["us"] == 7 and first != "1\\n"'
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("other_us", "verdict", "effect"),
     [(10_500, "slower", 0.05), (9_500, "faster", -0.05), (10_000, "same", 0.0)],
@@ -193,6 +194,7 @@ async def test_each_pair_has_fresh_processes_that_take_turns_in_random_order(
     assert len(pids) == len(set(pids)) == 3 + 3 * len(result.pairs)
 
 
+@pytest.mark.exhaustive
 async def test_too_small_a_difference_for_the_budget_is_not_enough(wheel, server, storage):
     wheel()
     # up to 10 % slower or faster, without an order that a few pairs could show
@@ -207,6 +209,7 @@ async def test_too_small_a_difference_for_the_budget_is_not_enough(wheel, server
     assert {row.verdict for report in reports for row in report.verdicts} == {"not_enough"}
 
 
+@pytest.mark.exhaustive
 async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, server, storage):
     wheel()
     models = (BASE, {"us": 20_000, "waits": 0.5})
@@ -223,6 +226,7 @@ def times_of_operators(storage) -> OperatorTimes:
     return OperatorTimes.model_validate_json(storage.stored["paired_operators.json"])
 
 
+@pytest.mark.exhaustive
 async def test_a_slower_arm_is_measured_until_its_operators_are_known(wheel, server, storage):
     wheel()
     models = (BASE | {"operators": OPERATORS}, {"us": 10_500, "operators": OPERATORS | {"7": 1500}})
@@ -243,6 +247,7 @@ async def test_a_slower_arm_is_measured_until_its_operators_are_known(wheel, ser
     assert {"profile.json", "profile-b.json"} <= storage.stored.keys()
 
 
+@pytest.mark.exhaustive
 async def test_a_difference_within_the_margin_is_measured_for_its_operators(wheel, server, storage):
     wheel()
     models = (BASE | {"operators": OPERATORS}, {"us": 10_050, "operators": OPERATORS | {"7": 1050}})
@@ -252,6 +257,7 @@ async def test_a_difference_within_the_margin_is_measured_for_its_operators(whee
     assert len(times_of_operators(storage).pairs) == operator_pairs(len(OPERATORS))
 
 
+@pytest.mark.exhaustive
 async def test_a_comparison_ends_if_its_operators_would_take_too_long(wheel, server, storage):
     wheel('if line.startswith("profile"): time.sleep(0.5)')
     models = (BASE | {"operators": OPERATORS}, {"us": 10_500, "operators": OPERATORS})
@@ -260,6 +266,7 @@ async def test_a_comparison_ends_if_its_operators_would_take_too_long(wheel, ser
     assert (arm.verdict, arm.pairs) == ("slower", len(result.pairs))
 
 
+@pytest.mark.exhaustive
 async def test_equal_arms_are_not_measured_for_their_operators(wheel, server, storage):
     wheel()
     models = [BASE | {"operators": OPERATORS}] * 2
@@ -272,6 +279,7 @@ async def test_equal_arms_are_not_measured_for_their_operators(wheel, server, st
     assert set(times_of_operators(storage).pairs) <= set(range(1, len(result.pairs)))
 
 
+@pytest.mark.exhaustive
 async def test_pairs_whose_profiled_turns_waited_have_no_operators(wheel, server, storage):
     wheel()
     models = (BASE | {"operators": OPERATORS}, BASE | {"operators": OPERATORS, "waits_profiled": 1})
@@ -281,6 +289,7 @@ async def test_pairs_whose_profiled_turns_waited_have_no_operators(wheel, server
     assert "paired_operators.json" not in storage.stored
 
 
+@pytest.mark.exhaustive
 async def test_model_that_crashes_with_the_profiler_is_compared_without(wheel, server, storage):
     wheel('if line.startswith("profile"): os.abort()')
     result = await measured(server, storage, *[BASE | {"operators": OPERATORS}] * 2)
@@ -288,6 +297,7 @@ async def test_model_that_crashes_with_the_profiler_is_compared_without(wheel, s
     assert "paired_operators.json" not in storage.stored
 
 
+@pytest.mark.exhaustive
 async def test_differences_of_outputs_are_measured_on_the_same_data(wheel, server, storage):
     wheel()
     other = {"us": 10_500, "factor": 1.5}
@@ -341,6 +351,7 @@ async def test_endless_stderr_of_an_arm_ends_at_the_disk_limit(wheel, device, se
     assert end.reason == EndReason.OUTPUT_TOO_LARGE
 
 
+@pytest.mark.exhaustive
 async def test_comparison_of_a_killed_agent_is_not_continued(wheel, device, server, storage):
     wheel()
     command = device.runtimes["1.13.0"].command
@@ -383,6 +394,7 @@ async def test_arm_with_wrong_data_is_named(wheel, server, storage):
     assert len(end.notes) == 2
 
 
+@pytest.mark.exhaustive
 async def test_hanging_arm_ends_at_the_time_limit(wheel, server, storage):
     wheel(f"{IN_A_PAIR} and turns == 3: time.sleep(60)")
     order = await compare(server, storage, BASE, {"us": 7}, timeout_s=4)
@@ -436,6 +448,7 @@ async def test_options_that_write_files_are_refused(wheel, server, storage):
     assert "io_dump" in explanation(end)
 
 
+@pytest.mark.exhaustive
 async def test_compiled_programs_run_one_process_for_each_turn(
     device, server, storage, monkeypatch
 ):
@@ -467,6 +480,7 @@ async def test_compiled_programs_run_one_process_for_each_turn(
     assert set(times.arms[0].us) == {(10_000.0,)}
 
 
+@pytest.mark.exhaustive
 async def test_compiled_program_that_cannot_write_outputs_is_compared(device, server, storage):
     device.start(BINARY + 'if any("bin_out_dump" in word for word in sys.argv): os.abort()')
     storage.files["slow.mge"] = b"slow"
@@ -539,6 +553,7 @@ LINKED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("trick", LINKED)
 async def test_links_and_pipes_of_a_model_are_not_followed(wheel, device, server, storage, trick):
     outside = device.folder / "outside"
@@ -583,6 +598,7 @@ async def test_sandbox_shows_the_programs_of_all_arms(device, server, storage, m
     assert result.pairs
 
 
+@pytest.mark.exhaustive
 async def test_megengine_takes_turns(device, server, storage, megengine_python):
     command = tuple(command_for("wheel", megengine_python))
     info = RuntimeInfo(version="1.13.0", kind="wheel")

@@ -147,6 +147,7 @@ def npy_file(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.megengine
 @pytest.mark.parametrize("is_boxed", [True, False], ids=["in the sandbox", "without a sandbox"])
 async def test_a_larger_input_of_a_model_raises_its_peak(

@@ -108,6 +108,7 @@ def stamps(device: AgentDevice, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 async def test_nothing_is_sent_from_the_warm_up_to_the_last_iteration_of_a_pass(
     device, server, stamps
 ):
@@ -205,6 +206,7 @@ async def test_progress_is_sent_after_a_reconnect_between_passes(device, server,
     assert "".join(texts[seq] for seq in sorted(texts)) == server.log_text()
 
 
+@pytest.mark.exhaustive
 async def test_operators_are_sent_again_after_a_reconnect_but_not_while_a_pass_is_timed(
     device, server, stamps
 ):

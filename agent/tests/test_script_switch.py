@@ -27,6 +27,7 @@ def wheel(device, megengine_python):
     return device
 
 
+@pytest.mark.exhaustive
 async def test_scripts_run_after_the_owner_allows_them(wheel, server):
     wheel.start()
     assert "scripts" not in (await server.expect(Hello)).features

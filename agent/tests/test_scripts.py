@@ -46,6 +46,7 @@ async def test_a_training_step_yields_a_trace_and_its_output(script_device, serv
     assert (record["kind"], record["profile"]) == ("script", "chrome_timeline.json")
 
 
+@pytest.mark.exhaustive
 async def test_each_format_has_its_own_run_in_a_new_folder(script_device, server):
     program = STEP + "import os; print('before', os.path.exists('left'))\nopen('left', 'w')\n"
     both = ("chrome_timeline.json", "memory_flow.svg")
@@ -151,6 +152,7 @@ async def test_the_trace_of_a_profiler_of_the_program_is_kept(script_device, ser
     assert "a Profiler of its own" in server.log_text()
 
 
+@pytest.mark.exhaustive
 async def test_threads_processes_and_a_closed_output_are_supported(script_device, server):
     program = STEP + (
         "import multiprocessing, threading, os\n"

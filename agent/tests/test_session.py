@@ -27,6 +27,7 @@ async def test_a_run_continues_while_the_connection_is_lost(device, server):
     assert [chunk.seq for chunk in server.messages(AttemptLog)] == [1, 1, 2]
 
 
+@pytest.mark.exhaustive
 async def test_a_silent_connection_is_replaced(device, server):
     device.start()
     await server.expect(Hello)

@@ -150,6 +150,7 @@ def test_smt_stays_on_if_runs_are_configured_to_use_second_threads(untuned):
     assert "second threads 5" in read_settings(machine)[0].text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("restore", [False, True])
 def test_killed_at_any_step_everything_can_be_restored(tmp_path, restore):
     """Children of one process, which loads the agent once, are killed at their n-th step."""

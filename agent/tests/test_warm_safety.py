@@ -10,6 +10,7 @@ from agent.tests.fakes import TIMEOUT_S, is_alive, read_pid, require_sandbox, st
 from agent.tests.warm_device import wait_until_gone
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_sandboxed", [False, True])
 async def test_a_killed_agent_leaves_no_pre_started_process(
     warm_device, device, server, is_sandboxed
@@ -64,6 +65,7 @@ def pre_started(parent: int) -> list[int]:
     ]
 
 
+@pytest.mark.exhaustive
 async def test_the_next_agent_ends_the_pre_started_run_of_a_killed_agent(
     warm_device, device, server
 ):

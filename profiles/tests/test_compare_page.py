@@ -585,6 +585,7 @@ def test_all_times_of_a_table_have_one_unit(client, results):
         assert float(number) == 0 or float(number) >= 0.001  # the resolution of the clock
 
 
+@pytest.mark.exhaustive
 def test_thousands_of_rows_are_paginated(client, alice):
     profile = make_result(good_profile("deep_loop"), owner=alice)
     small = make_result(good_profile("tiny"), owner=alice)

@@ -93,6 +93,7 @@ def test_alignment_does_not_depend_on_the_order_of_arguments():
     assert forward.of_a == backward.of_b
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny"])
 def test_only_a_removed_operator_is_gone(name):
     profile = profile_of(name)
@@ -108,6 +109,7 @@ def test_only_a_removed_operator_is_gone(name):
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["resnet18", "resnet18_opt", "bert_tiny"])
 def test_only_an_inserted_operator_is_new(name):
     profile = profile_of(name)

@@ -57,6 +57,7 @@ def test_a_small_graph_is_not_divided():
     assert [item.place for item in items] == [None, None, None]
 
 
+@pytest.mark.exhaustive
 def test_every_operator_of_a_deep_graph_is_reachable():
     graph, _ = read_good("deep_loop")
     wiring = wire(graph)

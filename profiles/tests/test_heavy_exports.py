@@ -61,6 +61,7 @@ def content(client, address, *, is_large=False, **headers):
     return re.sub(rb"20\d\d-\d\d-\d\d[ T][\d:.+Z]+", b"TIME", response.getvalue())
 
 
+@pytest.mark.exhaustive
 def test_large_exports_have_the_content_of_small_ones(
     client, alice, profile, start_process, monkeypatch
 ):
@@ -83,6 +84,7 @@ def test_large_exports_have_the_content_of_small_ones(
         assert content(client, address, is_large=True, **chinese) == expected, address
 
 
+@pytest.mark.exhaustive
 def test_a_large_export_has_the_errors_of_small_ones(client, profile, start_process, all_are_large):
     start_process()
     for address, status, code in (
@@ -95,6 +97,7 @@ def test_a_large_export_has_the_errors_of_small_ones(client, profile, start_proc
     assert cache.get(f"export:{profile.upload.owner_id}:0") is None
 
 
+@pytest.mark.exhaustive
 def test_an_export_beyond_the_limit_of_memory_is_refused(
     client, profile, start_process, all_are_large
 ):
@@ -103,6 +106,7 @@ def test_an_export_beyond_the_limit_of_memory_is_refused(
     assert (response.status_code, response.json()["code"]) == (422, "export_heavy")
 
 
+@pytest.mark.exhaustive
 def test_a_user_has_few_large_exports_at_a_time(client, profile, start_process, all_are_large):
     start_process()
     address = f"/api/v1/profiles/{profile.pk}/export/json/"

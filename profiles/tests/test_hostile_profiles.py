@@ -80,6 +80,7 @@ def test_damaged_profiles_that_are_accepted_have_every_page(client, alice, names
     assert faults == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", split_into_groups(WORST, 3))
 def test_the_worst_profiles_have_every_order_filter_and_view(client, alice, names):
     other = make_result(good_profile("two_inputs"), owner=alice)

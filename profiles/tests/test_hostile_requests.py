@@ -64,6 +64,7 @@ def faults_of(client, addresses):
     return faults
 
 
+@pytest.mark.exhaustive
 def test_the_page_and_the_table_answer_invalid_queries(client, profile):
     page = f"/tasks/{profile.attempt.task_id}/"
     addresses = [f"{page}?{query}" for query in INVALID_QUERIES]
@@ -93,6 +94,7 @@ def test_numbers_that_are_too_large_return_404(client, profile):
             assert client.get(address).status_code == 404, address
 
 
+@pytest.mark.exhaustive
 def test_expensive_patterns_are_answered(client, profile):
     page, root = f"/tasks/{profile.attempt.task_id}/", f"/profiles/{profile.pk}"
     compared = make_result(good_profile("tiny"), owner=profile.attempt.task.owner)

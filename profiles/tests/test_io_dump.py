@@ -248,6 +248,7 @@ def run_and_dump(python: str, data: Path, inputs: Path, out: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_the_comparison_of_real_dumps_equals_that_of_megengine(
     testdata, megengine_python, tmp_path
 ):

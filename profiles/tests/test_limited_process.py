@@ -92,6 +92,7 @@ def test_a_damaged_file_gives_the_error_of_its_parser(name):
         assert result.data.columns.names == parse(data).names
 
 
+@pytest.mark.exhaustive
 def test_a_file_over_the_memory_limit_is_refused(settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
     error = error_of(many_operators(200_000))
@@ -100,6 +101,7 @@ def test_a_file_over_the_memory_limit_is_refused(settings):
     assert len(derive_files(good_profile("resnet18")).data.columns) == 173
 
 
+@pytest.mark.exhaustive
 def test_a_file_over_the_time_limit_is_refused(settings):
     settings.PROFILE_PARSE_TIME_S = 1
     error = error_of(many_operators(600_000))

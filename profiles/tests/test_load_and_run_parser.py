@@ -221,6 +221,7 @@ def test_arbitrary_bytes_raise_only_format_errors(data: bytes) -> None:
     error_of(data)
 
 
+@pytest.mark.exhaustive
 @given(st.data())
 def test_a_changed_value_raises_only_format_errors(data: st.DataObject) -> None:
     footprint = {"1": {"computation": 3, "memory": 4, "in_shapes": [[1]], "in_layouts": [None]}}

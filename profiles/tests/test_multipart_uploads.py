@@ -146,6 +146,7 @@ def test_a_long_file_starts_with_urls_of_eight_parts(client):
     assert [part["number"] for part in target["parts"]["addresses"]] == [*range(1, 9)]
 
 
+@pytest.mark.exhaustive
 def test_a_part_url_accepts_only_its_own_part_object_size_and_content(client):
     task, target = create_task(client)
     first, second = part_urls(client, task, target, [1, 2])

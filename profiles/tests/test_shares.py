@@ -102,6 +102,7 @@ def pages_of(client, address):
     return responses
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parts", [(), ALL], ids=["default", "everything"])
 def test_a_page_and_all_that_it_fetches_is_readable_without_a_login(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import boto3
 import httpx2
+import pytest
 
 from webprofile.operations.devserver.layout import free_ports
 
@@ -71,6 +72,7 @@ def sign_urls(port, pair, folder):
     return completed.stdout.split()
 
 
+@pytest.mark.exhaustive
 def test_urls_of_both_key_pairs_work_until_the_old_pair_is_removed(tmp_path):
     folder = tmp_path / "s3"
     folder.mkdir()

@@ -158,6 +158,7 @@ class TestRefusal:
         assert (response.status_code, response.json()["code"]) == (503, "cut_busy")
         assert get_excerpt(client, trace).status_code == 200
 
+    @pytest.mark.exhaustive
     def test_an_excerpt_that_takes_too_much_memory_is_refused(self, client, alice, monkeypatch):
         # below the current size of the process; a small excerpt would fit into its free memory
         monkeypatch.setattr(trace_excerpts, "_MEMORY_BYTES", 16 << 20)

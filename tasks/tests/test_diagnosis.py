@@ -280,6 +280,7 @@ run.dump(sys.argv[1], arg_names=["data"], optimize_for_inference=False)
 LAYOUT = "--enable_nchw44"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("flags", [[LAYOUT], ["--optimize_for_inference", LAYOUT], []])
 def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
     model = tmp_path / "splitting.mge"

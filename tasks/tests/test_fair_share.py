@@ -89,6 +89,7 @@ def check_assignments() -> None:
             assert first.ended_at <= second.created_at
 
 
+@pytest.mark.exhaustive
 def test_tasks_of_two_users_alternate(simulation):
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
@@ -122,6 +123,7 @@ def test_users_with_long_and_short_tasks_get_the_same_device_time(simulation):
         assert abs(used_s[slow.pk] - used_s[quick.pk]) <= 2 * 120 + 30
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 def test_every_task_of_a_random_schedule_runs_once(simulation, seed):
     generator = random.Random(seed)
@@ -155,6 +157,7 @@ def test_every_task_of_a_random_schedule_runs_once(simulation, seed):
         assert simulation.start_s(task) < resumed_s
 
 
+@pytest.mark.exhaustive
 def test_user_with_much_device_time_is_not_starved_by_new_users(simulation):
     worker = make_worker()
     heavy = make_user("heavy")

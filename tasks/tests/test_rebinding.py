@@ -199,6 +199,7 @@ def test_old_orphans_without_a_match_do_not_block_younger_ones(alice, monkeypatc
     assert task.worker == left
 
 
+@pytest.mark.exhaustive
 def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice, monkeypatch):
     monkeypatch.setattr(assignment, "ORPHANS_READ", 2)
     monkeypatch.setattr(assignment, "ORPHANS_IN_VAIN", 2)

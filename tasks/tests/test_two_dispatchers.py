@@ -82,6 +82,7 @@ def make_queues() -> None:
     assert not Task.objects.filter(worker=shelf).exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "act",
     [

@@ -52,6 +52,7 @@ def python(tmp_path):
     return run
 
 
+@pytest.mark.exhaustive
 def test_commands_work_in_a_new_clone_and_pages_name_what_is_missing(python):
     early = python("manage.py", "tasks", "list")
     assert early.returncode == 1

@@ -150,6 +150,7 @@ def test_more_messages_than_are_fetched_at_once_arrive_in_order(server, start):
     assert [process.next() for _ in texts] == texts
 
 
+@pytest.mark.exhaustive
 def test_delayed_messages_arrive_on_time(server, start):
     process, sender = start(), new_broker(server)
     begin = time.monotonic()
@@ -187,6 +188,7 @@ def test_two_processes_get_each_message_once(server, start):
     assert sorted(each.get()[1] for each in arrived for _ in range(each.qsize())) == sorted(texts)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("delay", [None, 100])
 def test_consumers_wait_again_after_a_restart_of_redis(server, start, delay):
     process, sender = start(), new_broker(server)
@@ -199,6 +201,7 @@ def test_consumers_wait_again_after_a_restart_of_redis(server, start, delay):
     assert process.next() == "a"
 
 
+@pytest.mark.exhaustive
 def test_closed_subscription_loses_no_message(server, start):
     process, sender = start(), new_broker(server)
     with Redis.from_url(server.url) as client:

@@ -60,6 +60,7 @@ def test_a_snapshot_describes_this_machine_and_becomes_json():
     assert text["memory_total_bytes"] == begin.memory_total_bytes
 
 
+@pytest.mark.exhaustive
 async def test_another_busy_process_is_named(other_process):
     observer = Observer(every_s=0.5)
     observer.begin()
@@ -85,6 +86,7 @@ async def test_the_gate_names_another_busy_process(other_process):
     assert other_process in str(result.reasons[0])
 
 
+@pytest.mark.exhaustive
 async def test_cpu_time_of_a_child_process_counts_as_the_agents_own():
     before = read_counters()
     cpu_seconds = "import time\nwhile time.process_time() < 1: 0"

@@ -290,6 +290,7 @@ def test_nan_and_infinity_cause_a_note_for_binaries(tmp_path: Path) -> None:
     assert prepared.notes == [Note.of("input_not_finite", name="a", count=2, size=3)]
 
 
+@pytest.mark.exhaustive
 def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
     code = f"""
 import resource

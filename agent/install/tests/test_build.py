@@ -40,6 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
         os.umask(before)
 
 
+@pytest.mark.exhaustive
 def test_a_built_agent_runs_and_is_reproducible(built, tmp_path: Path):
     _, manifest = built
     second = build(tmp_path, CACHE, [MACHINE])

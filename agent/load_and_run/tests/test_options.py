@@ -199,6 +199,7 @@ def test_graph_passes_are_applied_before_the_run(run: Runner) -> None:
     run_successfully(run, str(run.folder / "m.mge"), "--iter=1", "--no_sanity_check")
 
 
+@pytest.mark.exhaustive
 def test_static_memory_info_depends_on_the_batch_size_of_the_run(run: Runner) -> None:
     def size(name: str, *arguments: str) -> int:
         run_successfully(

@@ -258,6 +258,7 @@ def basis_of_logs(logs):
 CALM, RESTLESS = {"run_sd": 0.01, "pass_sd": 0.02}, {"run_sd": 0.03, "pass_sd": 0.05}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scatter", [CALM, RESTLESS])
 def test_equal_runs_rarely_get_a_verdict(scatter):
     differing, tested, operators = 0, 0, [0, 0]

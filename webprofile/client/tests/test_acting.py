@@ -95,6 +95,7 @@ def test_filter_by_title_keeps_spaces(client, alice, make_ended):
     assert [*Task.objects.filter(pk__in=[first.pk, other.pk])] == [other]
 
 
+@pytest.mark.exhaustive
 def test_cancel_requires_ids_filters_or_all_mine(client, alice):
     nightly, other = make_waiting_task(alice, title="nightly"), make_waiting_task(alice)
     foreign = make_waiting_task(make_user("bob"))

@@ -51,6 +51,7 @@ def check_stored(content, *, files=1):
     assert not PartedUpload.objects.exists()
 
 
+@pytest.mark.exhaustive
 def test_large_model_is_uploaded_once_in_parts_direct_to_storage(client, proxy, content):
     client.run(*SUBMIT, "-r", "2")
     check_stored(content, files=2)

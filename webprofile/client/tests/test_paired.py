@@ -208,6 +208,7 @@ def test_gate_on_verdicts_ignores_how_much_slower_a_task_is(client, make_steady)
     client.run("compare", before, near, "--gate", "verdict", code=5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("verdict", "code"), [(SAME, 0), (SLOWER, 1), (UNDECIDED, 5)])
 def test_confirm_measures_in_pairs_what_the_gate_cannot_decide(
     client, make_steady, end_pairs, verdict, code

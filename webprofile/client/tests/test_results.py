@@ -127,6 +127,7 @@ def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
     assert "two runs with the same files and settings are unlikely to differ" in undecided
 
 
+@pytest.mark.exhaustive
 def test_gate_needs_more_than_one_run(client, make_result):
     before, after = make_result(0.25), make_result(0.60, latency_ms=20.0)
     output = client.run("compare", before, after).stdout
@@ -139,6 +140,7 @@ def test_gate_needs_more_than_one_run(client, make_result):
     assert len(client.json("compare", before, after)["profiles"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_gate_is_undecided_for_a_disturbed_run_unless_another_fails(client, make_steady):
     before, after = make_steady(0.25), make_steady(0.30)
     disturbed = make_steady(0.50, disturbed=True)
@@ -185,6 +187,7 @@ def test_export_derives_the_format_from_the_file_name(client, make_result, home)
     assert not (home / "a.parquet").exists()
 
 
+@pytest.mark.exhaustive
 def test_export_writes_several_results_as_a_table_or_a_folder(client, make_result, home, alice):
     tasks = [make_result(0.25), make_result(0.75)]
     client.run("export", *tasks, "-o", "all.csv")
@@ -215,6 +218,7 @@ def test_export_reports_a_full_disk(client, make_result, home):
     assert ("Traceback" in err, "Exception" in err) == (False, False)
 
 
+@pytest.mark.exhaustive
 def test_export_table_has_a_row_for_each_task(client, make_result, home, alice):
     finished, waiting = make_result(0.25), make_task(alice, title="nightly")
     failed = finished_attempt(b"{", owner=alice)

@@ -121,6 +121,7 @@ def test_submit_creates_nothing_if_any_task_is_invalid(client, home):
     assert not Task.objects.exists()
 
 
+@pytest.mark.exhaustive
 def test_reuse_takes_an_earlier_result_of_the_same(client):
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
     client.run(*arguments)
@@ -271,6 +272,7 @@ def test_wait_survives_an_unavailable_site(client, alice, proxy):
     assert client.json("wait", task.pk)[0]["status"] == "succeeded"
 
 
+@pytest.mark.exhaustive
 def test_retried_submit_with_the_same_key_recognises_its_tasks(client, proxy, alice):
     """The first run uploads the file, the second one refers to it: still the same task."""
     submit = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "2", "--no-wait", "--key", "k")

@@ -92,6 +92,7 @@ def test_readyz_follows_a_redis_that_hangs_and_returns(client, set_checks, setti
             set_checks(checks)
 
 
+@pytest.mark.exhaustive
 def test_hanging_part_occupies_one_thread():
     release, calls = threading.Event(), []
 

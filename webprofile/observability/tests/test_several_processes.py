@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.request
 
+import pytest
 from django.conf import settings
 
 from webprofile.observability.tests.parts import samples
@@ -56,6 +57,7 @@ def finish(process):
     return out, errors
 
 
+@pytest.mark.exhaustive
 def test_metrics_of_processes_with_a_shared_folder_are_added(tmp_path):
     shared = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     for _ in range(2):

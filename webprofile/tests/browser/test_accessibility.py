@@ -184,6 +184,7 @@ def pages(permission_site) -> list[Page]:
     return [*states_of(permission_site), *pages_of(permission_site)]
 
 
+@pytest.mark.exhaustive
 def test_each_page_template_is_checked(pages, permission_site, rendered_templates):
     assert {"/tasks/", "/admin/", "/accounts/2fa/", "/api/v1/docs/"} <= {p.address for p in pages}
     rendered_templates.clear()

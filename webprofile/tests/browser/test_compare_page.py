@@ -91,6 +91,7 @@ def test_rows_have_24_px_and_nothing_is_wider_than_a_phone(page):
     assert page.js(f"return {change} <= document.querySelector('#rows').parentNode.{right}")
 
 
+@pytest.mark.exhaustive
 def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     third = make_result(good_profile("resnet18_fbs1"), owner=User.objects.get())
     page.open()
@@ -110,6 +111,7 @@ def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     assert page.console_errors() == []
 
 
+@pytest.mark.exhaustive
 def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
     page.open()
     loaded = "performance.getEntriesByType('resource').filter((e) => e.name.includes('timelines'))"

@@ -43,6 +43,7 @@ def form(browser, live_server, devices, alice, log_in) -> Form:
     return Form(browser, live_server.url)
 
 
+@pytest.mark.exhaustive
 def test_unsupported_options_are_disabled_with_the_reason(form):
     form.open()
     form.choose("#worker", "wheel")
@@ -60,6 +61,7 @@ def test_unsupported_options_are_disabled_with_the_reason(form):
     form.until(lambda: "--c_opr_lib=mine" in form.lines[0], "the library in the command")
 
 
+@pytest.mark.exhaustive
 def test_command_line_is_updated_and_problems_are_shown_at_their_options(form):
     form.open()
     form.find("#option-iter").send_keys("7")
@@ -124,6 +126,7 @@ def test_plan_values_are_shown_only_for_a_custom_plan(form):
     )
 
 
+@pytest.mark.exhaustive
 def test_ragged_input_is_reported_at_its_row(form):
     form.open()
     form.click("#add-data")
@@ -147,6 +150,7 @@ def test_json_file_needs_no_variable(form, tmp_path):
     form.until(lambda: "input-0.json" in form.lines[0], "the file in the command")
 
 
+@pytest.mark.exhaustive
 def test_set_option_is_kept_when_the_device_does_not_support_it(form):
     form.open()
     form.choose("#worker", "binary")
@@ -228,6 +232,7 @@ def test_number_beyond_json_is_reported_at_its_field(form, model):
     assert not Task.objects.exists()
 
 
+@pytest.mark.exhaustive
 def test_large_number_keeps_all_digits(form, model, storage):
     form.open()
     form.choose("#worker", "wheel")
@@ -293,6 +298,7 @@ def test_form_with_all_options_fits_a_phone(form, language):
     assert form.console_errors() == []
 
 
+@pytest.mark.exhaustive
 def test_own_preset_of_options_is_saved_used_and_deleted(form, alice):
     form.open()
     form.choose("#worker", "wheel")

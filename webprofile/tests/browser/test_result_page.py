@@ -154,6 +154,7 @@ def test_groups_add_up_and_open(open_page):
     page.until(lambda: "▸ layer2 ×" in "".join(page.column("op")))
 
 
+@pytest.mark.exhaustive
 def test_several_rows_are_added_up_and_copied(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
@@ -220,6 +221,7 @@ def test_only_rows_in_view_are_in_the_page(open_page):
     assert page.console_errors() == []
 
 
+@pytest.mark.exhaustive
 def test_keyboard_moves_selects_clears_and_filters(open_page):
     page = open_page(many_operators())
     page.open()
@@ -301,6 +303,7 @@ def test_a_view_that_cannot_be_loaded_is_tried_again(open_page):
     assert page.count(".view [role=alert]") == 0
 
 
+@pytest.mark.exhaustive
 def test_a_range_of_the_timeline_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
@@ -316,6 +319,7 @@ def test_a_range_of_the_timeline_filters_the_table(open_page):
     assert "Drag" in page.find("#strip [data-strip=about]").text
 
 
+@pytest.mark.exhaustive
 def test_the_timelines_follow_the_chosen_pass(open_page):
     first = good_profile("resnet18")
     page = open_page(first, another_pass(first, 2))
@@ -361,6 +365,7 @@ def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page.until(lambda: set(page.rows()) == rows)
 
 
+@pytest.mark.exhaustive
 def test_rows_are_released_after_printing(open_page):
     page = open_page(many_operators())
     page.open()
@@ -411,6 +416,7 @@ def test_operator_of_a_recommendation_is_selected_without_a_reload(open_page):
     page.until(lambda: link.get_attribute("aria-current") is None)
 
 
+@pytest.mark.exhaustive
 def test_more_filters_show_the_table_of_the_server(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()

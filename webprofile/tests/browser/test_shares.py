@@ -37,6 +37,7 @@ def page(browser, live_server, storage) -> SharedPage:
     return SharedPage(browser, live_server.url)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_owner", [False, True], ids=["nobody", "owner"])
 def test_a_reader_uses_the_views_of_a_result(page, log_in, is_owner):
     owner = make_user("alice")
@@ -61,6 +62,7 @@ def test_a_reader_uses_the_views_of_a_result(page, log_in, is_owner):
     assert names == ({"sessionid"} if is_owner else set())
 
 
+@pytest.mark.exhaustive
 def test_a_reader_opens_a_trace_in_perfetto(page):
     owner = make_user("alice")
     profile = make_import(owner, TRACE.read_bytes(), name="step").profile
@@ -80,6 +82,7 @@ def test_a_reader_filters_and_selects_in_a_comparison(page):
     assert page.console_errors() == []
 
 
+@pytest.mark.exhaustive
 def test_two_clicks_share_a_result(page, log_in, live_server):
     owner = make_user("alice")
     profile = make_result(good_profile("tiny"), owner=owner)

@@ -40,6 +40,7 @@ def test_documented_script_profiles_a_model(site, visitor, testdata, tmp_path):
         assert len([*csv.DictReader(file)]) == int(total[1])
 
 
+@pytest.mark.exhaustive
 def test_example_of_the_python_interface_compares_two_option_sets(
     site, visitor, testdata, tmp_path
 ):

@@ -10,6 +10,7 @@ from webprofile.tests.end_to_end.runs import page, submit, watch
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 
+@pytest.mark.exhaustive
 def test_an_earlier_result_is_offered_and_checked_in_a_few_seconds(visitor, testdata):
     model, data = (testdata / part for part in ("models/resnet18.mge", "inputs/resnet18/data.npy"))
     files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}

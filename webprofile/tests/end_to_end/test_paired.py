@@ -14,6 +14,7 @@ from webprofile.tests.site import ROOT
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
 
 
+@pytest.mark.exhaustive
 def test_two_models_are_compared_in_pairs_on_the_device(visitor, testdata):
     model, data = (testdata / part for part in ("models/resnet18.mge", "inputs/resnet18/data.npy"))
     other = testdata / "models" / "resnet18_opt.mge"
@@ -35,6 +36,7 @@ def test_two_models_are_compared_in_pairs_on_the_device(visitor, testdata):
     assert "cosine similarity 1.000000" in text
 
 
+@pytest.mark.exhaustive
 def test_the_client_compares_a_model_with_itself_under_another_option(
     site, visitor, testdata, tmp_path
 ):

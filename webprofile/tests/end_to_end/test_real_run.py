@@ -53,6 +53,7 @@ def test_table_of_a_run_equals_the_output_of_profile_analyze(
     assert "ConvolutionForward" in visitor.get(f"/tasks/{task}/?rows=10").text
 
 
+@pytest.mark.exhaustive
 def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, testdata):
     model = testdata / "models" / "resnet18.mge"
     data = testdata / "inputs" / "resnet18" / "data.npy"
@@ -86,6 +87,7 @@ def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, 
     assert 'id="first-operators"' not in visitor.get(f"/tasks/{task}/").text
 
 
+@pytest.mark.exhaustive
 def test_memory_plan_of_a_run_is_shown_with_its_operators(visitor, testdata):
     model = testdata / "models" / "resnet18_opt.mge"
     data = {"data": testdata / "inputs" / "resnet18_opt" / "data.npy"}
@@ -100,6 +102,7 @@ def test_memory_plan_of_a_run_is_shown_with_its_operators(visitor, testdata):
     assert rows.count("data-row=") > 100
 
 
+@pytest.mark.exhaustive
 def test_invalid_model_fails_with_cause_and_log(visitor, testdata):
     task = send(visitor, testdata / "bad" / "models" / "flipped_64.mge", {})
     states, log = watch(visitor, task)
@@ -152,6 +155,7 @@ def test_invalid_data_file_is_refused_by_the_site(visitor, testdata):
     assert "pickle_object_array.npy" in str(raised.value)
 
 
+@pytest.mark.exhaustive
 def test_missing_input_is_reported_on_the_result_page(visitor, testdata):
     task = send(visitor, testdata / "models" / "tiny.mge", {})
     assert watch(visitor, task)[0][-1] == "succeeded"
@@ -160,6 +164,7 @@ def test_missing_input_is_reported_on_the_result_page(visitor, testdata):
     assert "the run uses random values" in text
 
 
+@pytest.mark.exhaustive
 def test_nan_in_an_input_is_logged_and_the_task_succeeds(visitor, testdata, tmp_path):
     original = (testdata / "inputs" / "two_inputs" / "data.npy").read_bytes()
     poisoned = tmp_path / "data.npy"
@@ -171,6 +176,7 @@ def test_nan_in_an_input_is_logged_and_the_task_succeeds(visitor, testdata, tmp_
     assert "nan" in log.lower()
 
 
+@pytest.mark.exhaustive
 def test_running_task_is_cancelled(visitor, testdata):
     model = testdata / "models" / "deep_loop.mge"
     (data,) = (testdata / "inputs" / "deep_loop").glob("*.npy")
@@ -204,6 +210,7 @@ def test_task_succeeds_after_its_agent_was_killed(site: EmbeddedSite, visitor, t
     assert message["outcome"] == "succeeded"
 
 
+@pytest.mark.exhaustive
 def test_pickle_in_metadata_is_not_loaded(visitor, testdata):
     cases = json.loads((testdata / "bad" / "cases.json").read_text())
     (case,) = [c for c in cases["models"] if c["file"].endswith("user_info_pickle.mge")]

@@ -110,6 +110,7 @@ def test_unopenable_database_is_reported(db, monkeypatch, tmp_path):
 
 
 # Python 3.13 warns of the connection that the migration loader leaves to the garbage collector
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_unapplied_migration_is_reported(transactional_db):
     call_command("migrate", "token_blacklist", "zero", verbosity=0)
@@ -131,6 +132,7 @@ def test_working_cache_and_channel_layer_are_ok():
     assert messages.channel_layer().state == "ok"
 
 
+@pytest.mark.exhaustive
 def test_channel_layer_reports_a_dead_redis(settings, tmp_path):
     with redis_server(tmp_path) as (redis_url, server):
         settings.CHANNEL_LAYERS = redis_layers(redis_url)
