@@ -1,9 +1,12 @@
 """Fuzz the API with requests from its schema, valid and invalid ones.
 
 The requests are sent alternately by a user with a JWT and by an administrator with an access token.
-Most ids and names in them exist. Changes are rolled back. By default a fixed sample of the
-thousands of boundary cases is sent. `API_FUZZ=all` in the environment sends all of them, and
-`API_FUZZ=N` also sends N times as many requests with other values, which takes minutes.
+Most ids and names in them exist. Changes are rolled back. They are sent on the parts of production
+only: `make test-production ARGS=webprofile/tests/test_api_fuzz.py`.
+
+By default a fixed sample of the thousands of boundary cases is sent. `API_FUZZ=all` in the
+environment sends all of them, and `API_FUZZ=N` also sends N times as many requests with other
+values, which takes minutes.
 """
 
 import logging
