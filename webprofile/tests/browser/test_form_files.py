@@ -34,6 +34,7 @@ pytestmark = [
     pytest.mark.exhaustive,
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
+    pytest.mark.object_storage,
 ]
 
 
@@ -110,7 +111,6 @@ def test_several_data_files_are_chosen_at_once(form, tmp_path, model):
     form.until(lambda: form.lines and "c:input" in form.lines[0], "all in the command")
 
 
-@pytest.mark.object_storage
 def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     form, model, tmp_path, uploads
 ):
