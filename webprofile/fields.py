@@ -26,6 +26,10 @@ class Bodies(serializers.ListSerializer):
 
     default_error_messages = {"not_a_list": _("Expected a list, in square brackets.")}
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["child"].allow_null = False  # DRF copies `allow_null` of the list to its items
+        super().__init__(*args, **kwargs)
+
 
 class _Read(serializers.Serializer):
     @classmethod

@@ -24,6 +24,9 @@ HOSTILE = [
     {"inputs": [{"name": "a\x00"}]},
     {"inputs": [{"name": "a", "dtype": "\x00"}]},
     {"inputs": [{"name": "a", "shape": [10**400]}]},
+    {"inputs": [None]},
+    {"pairing": {"arms": [None]}},
+    {"pairing": {"arms": [{"inputs": [None]}]}},
 ]
 
 
