@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from django.test import Client
 from django.utils import translation
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from accounts.models import User
 from agent.conftest import megengine_python  # noqa: F401
@@ -53,6 +55,13 @@ class _Scheduling(LoadScopeScheduling):
             return nodeid
         uses_site = "/end_to_end/" in file or file.endswith("browser/test_journey.py")
         return "whole site" if uses_site else file
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        """Refuse tests with the same id, of which xdist would run only one."""
+        repeated = [nodeid for nodeid, count in Counter(collection).items() if count > 1]
+        if repeated:
+            raise pytest.UsageError(f"These ids belong to several tests: {', '.join(repeated)}")
+        super().add_node_collection(node, collection)
 
 
 @pytest.hookimpl(optionalhook=True)
