@@ -28,6 +28,7 @@ from tasks.tests.make import make_user
 from testdata import DATA
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
+from webprofile.tests.documented_api import Documented
 from webprofile.tests.postgres import uses_production_parts
 
 # how long hypothesis takes to generate examples depends on the machine
@@ -81,6 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def alice(db: None) -> User:
     """An ordinary user."""
     return make_user("alice")
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client that compares responses of the API with the schema."""
+    return Documented()
 
 
 @pytest.fixture

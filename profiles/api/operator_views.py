@@ -191,10 +191,11 @@ class FilesView(ViewSetMixin, DataView):
         summary="Export a profile",
         parameters=[PassesQuery],
         responses={
-            (200, format_.content_type.partition(";")[0]): OpenApiResponse(
-                OpenApiTypes.BINARY, description="The file."
+            (200, kind): OpenApiResponse(
+                OpenApiTypes.OBJECT if kind == "application/json" else OpenApiTypes.BINARY,
+                description="The file.",
             )
-            for format_ in FORMATS.values()
+            for kind in sorted({item.content_type.partition(";")[0] for item in FORMATS.values()})
         }
         | problems(EXPORT_PROBLEMS | {404: ["not_found", "export_unknown"]}),
     )
@@ -246,7 +247,7 @@ class FilesView(ViewSetMixin, DataView):
         parameters=[CutQuery],
         responses={
             (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.BINARY, description="A Chrome trace."
+                OpenApiTypes.OBJECT, description="A Chrome trace."
             )
         }
         | problems(

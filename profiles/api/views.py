@@ -5,6 +5,7 @@ import io
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
+from drf_spectacular.plumbing import build_array_type
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.request import Request
@@ -67,7 +68,8 @@ class TasksTable(ResultView):
         responses={
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.BINARY, description="CSV, RFC 4180."),
             (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.OBJECT, description="A list of objects, one for each task."
+                build_array_type({"type": "object", "additionalProperties": {}}),
+                description="A list of objects, one for each task.",
             ),
         },
         operation_id="profiles_tasks_table",

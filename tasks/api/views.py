@@ -58,11 +58,12 @@ MOST_SUBMITTED = 100
 #: columns of the device that no answer about a task has
 LONG_OF_WORKER = [f"worker__{name}" for name in LONG]
 REFUSALS = [
-    "invalid", *(rule.refusal for rule in RULES if rule not in SCRIPT), "target_*",
+    "invalid", "character_bad", *(rule.refusal for rule in RULES if rule not in SCRIPT), "target_*",
     "one_model_wanted", "too_many_files", "file_*", "checksum_bad", "data_kind_unknown", "input_*",
     "inputs_too_long", "option_*", "plan_*", "shape_*", "dtype_*", "literal_*",
     "priority_bad", "title_bad", "time_limit*", "source_unknown", "source_missing",
-    "parts_not_here", "script_*", "scripts_*", "one_program_wanted", "model_*", "pairing_*",
+    "parts_not_here", "preset_unknown", "script_*", "scripts_*", "one_program_wanted", "model_*",
+    "pairing_*",
 ]  # fmt: skip
 
 

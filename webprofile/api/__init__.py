@@ -19,5 +19,6 @@ defaults of these libraries:
   `schema.Schema` adds those that every operation can return (401, 403, 404, 406, 413, 415, 422,
   429 ...).
 - `manage.py spectacular --validate --fail-on-warn` must print nothing, and
-  `webprofile/tests/test_api_fuzz.py` sends requests to every operation of the schema.
+  `webprofile/tests/test_api_fuzz.py` sends requests to every operation of the schema. The fixture
+  `client` of the tests compares each response of the API with the schema.
 """
