@@ -39,7 +39,7 @@ def show_task(args: argparse.Namespace) -> int:
         profile = site.profile(args.task)
         statistics: Statistics | None = None
         table: OperatorTable | None = None
-        if profile is not None:
+        if profile is not None and profile["operators"]:
             side: SideName = "host" if args.host else "device"
             statistics = site.statistics(args.task)
             table = site.operators(args.task, rows=args.rows, side=side, by_type=args.by_type)

@@ -12,8 +12,10 @@ from profiles.models import AttemptMeasurement
 from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
+    MEMORY,
     finished_attempt,
     make_profile,
+    make_script_profile,
     measurement_json,
     profiled_pass,
     to_json,
@@ -66,6 +68,14 @@ def test_show_and_compare_print_the_peak_memory(client, make_result):
     assert "peak memory: 149 MiB, GPU 2.50 GiB\n" in client.run("show", before).stdout
     first, second = client.run("compare", before, after).stdout.splitlines()[2:4]
     assert ("149 MiB" in first, "not recorded" in second) == (True, True)
+
+
+def test_show_prints_a_result_without_operators(client, alice, testdata):
+    memory = testdata / "traces" / "dynamic_train_mlp_scopes" / f"profile.{MEMORY}"
+    profile = make_script_profile({MEMORY: memory.read_bytes()}, alice)
+    task = profile.attempt.task_id
+    assert f"#{task} succeeded" in client.run("show", task).stdout
+    assert client.json("show", task)["profile"]["operators"] == 0
 
 
 def test_exit_code_of_show_depends_on_the_task(client, alice):
