@@ -32,7 +32,7 @@ from profiles.exports.json_file import to_json
 from profiles.exports.originals import originals_of, with_own_names
 from profiles.exports.provenance import file_name, provenance
 from profiles.exports.report import report_html
-from profiles.formats.columns import ProfileColumns
+from profiles.formats.columns import ProfileColumns, take_rows
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
@@ -225,7 +225,8 @@ def prepare_export(
             rows = rows_by_time(data.columns)
         else:
             if request.query.aggregate:
-                groups = SideTable(data, request, request.sides[0], NO_LINKS).selection
+                table = SideTable(data, request, request.sides[0], NO_LINKS)
+                groups = take_rows(table.selection, np.arange(table.total))
                 query = replace(request.query, aggregate="", by_type=False, order="time")
                 request = replace(request, query=query, order="time", top=0)
             rows = _rows(data, request)

@@ -182,6 +182,7 @@ def test_csv_has_the_groups_of_an_aggregating_query(client, imported):
     groups = select(profile_data(imported).columns, Query(aggregate="sum", by_type=True))
     assert [float(row["time_s"]) for row in rows] == pytest.approx(groups.self_s, rel=1e-11)
     assert rows[0]["type"] == "ConvolutionForward"
+    assert rows_of(client, imported, "?agg=sum&rows=3") == rows[:3]
 
 
 def test_json_has_the_source_of_the_profile_and_the_query(client, task_profile):
