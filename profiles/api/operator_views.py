@@ -174,7 +174,7 @@ class OperatorsView(ViewSetMixin, DataView):
                 "total": table.total,
                 "offset": start,
                 "place": place,
-                "totals": {f"{side}_s": data.columns.times(side).total_s() for side in SIDES},
+                "totals": {f"{side}_s": table.columns.times(side).total_s() for side in SIDES},
                 "said": table.summary_text(),
                 "operators": [] if grouped else _rows(table, start, stop),
                 "groups": list(islice(group_rows(table.selection), start, stop)) if grouped else [],
@@ -222,7 +222,7 @@ class FilesView(ViewSetMixin, DataView):
         query = self.validated_query(TextQuery)
         profile = self.profile(profile_id)
         printed = PrintOptions(
-            top=query["rows"],
+            top=query.get("rows", 0),
             show_host=True,
             print_only=query.get("only", ""),
             copy_time="copies" in query,

@@ -132,7 +132,6 @@ class TextQuery(PassesQuery):
     output.
     """
 
-    rows = _whole("Maximum number of rows of each table; 0 for all.")
     only = fields.Choice(
         ["summary", "device", "host"],
         required=False,

@@ -63,7 +63,7 @@ def test_an_unknown_profile_returns_404(alice, path):
         ("text/?only=both", 400, "query_invalid"),
         ("text/?style=latex", 400, "query_invalid"),
         ("text/?copies=yes", 400, "query_invalid"),
-        ("text/?rows=0", 422, "export_question"),
+        ("text/?rows=0", 400, "query_invalid"),
         ("export/pdf/", 404, "export_unknown"),
         ("export/csv/?name=(", 422, "export_question"),
         ("export/csv/?limit=1", 400, "query_unknown"),

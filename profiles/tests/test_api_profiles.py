@@ -129,8 +129,11 @@ def test_times_are_medians_or_of_one_pass(alice, upload):
     assert rows["conv.first"]["self_s"] == pytest.approx(0.011)
     assert rows["conv.first"]["device"]["passes_s"] == [0.01, 0.012]
     assert rows["conv.first"]["share"] == pytest.approx(0.011 / 0.038)
-    second = {row["name"]: row for row in operators(client, profile, "?pass=2")["operators"]}
+    body = operators(client, profile, "?pass=2")
+    second = {row["name"]: row for row in body["operators"]}
     assert second["pool"]["self_s"] == 0.009
+    share = 0.009 / body["totals"]["device_s"]
+    assert second["pool"]["share"] == pytest.approx(share)
 
 
 def test_operators_can_be_grouped(alice, upload):
