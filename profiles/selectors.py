@@ -26,7 +26,7 @@ from profiles.presenters.explanations import EXPLANATIONS
 from profiles.presenters.statistics import has_noisy_overhead, latency_words, overhead_percent
 from profiles.retention.deletion import refuse_removed
 from tasks.baselines import baseline_of
-from tasks.models import Artifact, Task
+from tasks.models import Artifact, Purpose, Task
 from tasks.selectors import listed_tasks
 from tasks.submission.plans import plan_rows
 from webprofile.errors import DomainError
@@ -208,5 +208,6 @@ def visible_imports(user: User) -> QuerySet[ProfileUpload]:
 
 def latest_results(user: User) -> list[Profile]:
     """Return the ten newest profiles of the user's tasks."""
-    profiles = visible_profiles(user).exclude(attempt=None).order_by("-pk")
+    own = Q(attempt__task__owner=user, attempt__task__purpose=Purpose.USER)
+    profiles = visible_profiles(user).filter(own).order_by("-pk")
     return list(profiles.prefetch_related("attempt__task__files")[:10])

@@ -16,7 +16,7 @@ from profiles.comparison.messages import origin_of
 from profiles.exports.provenance import title_of
 from profiles.models import Profile, ProfileUpload
 from profiles.selectors import baseline_profile, visible_profiles
-from tasks.models import TaskFile
+from tasks.models import Purpose, TaskFile
 
 PAGE_SIZE = 20
 #: most words of a search that are used
@@ -65,7 +65,9 @@ def candidates(
     find: words that must all occur in the model's name, the device, the version or the name of an
         imported file; `#12` is a task, `2026-11` or `2026-11-20` a date
     """
-    with_operators = _ready(user).filter(operators__gt=0)
+    # not the health checks of devices, which administrators can see
+    by_users = Q(attempt=None) | Q(attempt__task__purpose=Purpose.USER)
+    with_operators = _ready(user).filter(by_users, operators__gt=0)
     ready = with_operators.exclude(pk__in=[profile.pk for profile in chosen])
     for word in find.split()[:_MOST_WORDS]:
         ready = ready.filter(_matches(word))

@@ -20,7 +20,7 @@ from profiles.tests.imports import make_import
 from profiles.tests.pages import add_measurement, make_equal_runs, make_result
 from profiles.tests.passes import another_pass
 from tasks.baselines import pin_baseline, unpin_baseline
-from tasks.models import Task
+from tasks.models import Purpose, Task
 from tasks.tests.make import make_user, make_worker
 from testdata import DATA, compiled_profile, good_profile
 from workers.models import HealthCheck
@@ -423,6 +423,9 @@ def test_the_chooser_lists_runs_of_the_same_model_first(client, results, alice):
         (results[2].pk, "same_file"),
         (results[1].pk, ""),
     ]
+    Task.objects.filter(attempts__profile=results[2]).update(purpose=Purpose.HEALTH)
+    candidates = client.get(address(results[0])).context["page"].object_list
+    assert [candidate["profile"].pk for candidate in candidates] == [results[1].pk]
 
 
 def test_the_pinned_baseline_is_offered_first_and_one_click_compares_with_it(

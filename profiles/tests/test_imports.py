@@ -20,8 +20,9 @@ from profiles.tests.imports import (
     make_upload,
     stored_keys,
 )
-from profiles.tests.pages import whole_page
+from profiles.tests.pages import make_result, whole_page
 from profiles.tests.traces import operator, to_trace
+from tasks.models import Purpose, Task
 from tasks.tests.make import make_user
 from testdata import DATA, bad_profile, good_profile
 from webprofile.errors import DomainError
@@ -274,9 +275,10 @@ def test_every_problem_code_has_a_message():
 
 def test_a_pass_of_another_model_is_named_at_the_top_of_the_page(client, alice):
     upload = make_import(alice, good_profile("resnet18"), good_profile("tiny"))
-    page = whole_page(client, f"/profiles/{upload.profile.pk}/")
+    page = whole_page(client, f"/profiles/{upload.profile.pk}/memory/")
     top = page.split('id="summary"')[0]
-    assert '#left-out" data-open-view="details">1 file could not be used</a>' in top
+    link = f'href="/profiles/{upload.profile.pk}/details/#left-out" data-open-view="details">'
+    assert f"{link}1 file could not be used</a>" in top
     left_out = page.split('id="left-out"')[1].split("</section>")[0]
     assert "p1.json" in left_out
     assert "Its operators differ from those of “" in left_out
@@ -290,6 +292,18 @@ def test_the_list_shows_unread_and_unreadable_imports(client, alice):
     page = client.get("/profiles/").text
     for name in ("ready import", "failed import", "incomplete import"):
         assert name in page
+
+
+def test_the_list_shows_an_administrator_only_own_tasks(client, storage, root):
+    make_result(good_profile("tiny"), owner=root)
+    other = make_result(good_profile("tiny"), owner=make_user("bob"))
+    check = make_result(good_profile("tiny"), owner=root)
+    Task.objects.filter(pk=check.attempt.task_id).update(purpose=Purpose.HEALTH)
+    client.force_login(root)
+    text = client.get("/profiles/").text
+    assert "None of your tasks" not in text
+    for profile in (other, check):
+        assert f'href="/tasks/{profile.attempt.task_id}/' not in text
 
 
 def test_each_row_of_the_list_has_its_own_time_unit(client, alice):
