@@ -169,7 +169,9 @@ class OpenedView(ViewSetMixin, ResultView):
         summary="Submit an imported profile",
         request=None,
         responses={200: OpenedAnswer}
-        | problems({409: ["upload_missing", "upload_damaged", "opened_gone"]}),
+        | problems(
+            {409: ["upload_missing", "upload_damaged", "opened_gone"], 422: ["opened_twice"]}
+        ),
         operation_id="profiles_opened_submit",
     )
     def submit(self, request: Request, upload_id: int) -> Response:

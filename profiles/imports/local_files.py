@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from django.db.models import Max
+
 from accounts.models import User
 from agent.protocol.artifacts import TRACE_NAMES, profile_number
 from profiles.formats.detection import HEAD_BYTES, FileKind, kind_of, other_kind, read_head
@@ -19,6 +21,7 @@ from profiles.models import OpenedFile, Profile, ProfileUpload
 from profiles.parts import upload_target_of
 from profiles.retention.deletion import refuse_removed
 from tasks.models import Artifact, Attempt, Task
+from tasks.states import TaskState
 from tasks.submission.uploads import confirm_object, copy_object, discarding
 from webprofile.client.batchfile.local_files import LocalFile, look_at
 from webprofile.errors import DomainError
@@ -179,14 +182,17 @@ def is_recorded(name: str) -> bool:
 def attempts_to_open(task: Task) -> set[int]:
     """Numbers of the task's attempts that ended without a result and stored importable files.
 
-    The last attempt of a live task is excluded: its files are being read and may become the result.
+    While a task is being processed, its last attempt is excluded: its files are being read and may
+    become the result.
     """
     artifacts = Artifact.objects.filter(attempt__task=task, is_stored=True)
     ended = artifacts.exclude(attempt__ended_at=None).exclude(attempt__profile__isnull=False)
     numbers = {
         number for number, name in ended.values_list("attempt__number", "name") if is_recorded(name)
     }
-    return numbers - ({max(numbers)} if numbers and task.is_live else set())
+    if task.state == TaskState.PROCESSING:
+        numbers.discard(task.attempts.aggregate(last=Max("number"))["last"])
+    return numbers
 
 
 def import_attempt(attempt: Attempt, *, owner: User) -> ImportResult:

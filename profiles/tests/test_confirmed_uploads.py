@@ -17,7 +17,7 @@ from tasks.submission.uploads import confirm_task
 from tasks.tests.make import FILES, TASKS, task_request, upload_files
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
-from webprofile.tests.documented_api import caller
+from webprofile.tests.documented_api import caller, expect_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage"), pytest.mark.object_storage]
 OTHER = {name: bytes(reversed(content)) for name, content in FILES.items()}
@@ -154,6 +154,22 @@ def test_the_parts_of_a_file_cannot_be_put_after_they_were_joined(client):
     assert httpx2.put(parts[1]["url"], content=b"x" * (1 << 20)).status_code == 404
     row = OpenedFile.objects.get()
     assert object_store.read(row.object_key, limit_bytes=9 << 20) == b"".join(pieces)
+
+
+def test_two_files_in_parts_with_the_same_content_are_refused_when_they_have_arrived(client):
+    pieces = [bytes(8 << 20), bytes(1 << 20)]
+    request = {"size_bytes": 9 << 20}
+    files = [request | {"name": name} for name in ("p.json", "q.json")]
+    opened = client.post("/api/v1/profiles/opened/", {"files": files}).json()
+    for number, upload in enumerate(opened["uploads"], start=1):
+        etags = [
+            httpx2.put(part["url"], content=piece).headers["etag"].strip('"')
+            for part, piece in zip(upload["parts"]["addresses"], pieces, strict=True)
+        ]
+        joined = f"/api/v1/profiles/opened/{opened['id']}/files/{number}/join/"
+        assert client.post(joined, {"md5s": etags}).status_code == 200
+    submitted = client.post(f"/api/v1/profiles/opened/{opened['id']}/submit/")
+    expect_problem(submitted, 422, "opened_twice")
 
 
 def test_a_put_after_an_import_was_submitted_changes_nothing(client):

@@ -8,7 +8,8 @@ from profiles.models import ProfileUpload
 from profiles.services import build_attempt_profile
 from profiles.tests.make import MEMORY, TIMELINE
 from profiles.tests.pages import ended_attempt, store_artifacts, whole_page
-from tasks.models import Artifact
+from tasks.lifecycle.attempts import assign_attempt, lose_attempt
+from tasks.models import Artifact, Task
 from tasks.tests.make import make_attempt, make_user, receive_report
 from tasks.tests.scripts import make_script_task, make_script_worker, program_file
 from webprofile.storage import storage as object_store
@@ -90,6 +91,21 @@ def test_strangers_get_404_and_an_administrator_becomes_the_owner(client, storag
     client.force_login(root)
     client.post(import_url(attempt))
     assert ProfileUpload.objects.get().owner == root
+
+
+def test_a_lost_attempt_can_be_imported_while_its_task_waits_and_runs_again(
+    client, alice, script_files
+):
+    attempt = make_attempt(make_script_task(alice))
+    store_artifacts(attempt, script_files)
+    lose_attempt(attempt, reason="lease_expired")
+    assert import_url(attempt) in client.get(f"/tasks/{attempt.task_id}/files/").text
+    task = Task.objects.get(pk=attempt.task_id)
+    # where transactions commit, it was assigned already
+    second = task.attempts.filter(number=2).first() or assign_attempt(task, slot=0)
+    assert second.number == 2
+    assert import_url(attempt) in client.get(f"/tasks/{attempt.task_id}/files/").text
+    assert client.post(api_url(attempt)).status_code == 201
 
 
 def test_only_attempts_with_files_and_without_a_result_have_the_button(client, alice, script_files):
