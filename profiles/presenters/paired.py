@@ -284,6 +284,8 @@ def _rate(rate: float) -> str:
 
 
 def _more(row: dict[str, Any]) -> str:
+    if row["effect"] is None:  # too few pairs to tell how many more are needed
+        return ""
     if row["more_s"] is None:
         return _("More pairs would probably give no verdict.")
     seconds = max(10 * math.ceil(row["more_s"] / 10), 10)
@@ -327,6 +329,7 @@ def _plot(result: PairedResult, verdict: dict[str, Any], pairing: Pairing) -> di
         "bottom": _signed_percent(math.expm1(-reach)),
         "dots": [
             {
+                "number": number + 1,
                 "x": round(_MARGIN + (number + 0.5) * step, 1),
                 "y": y_of(ratio),
                 "is_dropped": is_dropped,

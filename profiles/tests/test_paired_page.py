@@ -129,6 +129,20 @@ def test_verdict_is_a_sentence(page, changes, sentence):
     assert sentence in page(measured(**changes))
 
 
+def test_too_few_pairs_do_not_tell_how_many_more_are_needed(page):
+    nothing = dict.fromkeys(("effect", "low", "high", "smallest", "more_s"))
+    text = page(measured(pairs=[pair(1.6, WAITED)] * 12, verdict="not_enough", **nothing))
+    assert "too few undisturbed pairs for an estimate." in text
+    assert "More pairs would" not in text
+
+
+def test_pairs_without_a_ratio_keep_the_numbers_of_the_others(page):
+    unpaired = PairRecord(turns=(Turn(arm=0, ms=10.0),), run_s=1.0)
+    text = page(measured(pairs=[unpaired, pair(1.05)]))
+    assert '<td class="table__number">2</td>' in text
+    assert '<td class="table__number">1</td>' not in text
+
+
 def test_bounds_of_the_interval_are_rounded_away_from_the_estimate(page):
     text = page(measured(effect=0.05, low=0.04999, high=0.05001))
     assert "+4.99 % to +5.01 %" in text
