@@ -331,9 +331,12 @@ RULES: Mapping[str, RuleWords] = {
     ),
     "python_callbacks": RuleWords(
         _("Values exchanged with Python"),
-        _(
+        ngettext_lazy(
+            "%(count)s callback that passes values to and from Python accounts for %(share)s of "
+            "device time.",
             "%(count)s callbacks that pass values to and from Python account for %(share)s of "
-            "device time."
+            "device time.",
+            "count",
         ),
         _(
             "Applies when InputCallback and OutputCallback account for at least 10 %% of device "
