@@ -70,7 +70,8 @@ class EarlierResult:
     speed_then, speed_now: speed of the device in its run and in the newest one, as shares of its
         usual speed; None if it is not known
     changed: keys of `_ENVIRONMENT`: what has changed on the device since
-    may_check: whether its files are still stored, so that it can be checked without an upload
+    may_check: whether it has a latency and its files are still stored, so that it can be checked
+        without an upload
     """
 
     task: int
@@ -178,7 +179,7 @@ def _result(run: AttemptMeasurement) -> EarlierResult | None:
         speed_then=then,
         speed_now=now,
         changed=_changed(run.attempt),
-        may_check=task.may_copy,
+        may_check=task.may_copy and run.median_ms is not None,
     )
 
 

@@ -265,6 +265,21 @@ def test_a_check_without_known_variance_has_no_verdict(client, stored):
     assert "It is not known yet how much equal runs differ on this device." in page
 
 
+def test_a_task_with_a_long_time_limit_can_be_checked(client, stored):
+    Task.objects.filter(pk=stored.pk).update(time_limit_s=1000)
+    client.post(f"/tasks/{stored.pk}/check/")
+    assert Task.objects.latest("pk").time_limit_s == 0
+
+
+def test_a_result_without_latency_passes_is_not_checked(client, stored):
+    AttemptMeasurement.objects.update(median_ms=None)
+    assert not earlier(client, stored)["may_check"]
+    profiled = Plan(preset="custom", clean=False, profiled=5).model_dump(mode="json")
+    Task.objects.filter(pk=stored.pk).update(plan=profiled)
+    answer = post_json(client, f"/api/v1/tasks/{stored.pk}/check/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "check_latency")
+
+
 def test_what_has_no_latency_or_no_files_is_not_checked(client, alice, task):
     waiting = make_waiting_task(alice, task.worker)
     answer = post_json(client, f"/api/v1/tasks/{waiting.pk}/check/")

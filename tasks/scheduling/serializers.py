@@ -146,8 +146,8 @@ class EarlierAnswer(serializers.Serializer):
         "`cpu_model`, `driver` (of its GPU)."
     )
     may_check = serializers.BooleanField(
-        help_text="Whether `/api/v1/tasks/{id}/check/` can measure it again in a few seconds: its "
-        "files are still stored."
+        help_text="Whether `/api/v1/tasks/{id}/check/` can measure it again in a few seconds: it "
+        "has a latency, and its files are still stored."
     )
     text = serializers.CharField(help_text="Text in the user's language.")
     drift = serializers.CharField(

@@ -12,6 +12,7 @@ from django.utils import translation
 
 from accounts.models import User
 from agent.protocol.options import OPTIONS, artifact_of
+from agent.protocol.plan import Plan
 from tasks.lifecycle.outcomes import fail_task
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Artifact, Task, TaskFile
@@ -114,7 +115,8 @@ def check_task(
 
     keep: called with the new task in the transaction that creates it
     """
-    if task.status != Status.SUCCEEDED or task.is_script or task.is_paired:
+    is_timed = not task.is_script and Plan.model_validate(task.plan).clean
+    if task.status != Status.SUCCEEDED or task.is_paired or not is_timed:
         raise DomainError("check_latency", status=409)
     for file in task.files.all():
         check_stored(file)
@@ -124,6 +126,7 @@ def check_task(
         priority=0,
         target=None,
         runtime_version=task.runtime_version,
+        time_limit_s=0,
     )
     check_sources(request.files)
     with transaction.atomic():
