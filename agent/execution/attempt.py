@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.device.canary import CanaryChecks, DeviceCanary
-from agent.device.cores import oversubscription
 from agent.device.disk_usage import measure_folder
 from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
@@ -280,18 +279,7 @@ class Attempt:
         runtime: LocalRuntime,
         limits: Limits,
     ) -> PassRunner:
-        notes = oversubscription(builder.options, limits.cores)
-        runner = PassRunner(
-            order,
-            builder,
-            folder,
-            self._tools.known_inputs,
-            runtime,
-            limits.cores,
-            waits_for_itself=bool(notes),
-        )
-        runner.done.notes += notes
-        return runner
+        return PassRunner(order, builder, folder, self._tools.known_inputs, runtime, limits.cores)
 
     def _paired_runs(
         self,

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from agent.device.cores import oversubscription
 from agent.device.disturbance import pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders
@@ -163,8 +164,7 @@ def _key(order: Start) -> tuple[str, int, str, bool]:
 class PassRunner:
     """Runs the passes of an attempt. `done` may be read at any time, also after a failure.
 
-    `cores` are those that runs are bound to, empty for all. `waits_for_itself`: the run has more
-    threads than cores, so that their waiting says nothing about other processes.
+    `cores` are those that runs are bound to, empty for all.
     """
 
     def __init__(
@@ -175,13 +175,13 @@ class PassRunner:
         known_inputs: KnownInputs,
         runtime: LocalRuntime,
         cores: tuple[int, ...] = (),
-        *,
-        waits_for_itself: bool = False,
     ) -> None:
-        self.done = PassResults()
+        self.done = PassResults(notes=list(oversubscription(builder.options, cores)))
+        # with more threads than cores, their waiting says nothing about other processes
+        self._waits_for_itself = bool(self.done.notes)
         self._order, self._builder, self._folder = order, builder, folder
         self._known_inputs, self._runtime = known_inputs, runtime
-        self._cores, self._waits_for_itself = cores, waits_for_itself
+        self._cores = cores
         #: files of the model's inputs
         self._inputs: Mapping[str, str] = {}
         #: our runner for wheels measures in its own process when it waits for a core

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from agent.device.cores import oversubscription
 from agent.device.disturbance import PAIR_WAITED_PERCENT, pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders, size_of_plain_file
@@ -377,6 +378,13 @@ class PairedRuns:
         cores: tuple[int, ...] = (),
     ) -> None:
         self.done = PairedResults()
+        self.done.notes += [
+            Note.of("of_arm", arm=arm.name, note=note)
+            for arm in arms
+            for note in oversubscription(arm.builder.options, cores)
+        ]
+        # with more threads than cores, their waiting says nothing about other processes
+        self._wait_for_themselves = bool(self.done.notes)
         self._pairing = order.pairing or Pairing()
         self._arms, self._folder, self._cores = arms, folder, cores
         self._operators = _Operators(arms)
@@ -553,6 +561,8 @@ class PairedRuns:
                 samples.append((number, [times_us.get(key) for key in arm.operators]))
             profiling_s = time.monotonic() - profiling_from
         after = read_counters(processes=False)
+        if self._wait_for_themselves:
+            waits = profiled_waits = None
         disturbances = pass_disturbances(
             waits, before, after, self._cores, most_waited=PAIR_WAITED_PERCENT
         )

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -193,8 +193,18 @@ class Report:
             ),
             other_load=observation.other_load if observation else None,
             canary=self.canary.record if self.canary else None,
-            notes=(*self.notes, *self.passes.notes)[:50],
+            notes=(*self._input_notes(), *self.passes.notes)[:50],
         )
+
+    def _input_notes(self) -> Iterator[Note]:
+        """Yield the notes about inputs; those that only some arms have name their arm."""
+        reports = (self, *self.arms)
+        for report in reports:
+            for note in report.notes:
+                if any(note not in other.notes for other in reports):
+                    yield Note.of("of_arm", arm=ARM_NAMES[report.arm], note=note)
+                elif report is self:
+                    yield note
 
     def manifest(self) -> Manifest:
         order, cores = self.order, self.limits.cores

@@ -70,6 +70,7 @@ TEXTS: dict[str, str] = {
         "Input “%(name)s” contains NaN or infinity (%(count)s of %(size)s values)."
     ),
     # about a paired comparison
+    "of_arm": gettext_noop("%(arm)s: %(note)s"),
     "arm_failed": gettext_noop("Arm %(arm)s failed."),
     "outputs_unknown": gettext_noop("The outputs were not recorded."),
     "outputs_count": gettext_noop("%(count)s outputs instead of %(expected)s"),

@@ -31,6 +31,7 @@ from agent.tests.fakes import (
     explanation,
     is_alive,
     make_load_and_run,
+    npy_bytes,
     require_sandbox,
     start_agent,
 )
@@ -116,6 +117,13 @@ def wheel(device):
         device.start()
 
     return install
+
+
+@pytest.fixture
+def calm_machine(monkeypatch):
+    """Ignore the load of the tests' machine, which disturbs pairs whose waiting is unknown."""
+    for limit in ("OTHER_PERCENT", "_STOLEN_PERCENT"):
+        monkeypatch.setattr(f"agent.device.disturbance.{limit}", 1e9)
 
 
 def as_model(storage, name: str):
@@ -220,6 +228,41 @@ async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, serve
 
 
 OPERATORS = {"1": 1000, "2": 8000, "7": 1000, **dict.fromkeys(map(str, range(10, 90)), 10)}
+
+
+async def test_pairs_with_more_threads_than_cores_are_not_judged_by_their_own_waiting(
+    wheel, server, storage, calm_machine
+):
+    wheel()
+    models = ({"us": 10_000, "waits": 0.5}, {"us": 12_000, "waits": 0.5})
+    result = await measured(
+        server, storage, *models, pairing=Pairing(budget_s=5), options={"multithread": 250}
+    )
+    assert result.verdicts[0].verdict == "slower"
+    assert notes_of_arms(storage) == [("A", "oversubscribed")]
+
+
+async def test_notes_about_the_inputs_of_one_arm_name_it(device, server, storage):
+    device.start(BINARY)
+    storage.files["nan.npy"] = npy_bytes([1.0, float("nan"), 3.0])
+    arm = ComparedArm(
+        runtime="1.13.0",
+        model=server.make_order().model,
+        data=(storage.input_file("nan.npy", "data"),),
+    )
+    end = await server.run(pairing=Pairing(budget_s=5), arms=(arm,))
+    assert explanation(end) == ""
+    assert notes_of_arms(storage) == [("B", "input_not_finite")]
+
+
+def notes_of_arms(storage) -> list[tuple[str, str]]:
+    """Return arm and code of the notes that are not about all arms."""
+    measurement = Measurement.model_validate_json(storage.stored["measurement.json"])
+    return [
+        (note.values["arm"], note.values["note"]["code"])
+        for note in measurement.notes
+        if note.code == "of_arm"
+    ]
 
 
 def times_of_operators(storage) -> OperatorTimes:
@@ -450,11 +493,8 @@ async def test_options_that_write_files_are_refused(wheel, server, storage):
 
 @pytest.mark.exhaustive
 async def test_compiled_programs_run_one_process_for_each_turn(
-    device, server, storage, monkeypatch
+    device, server, storage, calm_machine
 ):
-    # their waits are unknown, so a busy machine would disturb each pair
-    for limit in ("OTHER_PERCENT", "_STOLEN_PERCENT"):
-        monkeypatch.setattr(f"agent.device.disturbance.{limit}", 1e9)
     # the format of --bin_out_dump: length of the name, dtype 0 (float32), axes, shape, name, data
     dump = (
         "import struct\n"

@@ -394,7 +394,7 @@ def measurement_row(
         plan=measurement.plan.model_dump(mode="json"),
         disturbances=_plain([row.model_dump(mode="json") for row in disturbances], depth=6),
         canary=_plain(measurement.canary.model_dump(), depth=3) if measurement.canary else {},
-        notes=_plain([note.model_dump() for note in measurement.notes], depth=3),
+        notes=_plain([note.model_dump() for note in measurement.notes], depth=5),
         gate=_plain(measurement.gate, depth=5),
         device={
             when: {key: _plain(state[key], depth=3) for key in _SHOWN_STATE if key in state}
