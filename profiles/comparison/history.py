@@ -7,6 +7,7 @@ the device together, of the sample model that the device has run for this purpos
 (`tasks.health_checks`), and of the few equal runs that there are.
 """
 
+import datetime
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from django.db.models import Q
 from numpy.typing import NDArray
 
 from agent.statistics.ranks import differences
@@ -72,10 +74,15 @@ class Evidence:
 UNKNOWN = Evidence(disturbed=False, scatter=dict.fromkeys(FIGURES))
 
 
-def evidence_of(attempts: Sequence[Attempt | None]) -> list[Evidence]:
-    """Return the evidence of each run, with two queries per device."""
+def evidence_of(
+    attempts: Sequence[Attempt | None], *, before: datetime.datetime | None = None
+) -> list[Evidence]:
+    """Return the evidence of each run, with two queries per device.
+
+    before: only runs of users that ended before this time count; None for all
+    """
     devices = {attempt.worker_id for attempt in attempts if attempt is not None}
-    histories = {device: _History(device) for device in devices}
+    histories = {device: _History(device, before) for device in devices}
     return [
         UNKNOWN if attempt is None else histories[attempt.worker_id].evidence(attempt)
         for attempt in attempts
@@ -97,9 +104,11 @@ def clean_medians_s(measurement: AttemptMeasurement | None) -> list[float]:
 class _History:
     """The newest undisturbed runs of a device, grouped by equal runs."""
 
-    def __init__(self, device: int) -> None:
+    def __init__(self, device: int, before: datetime.datetime | None) -> None:
+        known = Q() if before is None else Q(attempt__ended_at__lt=before)
         runs = list(
             AttemptMeasurement.objects.filter(
+                known,
                 attempt__worker=device,
                 attempt__task__outcome=Outcome.SUCCEEDED,
                 attempt__task__purpose=Purpose.USER,

@@ -110,10 +110,15 @@ def comparison_of(profiles: Sequence[Profile]) -> ComparisonResult:
     )
 
 
-def judge_latency(base: AttemptMeasurement, other: AttemptMeasurement) -> Judgement:
-    """Return the verdict on the latency of two runs, which need no profiles."""
-    of_base, of_other = evidence_of([base.attempt, other.attempt])
-    return _judge_latency(base, other, _basis(of_base, of_other, "latency"))
+def judge_latency(base: AttemptMeasurement, check: AttemptMeasurement) -> Judgement:
+    """Return the verdict on the latency of a check, which needs no profile.
+
+    Only runs that ended before the check count. The check is equal to earlier checks of the same
+    result, so with it, the scatter of equal runs would contain the difference that is judged.
+    """
+    attempts = [base.attempt, check.attempt]
+    of_base, of_check = evidence_of(attempts, before=check.attempt.ended_at)
+    return _judge_latency(base, check, _basis(of_base, of_check, "latency"))
 
 
 def _key(profiles: Sequence[Profile]) -> tuple[tuple[int, datetime.datetime], ...]:

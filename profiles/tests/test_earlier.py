@@ -256,6 +256,19 @@ def test_the_page_of_a_check_says_whether_the_result_still_holds(client, stored,
     assert 'id="check-result"' not in client.get(f"/tasks/{stored.pk}/").content.decode()
 
 
+def test_a_check_is_judged_by_the_runs_before_it(client, stored):
+    def page_of(check: Task) -> str:
+        return client.get(f"/tasks/{check.pk}/").content.decode()
+
+    checks = []
+    for median_ms in (9.97, 13.0):
+        client.post(f"/tasks/{stored.pk}/check/")
+        checks.append(Task.objects.latest("pk"))
+        measure(checks[-1], median_ms)
+    assert "so the result of the task still holds" in page_of(checks[0])
+    assert "so the earlier result no longer holds" in page_of(checks[1])
+
+
 def test_a_check_without_known_variance_has_no_verdict(client, stored):
     HealthCheck.objects.all().delete()
     client.post(f"/tasks/{stored.pk}/check/")
