@@ -184,7 +184,9 @@ def page_title(task: Task, attempt: Attempt | None) -> str:
 def usual_run(task: Task) -> UsualRun | None:
     """Return how long runs like this one took on its device; None without enough of them.
 
-    Counted is the time from the start of the first process until all files were received.
+    Counted is the time from the start of the first process until all files were received. Without
+    equal runs, others with the same plan count; of paired comparisons, which all have one plan,
+    those with the same budget and number of arms.
     """
     model = task.model_file
     if model is None:
@@ -209,6 +211,7 @@ def usual_run(task: Task) -> UsualRun | None:
         )[:_SEARCHED]
     )  # fmt: skip
     own = (task.plan, task.options, task.script, task.pairing, model.md5, model.size_bytes)
+    extent = (task.plan, _extent(task.pairing))
     same, others = list[float](), list[float]()
     for begin, end, *about in rows:
         assert begin is not None
@@ -216,13 +219,18 @@ def usual_run(task: Task) -> UsualRun | None:
         run_s = (end - begin).total_seconds()
         if tuple(about) == own:
             same.append(run_s)
-        elif about[0] == task.plan and not task.is_script:
+        elif (about[0], _extent(about[3])) == extent and not task.is_script:
             others.append(run_s)
     if same:
         return UsualRun(statistics.median(same[:_USED]), len(same[:_USED]), is_same=True)
     if len(others) >= _ENOUGH_OTHERS:
         return UsualRun(statistics.median(others[:_USED]), len(others[:_USED]), is_same=False)
     return None
+
+
+def _extent(pairing: dict[str, Any] | None) -> tuple[int, int] | None:
+    """Return the budget and the number of arms; None for a task that is not paired."""
+    return None if pairing is None else (pairing["budget_s"], len(pairing["arms"]))
 
 
 def first_operators(task: Task, attempt: Attempt | None) -> dict[str, Any] | None:

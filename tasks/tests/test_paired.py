@@ -413,15 +413,29 @@ def test_page_draws_the_model_of_the_chosen_arm(client, alice, storage):
         assert "has been removed" not in page
 
 
+def end_run(task: Task, run_s: float) -> None:
+    attempt, now = make_attempt(task), timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(
+        started_at=now - datetime.timedelta(seconds=run_s), ended_at=now, exit_code=0
+    )
+
+
 def test_usual_duration_is_that_of_the_same_comparison(storage):
     worker = make_worker()
     plain = make_waiting_task(worker=worker)
     task = make_paired_task(worker=plain.worker, files=[model_file(), model_file(arm=1)])
-    now = timezone.now()
-    for other, run_s in ((plain, 5), (task, 70)):
-        attempt = make_attempt(other)
-        Attempt.objects.filter(pk=attempt.pk).update(
-            started_at=now - datetime.timedelta(seconds=run_s), ended_at=now, exit_code=0
-        )
+    end_run(plain, 5)
+    end_run(task, 70)
     assert usual_run(task) == UsualRun(70, 1, is_same=True)
     assert usual_run(plain) == UsualRun(5, 1, is_same=True)
+
+
+def test_usual_duration_is_not_that_of_another_budget_or_number_of_arms(storage):
+    def usual(*arms: ArmRequest, **changes) -> UsualRun | None:
+        return usual_run(make_task(pairing=pairing(*arms, **changes)))
+
+    for _ in range(3):
+        end_run(make_paired_task(), 70)
+    assert usual(margin=0.05) == UsualRun(70, 3, is_same=False)
+    assert usual(budget_s=1800) is None
+    assert usual(ArmRequest(), ArmRequest()) is None
