@@ -39,6 +39,8 @@ _MOST_TRIES = 3
 _MOST_FAILED = 2
 #: a device is measured if no user's task ran on it for this long
 _RESTED = datetime.timedelta(seconds=10)
+#: checks that show whether a device can still profile
+_OF_HEALTH = ~Q(cause__in=MEASURING)
 #: end reasons for which the device may be at fault
 SPOILED = {str(reason) for reason, end in ENDS.items() if end.is_device_at_fault}
 #: older failures are ignored
@@ -70,16 +72,16 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
     # with a query that is small, since the sweep asks for due checks every few seconds
     if not Worker.objects.filter(_may_be_due(now, every, suspects)).exists():
         return
-    last = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
+    checks = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
     lately = Attempt.objects.filter(
         worker=OuterRef("pk"), task__purpose=Purpose.USER, ended_at__gt=now - _RESTED
     )
     workers = Worker.objects.filter(
-        takes_tasks(checks=True), ~Exists(last.filter(result=""))
+        takes_tasks(checks=True), ~Exists(checks.filter(result=""))
     ).annotate(
-        checked_at=Subquery(last.values("created_at")[:1]),
+        checked_at=Subquery(checks.filter(_OF_HEALTH).values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),
         was_used=Exists(lately),
     )
@@ -124,7 +126,7 @@ def _lacks_aa_run(worker: Worker) -> bool:
     run = last.first()
     if run is None or run.environment != environment_of(worker, runtime):
         return True
-    passed = checks.exclude(cause__in=MEASURING).filter(result=HealthCheck.Result.PASSED)
+    passed = checks.filter(_OF_HEALTH, result=HealthCheck.Result.PASSED)
     return passed.filter(pk__gt=run.pk).exists()
 
 
@@ -171,7 +173,9 @@ def _may_be_due(now: datetime.datetime, every: datetime.timedelta, suspects: set
     if _measures():
         may_be_due |= Q(may_lack_scatter=True)
     if every:
-        checked = HealthCheck.objects.filter(worker=OuterRef("pk"), created_at__gte=now - every)
+        checked = HealthCheck.objects.filter(
+            _OF_HEALTH, worker=OuterRef("pk"), created_at__gte=now - every
+        )
         may_be_due |= Q(~Exists(checked), created_at__lt=now - every)
     return Q(may_be_due, retired_at=None)
 
@@ -199,7 +203,7 @@ def _failed_in_a_row(worker: Worker, since: datetime.datetime | None) -> bool:
 def runtime_to_check(worker: Worker) -> Runtime | None:
     """Return the usable runtime of a device whose last check is the oldest; None without any."""
     last = HealthCheck.objects.filter(
-        worker=OuterRef("worker"), runtime_version=OuterRef("version")
+        _OF_HEALTH, worker=OuterRef("worker"), runtime_version=OuterRef("version")
     ).order_by("-id")
     usable = worker.runtimes.filter(problem="").annotate(checked=Subquery(last.values("pk")[:1]))
     return min(usable, key=lambda runtime: runtime.checked or 0, default=None)

@@ -91,6 +91,19 @@ def test_new_device_is_not_checked_at_once():
     assert due() == {}
 
 
+def test_runs_that_measure_a_device_do_not_postpone_its_check(scatter_runs, aa_runs):
+    worker = make_overdue(make_worker("idle"))
+    make_scatter_check(worker)
+    make_aa_run(worker, Result.ABANDONED)
+    assert due() == {"idle": "schedule"}
+
+
+def test_a_check_is_due_after_runs_that_measured_a_device():
+    worker = make_overdue(make_worker("idle"))
+    make_aa_run(worker)
+    assert due() == {"idle": "schedule"}
+
+
 def test_schedule_can_be_turned_off(settings):
     settings.HEALTH_CHECK_EVERY_S = 0
     make_overdue(make_worker())
@@ -238,6 +251,8 @@ def test_checks_alternate_between_usable_versions():
     for _ in range(4):
         version = runtime_to_check(worker).version
         close_check(open_check(worker, version=version, cause=Cause.SCHEDULE), Result.PASSED)
+        # it measures the newest version and is no check of it
+        make_aa_run(worker)
         versions.append(version)
     assert sorted(versions[:2]) == sorted(versions[2:]) == ["1.13.0", "1.9.0"]
 
