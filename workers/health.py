@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Subquery
 from django.utils import timezone
 
 from accounts.audit import record_audit_entry
@@ -20,7 +21,8 @@ from workers.services import release_worker
 
 log = structlog.get_logger()
 
-#: number of checks that are kept for each worker
+#: number of checks of one cause and result that are kept for each worker, so that abandoned ones
+#: never displace those with figures
 KEPT = 200
 LONGEST_PAUSE = datetime.timedelta(hours=6)
 
@@ -73,7 +75,7 @@ def close_check(
     log.info("health_checked", worker=check.worker.name, result=result, reason=reason)
     if not check.measures:
         _judge(check, result, held_reason, now)
-    _delete_old_checks(check.worker)
+    _delete_old_checks(check)
     return True
 
 
@@ -114,7 +116,8 @@ def _hold(worker: Worker, reason: str, at: datetime.datetime) -> None:
         rows.update(held_reason=reason[:300])
 
 
-def _delete_old_checks(worker: Worker) -> None:
-    kept = list(worker.health_checks.order_by("-id").values_list("pk", flat=True)[:KEPT])
-    if len(kept) == KEPT:
-        worker.health_checks.filter(pk__lt=kept[-1]).delete()
+def _delete_old_checks(check: HealthCheck) -> None:
+    """Delete the oldest checks of the same cause and result as one that has ended."""
+    same = check.worker.health_checks.filter(cause=check.cause, result=check.result)
+    oldest_kept = same.order_by("-id").values("pk")[KEPT - 1 : KEPT]
+    same.filter(pk__lt=Subquery(oldest_kept)).delete()

@@ -26,6 +26,7 @@ from tasks.tests.make import (
     make_worker,
     set_last_heartbeat,
 )
+from workers import health
 from workers.health import close_check, open_check, recheck_at
 from workers.models import HealthCheck, Runtime, Worker
 from workers.services import introduce_worker, resume_worker
@@ -389,6 +390,24 @@ def test_an_aa_run_that_yielded_to_a_task_is_repeated(aa_runs):
     worker = make_worker("w")
     make_aa_run(worker, Result.ABANDONED)
     assert due() == {"w": "aa"}
+
+
+def test_abandoned_runs_displace_no_results(monkeypatch):
+    monkeypatch.setattr(health, "KEPT", 2)
+    worker = make_worker("w")
+    make_check(worker)
+    make_aa_run(worker)
+    for _ in range(3):
+        make_scatter_check(worker)
+    for _ in range(3):
+        make_aa_run(worker, Result.ABANDONED)
+    kept = worker.health_checks.order_by("pk").values_list("cause", "result")
+    assert list(kept) == [
+        ("schedule", "passed"),
+        ("aa", "passed"),
+        *[("scatter", "passed")] * 2,
+        *[("aa", "abandoned")] * 2,
+    ]
 
 
 def test_a_failed_aa_run_neither_holds_the_device_nor_is_repeated(aa_runs):
