@@ -39,6 +39,9 @@ _MOST_TRIES = 3
 _MOST_FAILED = 2
 #: a device is measured if no user's task ran on it for this long
 _RESTED = datetime.timedelta(seconds=10)
+#: pause after an abandoned run that measures a device, since the next one would often be abandoned
+#: for the same reason: the device is busy, or storage unreachable
+_MEASURING_PAUSE = datetime.timedelta(minutes=10)
 #: checks that show whether a device can still profile
 _OF_HEALTH = ~Q(cause__in=MEASURING)
 #: end reasons for which the device may be at fault
@@ -73,6 +76,11 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
     if not Worker.objects.filter(_may_be_due(now, every, suspects)).exists():
         return
     checks = HealthCheck.objects.filter(worker=OuterRef("pk")).order_by("-id")
+    abandoned = checks.filter(
+        cause__in=MEASURING,
+        result=HealthCheck.Result.ABANDONED,
+        ended_at__gt=now - _MEASURING_PAUSE,
+    )
     live = Attempt.objects.filter(worker=OuterRef("pk"), ended_at=None)
     queued = Task.objects.filter(worker=OuterRef("pk"), state__in=LIVE)
     lately = Attempt.objects.filter(
@@ -83,7 +91,7 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
     ).annotate(
         checked_at=Subquery(checks.filter(_OF_HEALTH).values("created_at")[:1]),
         is_busy=Exists(live) | Exists(queued),
-        was_used=Exists(lately),
+        has_rested=~(Exists(lately) | Exists(abandoned)),
     )
     for worker in workers:
         if worker.held_at is not None:
@@ -99,7 +107,7 @@ def checks_due(now: datetime.datetime) -> Iterator[tuple[Worker, HealthCheck.Cau
             cause = _missing_run(worker)
             if cause is None:
                 Worker.objects.filter(pk=worker.pk).update(may_lack_scatter=False)
-            elif not worker.was_used:
+            elif worker.has_rested:
                 yield worker, cause
 
 

@@ -85,3 +85,13 @@ def test_health_checks_stop_at_the_first_failure(disconnect_storage):
     run_health_checks()
     assert len(requests) == 1
     assert HealthCheck.objects.count() == 1
+
+
+def test_a_run_that_measures_a_device_is_not_repeated_in_each_round(disconnect_storage, settings):
+    settings.AA_RUN_S = 20
+    requests = disconnect_storage()
+    make_worker()
+    for _ in range(3):
+        run_health_checks()
+    assert len(requests) == 1
+    assert HealthCheck.objects.get().result == "abandoned"

@@ -386,10 +386,12 @@ def test_an_aa_run_follows_each_health_check(aa_runs):
     assert due() == {}
 
 
-def test_an_aa_run_that_yielded_to_a_task_is_repeated(aa_runs):
+def test_an_aa_run_that_yielded_to_a_task_is_repeated_after_ten_minutes(aa_runs):
     worker = make_worker("w")
     make_aa_run(worker, Result.ABANDONED)
-    assert due() == {"w": "aa"}
+    assert due() == {}
+    assert due(after_s=599) == {}
+    assert due(after_s=601) == {"w": "aa"}
 
 
 def test_abandoned_runs_displace_no_results(monkeypatch):
