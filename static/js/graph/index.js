@@ -203,6 +203,12 @@ for (const source of sources) {
 onSelect((row, source) => {
   if (source !== "graph") follow(row);
 });
+// a comparison shows another result or side: rows of the view that is drawn are no rows of it
+document.addEventListener("graph:document", () => {
+  view = null;
+  find("model").hidden = !dataset.model;
+  if (start.hidden) openFirst();
+});
 
 const initial = readAddress(location.search);
 if ([...colours.options].some((option) => option.value === initial.colour)) colours.value = initial.colour;

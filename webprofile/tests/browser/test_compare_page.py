@@ -138,6 +138,49 @@ def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
     assert page.console_errors() == []
 
 
+@pytest.mark.exhaustive
+def test_filter_keeps_the_graph_of_the_baseline(page):
+    page.open("&graph=0")
+    page.click("[name=status][value=fused]")
+    page.wait("new URLSearchParams(location.search).has('status')")
+    assert "graph=0" in page.query
+
+
+@pytest.mark.exhaustive
+def test_graph_is_that_of_the_result_and_side_in_the_address(page):
+    third = make_result(good_profile("resnet18_fbs1"), owner=User.objects.get())
+    page.open(f"&p={third.pk}&view=graph#graph")
+    page.wait(GRAPH_IS_DRAWN)
+    page.js("window.unchanged = true")
+    page.click("#waterfall-choices a:nth-of-type(2)")
+    page.wait("document.querySelector('#graph').dataset.document.includes('with=2')")
+    letters = "[...document.querySelectorAll('#graph-choices a')].map((link) => link.textContent)"
+    assert page.js(f"return {letters}") == ["A", "C"]
+    # browsers draw a frame only while it is in view
+    page.js("document.querySelector('#graph').scrollIntoView()")
+    page.wait(GRAPH_IS_DRAWN)
+    page.browser.switch_to.frame(page.find(".graph__frame"))
+    node = page.until(lambda: page.all(".graph-node")[10], "the nodes")
+    # its id is the number and the name of the operator, and the page leaves out the numbers
+    operator = node.get_attribute("id").partition("] ")[2].rpartition("[")[0]
+    page.js("arguments[0].scrollIntoView({block: 'center'})", node)
+    node.find_element("css selector", ".node-item-type").click()
+    page.browser.switch_to.default_content()
+    page.wait("document.querySelector('#selected') !== null")
+    assert operator in page.find("#selected tbody:nth-of-type(3)").text
+
+    Select(page.find("#compare-side")).select_by_value("host")
+    fetched = "performance.getEntriesByType('resource').map(({ name }) => name)"
+    page.wait(f"{fetched}.some((name) => /graph.*side=host/.test(name))")
+    page.js("document.querySelector('#graph').scrollIntoView()")
+    page.wait(GRAPH_IS_DRAWN)
+    assert page.js("return window.unchanged") is True
+    assert page.console_errors() == []
+
+
+GRAPH_IS_DRAWN = "document.querySelector('#graph[data-state=drawn]:not([aria-busy])') !== null"
+
+
 def test_operator_of_the_table_is_selected_in_the_graph(page):
     # the address of the link: browsers draw a frame only while it is in view
     page.open("&view=graph#graph")

@@ -12,8 +12,8 @@ import { startAdding } from "./adding.js";
 import { showWaterfall } from "./waterfall.js";
 
 /** What a page is made of that may change; of the waterfall only what changed, if its steps stay. */
-const PARTS = ["compare-part", "compare-waterfall"];
-const LINKS = ["compare-part", "waterfall-choices", "waterfall"];
+const PARTS = ["compare-part", "compare-waterfall", "graph-choices"];
+const LINKS = ["compare-part", "waterfall-choices", "waterfall", "graph-choices"];
 /** What the graph keeps in the address; the server's links do not know it. */
 const GRAPH = ["view", "scope", "op"];
 const PAUSE_MS = 250;
@@ -107,6 +107,15 @@ function takeOverTimelines(page) {
   awaitTimelines();
 }
 
+/** Have the graph draw another result or side, so that its operators are those of the address. */
+function takeOverGraph(page) {
+  const [next, now] = [page, document].map((each) => each.getElementById("graph").dataset);
+  if (next.document === now.document) return;
+  now.document = next.document;
+  now.model = next.model ?? "";
+  document.dispatchEvent(new Event("graph:document"));
+}
+
 async function onClick(event) {
   const link = event.target.closest("a[data-swap], #share");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
@@ -192,6 +201,7 @@ function takeOver(page) {
   }
   if (steps !== now) showWaterfall(open);
   takeOverTimelines(page);
+  takeOverGraph(page);
 }
 
 start();
