@@ -77,6 +77,14 @@ def test_tensors_are_found_by_tensor_and_operator_names(client, alice):
     assert 'id="static-memory-chunks"' not in page
 
 
+def test_the_search_of_a_fragment_leads_to_the_whole_page(client, alice):
+    upload = make_import(alice, plan_of("tiny"), graph_of("tiny"))
+    part = client.get(f"/profiles/{upload.profile.pk}/memory/?part=1&op=3").text
+    form = section(part, '<form class="static-memory__search"', "</form>")
+    assert 'name="op" value="3"' in form
+    assert 'name="part"' not in form
+
+
 def test_each_moment_of_the_peak_can_be_selected(client, alice):
     upload = make_import(alice, plan_of("bert_tiny"), graph_of("bert_tiny"))
     tables = [

@@ -105,7 +105,8 @@ def static_memory_view(data: ProfileData, parameters: QueryDict) -> Json | None:
         "others": [
             (name, value)
             for name, values in parameters.lists()
-            if name not in (SEARCH, MOMENT)
+            # the form leads to the page, also from the fragment that `part` asks for
+            if name not in (SEARCH, MOMENT, "part")
             for value in values
         ],
     }
