@@ -97,8 +97,6 @@ function applyFilters() {
   refresh();
 }
 
-// browsers restore checkboxes when the user returns to the page
-for (const box of boxes()) if (box.checked) selectedTasks.add(box.value);
 showSelection();
 updateElapsedTimes(rows);
 window.setInterval(() => updateElapsedTimes(rows), TICK_MS);

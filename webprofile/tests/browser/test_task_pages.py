@@ -172,6 +172,23 @@ def test_selected_rows_are_highlighted(pages, alice):
     assert colour(task) != colour(other)
 
 
+def test_no_task_is_ticked_after_returning_to_the_list(pages, alice):
+    """Browsers restore ticks by position, and in the meantime another task has taken the place."""
+    task = make_waiting_task(alice)
+    pages.open("/tasks/")
+    # pages with such a listener are loaded again
+    pages.js("window.addEventListener('unload', () => {})")
+    pages.find(f"#tick-{task.pk}").click()
+    pages.find(f"#task-{task.pk}").click()
+    pages.until(lambda: pages.all("#task-status"), "the task's page")
+    make_waiting_task(alice)
+    pages.browser.back()
+    pages.until(lambda: len(pages.all("tr[data-task]")) == 2, "both tasks")
+    pages.until(lambda: pages.find("#select-all").is_displayed(), "the script of the list")
+    assert not pages.all("[name=task]:checked")
+    assert pages.find("#bulk-count").text == "Select tasks for bulk actions"
+
+
 def test_ring_of_a_cancelled_task_is_round_and_thinner_than_a_digit(pages, alice):
     cancelled = make_waiting_task(alice)
     cancel_task(cancelled)
