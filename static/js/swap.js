@@ -1,9 +1,9 @@
-// Replace a part of the page by server-rendered HTML, and keep focus and scroll positions.
+// Replace a part of the page by server-rendered HTML, and keep focus, caret and scroll positions.
 
 import { updateRelativeTimes, updateElapsedTimes } from "./ago.js";
 import { localizeTimes } from "./format.js";
 
-/** Replace the content of `element` by `fragment`; keep focus and the scroll position of inner boxes. */
+/** Replace the content of `element` by `fragment`; keep the focus, its caret and the scroll position of inner boxes. */
 export function swap(element, fragment) {
   localizeTimes(fragment);
   updateRelativeTimes(fragment);
@@ -41,6 +41,9 @@ function refocus(element, focused) {
     (focused.dataset.scroll && element.querySelector(`[data-scroll="${CSS.escape(focused.dataset.scroll)}"]`));
   if (replacement) {
     replacement.focus({ preventScroll: true });
+    // elements other than fields of text have no selection
+    const { selectionStart: start = null, selectionEnd: end, selectionDirection: direction } = focused;
+    if (start !== null) replacement.setSelectionRange(start, end, direction);
     return;
   }
   // the focused element no longer exists: focus its container

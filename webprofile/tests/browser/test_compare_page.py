@@ -138,6 +138,36 @@ def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
     assert page.console_errors() == []
 
 
+def test_letters_typed_while_rows_are_fetched_stay(page):
+    page.open()
+    page.js(HOLD_RESPONSES)
+    page.find("#compare-text").send_keys("con")
+    page.wait("window.held.length > 0")
+    page.find("#compare-text").send_keys("v")
+    page.js(RELEASE_RESPONSES)
+    # the browser types where the caret is, a driver would begin at the end
+    page.browser.switch_to.active_element.send_keys("1")
+    asked = "return new URLSearchParams(location.search).get('q')"
+    page.until(lambda: page.js(RELEASE_RESPONSES + asked) == "conv1", "its rows")
+    page.find("#compare-text").send_keys(Keys.ARROW_LEFT, ".")
+    page.until(lambda: page.js(RELEASE_RESPONSES + asked) == "conv.1", "other rows")
+    field = "document.activeElement"
+    assert page.js(f"return [{field}.id, {field}.selectionStart]") == ["compare-text", 5]
+    assert page.console_errors() == []
+
+
+HOLD_RESPONSES = """
+const real = window.fetch;
+window.held = [];
+window.fetch = async (...request) => {
+  const response = await real(...request);
+  await new Promise((resolve) => window.held.push(resolve));
+  return response;
+};
+"""
+RELEASE_RESPONSES = "for (const release of window.held.splice(0)) release();"
+
+
 @pytest.mark.exhaustive
 def test_filter_keeps_the_graph_of_the_baseline(page):
     page.open("&graph=0")

@@ -135,10 +135,11 @@ function onSubmit(event) {
 }
 
 function askSoon(event, pause) {
-  const form = event.target.closest("#compare-filter");
-  if (!form || (event.type === "input" && event.target.type !== "search" && event.target.type !== "text")) return;
+  if (!event.target.closest("#compare-filter") || (event.type === "input" && event.target.type !== "search" && event.target.type !== "text")) return;
   clearTimeout(waiting);
-  waiting = setTimeout(() => open(addressOf(form), { keepFocus: true }), pause);
+  // a response that is on its way would replace the field in which the user types
+  running?.abort();
+  waiting = setTimeout(() => open(addressOf(document.getElementById("compare-filter")), { keepFocus: true }), pause);
 }
 
 /** The address of a filter, without what was left empty. */
