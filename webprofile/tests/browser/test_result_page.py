@@ -320,6 +320,25 @@ def test_a_range_of_the_timeline_filters_the_table(open_page):
 
 
 @pytest.mark.exhaustive
+def test_the_operators_of_a_finding_replace_a_range_and_end_with_the_back_button(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open("?q=conv")
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    all_rows = page.find("#operator-count").text
+    page.find("#strip canvas").send_keys("w", "w", Keys.ENTER)
+    page.until(lambda: page.find("#operator-count").text != all_rows)
+    button = page.find("#advice-lines [data-rows]")
+    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
+    button.click()
+    page.until(lambda: set(page.rows()) == rows)
+    assert "Drag" in page.find("#strip [data-strip=about]").text
+    page.until(lambda: page.query == "")
+    page.browser.back()
+    page.until(lambda: page.find("#operator-count").text == all_rows)
+    assert page.find("#operator-filter").get_attribute("value") == "conv"
+
+
+@pytest.mark.exhaustive
 def test_the_timelines_follow_the_chosen_pass(open_page):
     first = good_profile("resnet18")
     page = open_page(first, another_pass(first, 2))

@@ -101,9 +101,17 @@ export class OperatorTable {
 
   /** List only these operators, constants among them, until the filter is cleared. */
   list(rows) {
+    this.#listAll();
     this.only = new Set(rows);
     this.part.filter.value = "";
     this.change({ q: "" });
+  }
+
+  /** End the restriction to a range of time or to some operators, of which the address tells nothing. */
+  #listAll() {
+    this.within = null;
+    this.only = null;
+    document.dispatchEvent(new CustomEvent("operators:range-cleared"));
   }
 
   /** Change the state and tell the address. */
@@ -293,9 +301,7 @@ export class OperatorTable {
     part.group.addEventListener("change", () => this.change({ group: part.group.value }));
     for (const button of this.root.querySelectorAll("[data-clear-filter]")) {
       button.addEventListener("click", () => {
-        this.within = null;
-        this.only = null;
-        document.dispatchEvent(new CustomEvent("operators:range-cleared"));
+        this.#listAll();
         part.filter.value = "";
         this.change({ q: "" });
       });
@@ -320,8 +326,12 @@ export class OperatorTable {
       else this.reveal(row);
     });
     addEventListener("popstate", () => {
-      this.state = readState();
-      part.filter.value = this.state.q;
+      const state = readState();
+      // the entry of another view has the same state
+      if (JSON.stringify(state) === JSON.stringify(this.state)) return;
+      this.state = state;
+      this.#listAll();
+      part.filter.value = state.q;
       this.refresh();
     });
   }
