@@ -9,6 +9,7 @@ import { makeColumns, timeScale } from "../profiles/table/columns.js";
 import { matcher, parseFilter } from "../profiles/table/filter.js";
 import { shapesText, shortName } from "../profiles/table/labels.js";
 import { asTsv, groupRows, runningShares, selectRows, sortRows } from "../profiles/table/model.js";
+import { withUnknown } from "../profiles/table/state.js";
 
 const NAMES = [
   "conv(layer1.0.relu,layer1.0.conv1.weight)[12]",
@@ -150,6 +151,16 @@ test("copied rows are tab-separated, whatever their names hold", () => {
 test("columns move by places and stay within", () => {
   assert.deepEqual(moved(["a", "b", "c"], "c", -1), ["a", "c", "b"]);
   assert.deepEqual(moved(["a", "b", "c"], "a", -1), ["a", "b", "c"]);
+});
+
+test("chosen columns that a result lacks keep their places", () => {
+  const columns = ["op", "device", "type"].map((key) => ({ key }));
+  const before = ["op", "diff", "passes", "device", "p90"];
+  assert.deepEqual(withUnknown(["op", "device"], before, columns), before);
+  assert.deepEqual(withUnknown(["device", "type", "op"], before, columns), ["device", "p90", "type", "op", "diff", "passes"]);
+  // the column before them is no longer chosen
+  assert.deepEqual(withUnknown(["op", "type"], before, columns), ["op", "diff", "passes", "p90", "type"]);
+  assert.deepEqual(withUnknown(["op"], [], columns), ["op"]);
 });
 
 test("the steps of the axis are round", () => {

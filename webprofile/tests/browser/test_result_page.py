@@ -192,6 +192,41 @@ def test_columns_are_chosen_and_moved_and_kept(open_page):
     page.until(lambda: "Output shapes" in page.texts("[role=columnheader]"))
 
 
+@pytest.mark.exhaustive
+def test_widths_and_columns_of_one_result_leave_the_columns_of_others(
+    browser, storage, live_server, log_in
+):
+    owner = make_user("alice")
+    first = good_profile("resnet18")
+    results = (
+        make_result(first, owner=owner),
+        make_result(first, another_pass(first, 1), owner=owner),
+    )
+    log_in(owner)
+    one_pass, two_passes = (
+        ResultPage(browser, f"{live_server.url}/tasks/{result.attempt.task_id}/")
+        for result in results
+    )
+    heading = ".grid__head [data-column=type]"
+    one_pass.open()
+    width = one_pass.find(heading).size["width"]
+    handle = one_pass.find("[data-resize=type]")
+    ActionChains(browser).click_and_hold(handle).move_by_offset(60, 0).release().perform()
+    two_passes.open()
+    assert two_passes.find(heading).size["width"] == pytest.approx(width + 60, abs=2)
+    assert two_passes.count(".grid__head [data-column=passes]")
+
+    for page, column in ((two_passes, "mem"), (one_pass, "out")):
+        page.open()
+        page.find("[popovertarget=operator-columns]").click()
+        choice = f"#operator-columns [value={column}]"
+        page.until(lambda page=page, choice=choice: page.all(choice), "the columns")
+        page.find(choice).click()
+    two_passes.open()
+    assert two_passes.count(".grid__head [data-column=passes]")
+    assert not two_passes.count(".grid__head [data-column=out]")
+
+
 def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live_server, log_in):
     owner = make_user("alice")
     base, profile = (

@@ -9,7 +9,7 @@ import { onSelect, select, selected } from "../result/selection.js";
 import { makeColumns } from "./columns.js";
 import { parseFilter } from "./filter.js";
 import { GROUPS, asTsv, groupRows, runningShares, selectRows, sortRows } from "./model.js";
-import { readColumns, readState, writeColumns, writeState } from "./state.js";
+import { readColumns, readState, withUnknown, writeColumns, writeState } from "./state.js";
 import { RowsView, groupRow, operatorRow } from "./view.js";
 
 const SOURCE = "table";
@@ -38,9 +38,9 @@ export class OperatorTable {
     this.active = 0;
     /** the applied widths of the columns */
     this.layout = "";
-    const chosen = readColumns();
-    this.widths = chosen?.widths ?? {};
-    this.chosen = this.#known(chosen?.keys) ?? this.usual;
+    /** the stored choice of columns, `{keys, widths}` */
+    this.stored = readColumns();
+    this.chosen = this.#known(this.stored.keys) ?? this.usual;
     this.view = new RowsView(this.part.scroll, this.part.body, ROW_PX);
     this.chooser = null;
     this.part.columns.addEventListener("beforetoggle", async () => {
@@ -87,9 +87,10 @@ export class OperatorTable {
 
   /** Choose other columns; null for the usual ones. */
   choose(keys) {
+    const { keys: before, widths } = this.stored;
+    this.stored = keys ? { keys: withUnknown(keys, before ?? [], this.columns), widths } : { keys: null, widths: {} };
     this.chosen = this.#known(keys) ?? this.usual;
-    if (!keys) this.widths = {};
-    writeColumns(keys ? { keys: this.chosen, widths: this.widths } : null);
+    writeColumns(this.stored);
     this.refresh();
   }
 
@@ -223,10 +224,10 @@ export class OperatorTable {
    */
   #layoutOf(columns) {
     const isPhone = matchMedia(PHONE).matches;
-    const widths = columns.map(({ key, width }) => this.widths[key] ?? (isPhone && key === "op" ? PHONE_NAME_PX : width));
+    const widths = columns.map(({ key, width }) => this.stored.widths[key] ?? (isPhone && key === "op" ? PHONE_NAME_PX : width));
     const sizes = widths.map((width) => `${width}px`);
     const last = columns.at(-1);
-    if (last && !this.widths[last.key]) sizes[sizes.length - 1] = `minmax(${sizes.at(-1)}, 1fr)`;
+    if (last && !this.stored.widths[last.key]) sizes[sizes.length - 1] = `minmax(${sizes.at(-1)}, 1fr)`;
     return { layout: `${RANK_PX}px ${sizes.join(" ")}`, width: widths.reduce((all, width) => all + width, RANK_PX) };
   }
 
@@ -353,12 +354,12 @@ export class OperatorTable {
     const before = event.target.parentElement.offsetWidth;
     const stop = new AbortController();
     addEventListener("pointermove", (move) => {
-      this.widths[key] = Math.max(40, Math.round(before + move.clientX - start));
+      this.stored.widths[key] = Math.max(40, Math.round(before + move.clientX - start));
       this.#applyLayout(this.#layoutOf(this.shown));
     }, { signal: stop.signal });
     addEventListener("pointerup", () => {
       stop.abort();
-      writeColumns({ keys: this.chosen, widths: this.widths });
+      writeColumns(this.stored);
     }, { signal: stop.signal });
   }
 

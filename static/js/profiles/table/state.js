@@ -30,20 +30,33 @@ export function writeState(state, isNew) {
   else history.replaceState(history.state, "", address);
 }
 
-/** The chosen columns in order and their widths, `{keys, widths}`; null for the usual ones. */
+/** The choice of columns: `keys`, the chosen ones in order, or null for the usual ones; and `widths` by key. */
 export function readColumns() {
   try {
     const { keys, widths } = JSON.parse(localStorage.getItem(STORED));
-    return Array.isArray(keys) ? { keys, widths: widths ?? {} } : null;
+    return { keys: Array.isArray(keys) ? keys : null, widths: widths ?? {} };
   } catch {
-    return null; // nothing is stored, or the browser permits no storage
+    return { keys: null, widths: {} }; // nothing is stored, or the browser permits no storage
   }
 }
 
-export function writeColumns(chosen) {
+/**
+ * The chosen keys with those of `before` that are not among `columns`: other results have such columns. Each
+ * follows the one that it followed.
+ */
+export function withUnknown(keys, before, columns) {
+  const all = [...keys];
+  before.forEach((key, place) => {
+    if (columns.some((column) => column.key === key)) return;
+    const previous = before.slice(0, place).findLast((each) => all.includes(each));
+    all.splice(all.indexOf(previous) + 1, 0, key);
+  });
+  return all;
+}
+
+export function writeColumns(choice) {
   try {
-    if (chosen) localStorage.setItem(STORED, JSON.stringify(chosen));
-    else localStorage.removeItem(STORED);
+    localStorage.setItem(STORED, JSON.stringify(choice));
   } catch {
     // the choice then lasts until the page is closed
   }
