@@ -55,6 +55,7 @@ class ChartLoader {
       ]);
       if (start === this.starts) this.draw(echarts, operators, data);
     } catch (error) {
+      if (start !== this.starts) return;
       this.setState("error");
       console.warn("A chart could not be drawn:", error.message);
     }

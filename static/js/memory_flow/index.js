@@ -54,6 +54,7 @@ class Chart {
       ]);
       if (requestNumber === this.requestNumber) this.show(echarts, data);
     } catch (error) {
+      if (requestNumber !== this.requestNumber) return;
       this.setState("error");
       console.warn("The chart of memory could not be drawn:", error.message);
     }
@@ -158,6 +159,7 @@ class TensorSearch {
       else this.table.scrollIntoView({ block: "nearest" });
       this.status.textContent = this.table.querySelector("#memory-flow-found").textContent;
     } catch {
+      if (requestNumber !== this.requestNumber) return;
       this.status.textContent = this.status.dataset.failed;
     }
   }

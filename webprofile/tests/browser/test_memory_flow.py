@@ -109,6 +109,34 @@ def test_search_updates_table_chart_and_url_without_a_reload(open_flow):
     assert flow.console_errors() == []
 
 
+def test_a_search_that_fails_late_leaves_the_results_of_a_later_one(open_flow):
+    flow = open_flow(MLP.read_bytes(), "?tensors=all")
+    flow.draw()
+    flow.js(HOLD_FIRST_SEARCH)
+    flow.find("#flow-tag").send_keys("fc2", Keys.ENTER)
+    flow.until(lambda: flow.js("return window.fail.length") == 2, "the chart and the table")
+    flow.find("#flow-tag").clear()
+    flow.find("#flow-tag").send_keys("fc1", Keys.ENTER)
+    flow.until(lambda: flow.rows and all("fc1" in row for row in flow.rows), "tensors of fc1")
+    flow.until(lambda: "fc1" in flow.part("notes").text, "the chart's note")
+    status = flow.find("#memory-flow-status").get_attribute("textContent")
+    flow.browser.execute_async_script(
+        "for (const fail of window.fail) fail(); setTimeout(arguments[0])"
+    )
+    assert flow.find("#memory-flow-chart").get_attribute("data-state") == "ready"
+    assert flow.find("#memory-flow-status").get_attribute("textContent") == status
+
+
+#: requests for fc2 fail when the test calls the functions in `fail`
+HOLD_FIRST_SEARCH = """
+const real = window.fetch;
+window.fail = [];
+window.fetch = (url, ...rest) => String(url).includes("tag=fc2")
+  ? new Promise((_, reject) => { window.fail.push(() => reject(new TypeError("no network"))); })
+  : real(url, ...rest);
+"""
+
+
 def test_scripts_in_the_svg_do_not_run(open_flow):
     script = "<script>top.document.title = 'ran'; alert(1)</script>\n"
     handler = "<circle r='9' onload=\"top.document.title = 'ran'\"/>\n"

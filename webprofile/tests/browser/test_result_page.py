@@ -374,6 +374,54 @@ def test_the_operators_of_a_finding_replace_a_range_and_end_with_the_back_button
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("view", "ready"),
+    [("timeline/", "#chart-timeline[data-state=ready]"), ("", "#strip:not([aria-busy])")],
+    ids=["chart", "strip"],
+)
+def test_a_pass_that_fails_late_leaves_the_timeline_of_another(open_page, view, ready):
+    first = good_profile("resnet18")
+    page = open_page(first, another_pass(first, 2))
+    page.browser.get(page.address + view)
+    page.until(lambda: page.count(ready))
+    page.js(HOLD_SECOND_PASS)
+    passes = Select(page.find(f"{ready} [data-part=pass]"))
+    passes.select_by_value("2")
+    page.until(lambda: page.js("return window.fail !== undefined"))
+    passes.select_by_value("1")
+    page.until(lambda: page.count(f"{ready}:not(:has([aria-busy=true]))"))
+    page.browser.execute_async_script("window.fail(); setTimeout(arguments[0])")
+    assert page.count(ready)
+    assert page.find(f"{ready} canvas").is_displayed()
+
+
+@pytest.mark.exhaustive
+def test_a_pass_that_cannot_be_loaded_leaves_the_strip_as_it_is(open_page):
+    first = good_profile("resnet18")
+    page = open_page(first, another_pass(first, 2))
+    page.open()
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    passes = Select(page.find("#strip [data-part=pass]"))
+    about = "#strip [data-strip=about]"
+    block_urls(page.browser, "*pass=2*")
+    passes.select_by_value("2")
+    page.until(lambda: page.texts(about) == ["The server did not respond. Try again."])
+    assert page.count("#strip:not([aria-busy])")
+    assert page.find("#strip canvas").is_displayed()
+    passes.select_by_value("1")
+    page.until(lambda: "Drag" in page.find(about).text)
+
+
+#: the request for the second pass fails when the test calls `fail`
+HOLD_SECOND_PASS = """
+const real = window.fetch;
+window.fetch = (url, ...rest) => String(url).includes("pass=2")
+  ? new Promise((_, reject) => { window.fail = () => reject(new TypeError("no network")); })
+  : real(url, ...rest);
+"""
+
+
+@pytest.mark.exhaustive
 def test_the_timelines_follow_the_chosen_pass(open_page):
     first = good_profile("resnet18")
     page = open_page(first, another_pass(first, 2))

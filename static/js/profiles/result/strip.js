@@ -44,8 +44,15 @@ export class TimelineStrip {
     // lanes of the device first: they hold the times of the table
     this.lanes = data.lanes.map((lane, number) => ({ ...lane, number })).sort((a, b) => (a.side === b.side ? a.number - b.number : a.side === "device" ? -1 : 1)).slice(0, MOST_LANES);
     this.canvas.style.height = `${AXIS_PX + this.lanes.length * LANE_PX}px`;
-    if (this.range) this.choose(null);
-    else this.#paint();
+    if (this.range) this.restrict(null);
+    this.#clear();
+  }
+
+  /** Show the whole pass, without a range. */
+  #clear() {
+    this.range = null;
+    this.about.textContent = this.words.about;
+    this.#paint();
   }
 
   get scale() {
@@ -164,13 +171,13 @@ export class TimelineStrip {
 
   /** Choose a range, µs, or none: the table lists its operators, and its sums are shown. */
   choose(range) {
-    this.range = range;
-    this.#paint();
     if (!range) {
-      this.about.textContent = this.words.about;
+      this.#clear();
       this.restrict(null);
       return;
     }
+    this.range = range;
+    this.#paint();
     const [from, to] = range;
     const rows = new Set();
     const byType = new Map();
@@ -243,11 +250,7 @@ export class TimelineStrip {
       clearTimeout(waiting);
       waiting = setTimeout(() => this.#paint(), PAINT_LATER_MS);
     });
-    document.addEventListener("operators:range-cleared", () => {
-      this.range = null;
-      this.about.textContent = this.words.about;
-      this.#paint();
-    });
+    document.addEventListener("operators:range-cleared", () => this.#clear());
   }
 
   #move(view) {
@@ -266,7 +269,7 @@ export class TimelineStrip {
   }
 }
 
-/** Draw the strip once its data are there; without them the strip stays away. */
+/** Draw the strip once its data are there; without any data the strip stays away. */
 export async function startStrip(root, restrict) {
   const fetchPass = (pass) => getJson(`${root.dataset.timeline}?pass=${pass}`, { login: root.dataset.login, cache: "no-cache" });
   let strip = null;
@@ -278,15 +281,16 @@ export async function startStrip(root, restrict) {
     try {
       const [operators, data] = await Promise.all([loadOperators(root), fetchPass(pass)]);
       if (pass !== latest) return;
-      if (!data.lane.length && !strip) {
-        root.hidden = true;
-        return;
-      }
+      root.hidden = !data.lane.length && !strip;
+      if (root.hidden) return;
       if (strip) strip.show(data);
       else strip = new TimelineStrip(root, data, operators, restrict);
       root.removeAttribute("aria-busy");
     } catch (error) {
-      root.hidden = true;
+      if (pass !== latest) return;
+      root.removeAttribute("aria-busy");
+      if (strip) strip.about.textContent = strip.words.failed;
+      else root.hidden = true;
       console.warn("The timeline could not be drawn:", error.message);
     }
   }
