@@ -24,15 +24,24 @@ export function shortcuts() {
  *
  * target: an element; its shortcuts work while it has the focus or is under the pointer, those without
  *     a target everywhere on the page
+ *
+ * Returns a function that ends this.
  */
 export function bindShortcuts(actions, target = null) {
-  for (const [name, run] of Object.entries(actions)) bindings.push({ name, run, target });
+  const bound = Object.entries(actions).map(([name, run]) => ({ name, run, target }));
+  bindings.push(...bound);
+  return () => {
+    for (const binding of bound) bindings.splice(bindings.indexOf(binding), 1);
+  };
 }
 
-/** Bind the shortcuts of a timeline. `move(command)`: zooms `in` or `out`, pans `left` or `right`, or shows the `whole`. */
+/**
+ * Bind the shortcuts of a timeline, as `bindShortcuts` does. `move(command)`: zooms `in` or `out`, pans `left` or
+ * `right`, or shows the `whole`.
+ */
 export function bindTimeline(move, target = null) {
   const commands = { zoom_in: "in", zoom_out: "out", earlier: "left", later: "right", whole: "whole" };
-  bindShortcuts(Object.fromEntries(Object.entries(commands).map(([name, command]) => [name, () => move(command)])), target);
+  return bindShortcuts(Object.fromEntries(Object.entries(commands).map(([name, command]) => [name, () => move(command)])), target);
 }
 
 /** Whether a shortcut is bound to something in the page. */

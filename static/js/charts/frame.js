@@ -16,7 +16,7 @@
 import { onSelect, select, selected } from "../profiles/result/selection.js";
 import { bindTimeline } from "../shortcuts.js";
 import { nextItem } from "./keys.js";
-import { readColours } from "./palette.js";
+import { onColours, readColours } from "./palette.js";
 
 const SOURCE = "charts";
 /** The selected operator of the page of a result. */
@@ -38,8 +38,19 @@ export class Frame {
     this.hovered = -1;
     this.listen();
     this.paint();
-    selection.onSelect((row, source) => this.onSelection(row, source));
+    /** Functions that end the listening to what outlives the chart. */
+    this.ends = [
+      selection.onSelect((row, source) => this.onSelection(row, source)),
+      onColours(() => this.paint()),
+      this.watchSize(),
+    ];
+    if (drawing.runCommand) this.ends.push(bindTimeline((command) => this.drawing.runCommand(command), parts.stage));
     this.bringIntoView(selection.selected());
+  }
+
+  /** No longer follow the selection, the colours, the size and the keys. */
+  end() {
+    for (const end of this.ends) end();
   }
 
   /** Redraw everything, after a change of data or colours. */
@@ -64,6 +75,20 @@ export class Frame {
     this.mark();
   }
 
+  /** Follow the size of the canvas; returns a function that ends this. */
+  watchSize() {
+    let waiting = 0;
+    const observer = new ResizeObserver(() => {
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(() => this.resize());
+    });
+    observer.observe(this.parts.canvas);
+    return () => {
+      observer.disconnect();
+      cancelAnimationFrame(waiting);
+    };
+  }
+
   listen() {
     const { stage } = this.parts;
     if (this.drawing.fromEvent) {
@@ -79,7 +104,6 @@ export class Frame {
     // zoom and drill-down move the items, whose positions are known once the chart is drawn
     this.chart.on("finished", () => this.mark());
     stage.addEventListener("keydown", (event) => this.onKey(event));
-    if (this.drawing.runCommand) bindTimeline((command) => this.drawing.runCommand(command), stage);
     stage.addEventListener("blur", () => this.moveTo(-1));
   }
 

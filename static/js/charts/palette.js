@@ -57,11 +57,15 @@ export function readColours() {
   return { ...readTokens(TOKENS), sans };
 }
 
-/** Call `listener` when the theme changes between light and dark. */
+/** Call `listener` when the theme changes between light and dark; returns a function that ends this. */
 export function onColours(listener) {
-  onTheme(listener);
+  const endTheme = onTheme(listener);
   // dispatched before and after printing, which uses light colours
   addEventListener("colours", listener);
+  return () => {
+    endTheme();
+    removeEventListener("colours", listener);
+  };
 }
 
 /** Colour and symbol of an operator type; rank 0 is the type with the most time. */

@@ -5,7 +5,6 @@ import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
 import { loadECharts, makeChart } from "./echarts.js";
 import { Frame } from "./frame.js";
-import { onColours } from "./palette.js";
 import { fillWhenOpened } from "./table.js";
 
 /** Charts are started this far before they come into view. */
@@ -97,18 +96,15 @@ class ChartLoader {
       this.frame.paint();
     } else {
       this.frame = new Frame(this.parts, this.chart, drawing, words, this.shared.selection);
-      onColours(() => this.frame.paint());
-      this.watchSize();
     }
     drawing.redraw = (change) => this.frame.redraw(change);
   }
 
-  watchSize() {
-    let waiting = 0;
-    new ResizeObserver(() => {
-      cancelAnimationFrame(waiting);
-      waiting = requestAnimationFrame(() => this.frame.resize());
-    }).observe(this.parts.canvas);
+  /** End the chart, whose figure leaves the page; what is being fetched is not drawn. */
+  end() {
+    this.starts += 1;
+    this.frame?.end();
+    this.chart?.dispose();
   }
 
   setState(state) {
@@ -123,16 +119,22 @@ class ChartLoader {
  * kinds: the function that makes each chart, by `data-chart`
  * fetchOperators(): promise of the operators that the charts share (`operators.js`), or of null
  * selection: as for `Frame`
+ *
+ * Returns a function that ends them, before the section leaves the page.
  */
 export function startCharts(section, kinds, fetchOperators = async () => null, selection = undefined) {
   const shared = { section, kinds, fetchOperators, selection, words: wordsOf(section) };
   const figures = [...section.querySelectorAll("[data-chart]")];
+  /** `{loader, drawn}` by figure: its loader, and the promise of its first drawing. */
   const started = new Map();
 
   function start(figure) {
     observer.unobserve(figure);
-    if (!started.has(figure)) started.set(figure, new ChartLoader(figure, shared).start());
-    return started.get(figure);
+    if (!started.has(figure)) {
+      const loader = new ChartLoader(figure, shared);
+      started.set(figure, { loader, drawn: loader.start() });
+    }
+    return started.get(figure).drawn;
   }
 
   const observer = new IntersectionObserver(
@@ -142,5 +144,10 @@ export function startCharts(section, kinds, fetchOperators = async () => null, s
     { rootMargin: AHEAD },
   );
   for (const figure of figures) observer.observe(figure);
-  onWhole(() => Promise.all(figures.map(start)));
+  const endWhole = onWhole(() => Promise.all(figures.map(start)));
+  return () => {
+    observer.disconnect();
+    endWhole();
+    for (const { loader } of started.values()) loader.end();
+  };
 }

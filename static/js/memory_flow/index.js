@@ -4,7 +4,6 @@
 
 import { loadECharts, makeChart } from "../charts/echarts.js";
 import { Frame } from "../charts/frame.js";
-import { onColours } from "../charts/palette.js";
 import { onWhole } from "../profiles/result/printing.js";
 import { getFragment, getJson } from "../requests.js";
 import { FlowChart, HEIGHT_PX } from "./chart.js";
@@ -83,8 +82,6 @@ class Chart {
       return;
     }
     this.frame = new Frame(parts, this.chart, drawing, words);
-    onColours(() => this.frame.paint());
-    new ResizeObserver(() => requestAnimationFrame(() => this.frame.resize())).observe(parts.canvas);
   }
 
   setState(state) {

@@ -3,7 +3,7 @@ import test from "node:test";
 
 import { moved } from "../charts/timeline_layout.js";
 import { MOST, matching, taskNumber } from "../palette/match.js";
-import { keyOf } from "../shortcuts.js";
+import { bindShortcuts, isBound, keyOf } from "../shortcuts.js";
 
 const entries = (...labels) => labels.map((label) => ({ group: "Operators", label, hint: `conv(${label})` }));
 const labels = (found) => found.map(({ label }) => label);
@@ -38,6 +38,14 @@ test("keys are named as in the table of shortcuts", () => {
   // a Cyrillic keyboard, and an input method
   assert.equal(key({ key: "о", code: "KeyJ" }), "j");
   assert.equal(key({ key: "Process", code: "KeyJ" }), "j");
+});
+
+test("a shortcut is bound until the last of its bindings ends", () => {
+  const [end, endOther] = [1, 2].map(() => bindShortcuts({ zoom_in: () => true }));
+  end();
+  assert.equal(isBound("zoom_in"), true);
+  endOther();
+  assert.equal(isBound("zoom_in"), false);
 });
 
 test("a timeline zooms and pans within its span", () => {

@@ -138,6 +138,21 @@ def test_timelines_are_loaded_when_opened_and_join_the_bars_of_a_row(page):
     assert page.console_errors() == []
 
 
+@pytest.mark.exhaustive
+def test_timelines_end_when_others_replace_them(page):
+    page.open("&side=host")
+    page.click("#timelines summary")
+    drawn = "document.querySelector('#chart-timelines').dataset.state === 'ready'"
+    page.wait(drawn)
+    page.js("window.old = document.querySelector('#chart-timelines')")
+    Select(page.find("#compare-side")).select_by_value("device")
+    page.wait("!window.old.isConnected")
+    page.wait(drawn)
+    canvas = "window.old.querySelector('[data-part=canvas]')"
+    assert page.js(f"return window.echarts.getInstanceByDom({canvas}) === undefined")
+    assert page.console_errors() == []
+
+
 def test_letters_typed_while_rows_are_fetched_stay(page):
     page.open()
     page.js(HOLD_RESPONSES)

@@ -21,10 +21,16 @@ const PAUSE_MS = 250;
 const ROW = {
   selected: selectedRow,
   select: (row) => open(addressOfRow(row)),
-  onSelect: (listener) => document.addEventListener("compare:selected", () => listener(selectedRow(), "compare")),
+  onSelect: (listener) => {
+    const tell = () => listener(selectedRow(), "compare");
+    document.addEventListener("compare:selected", tell);
+    return () => document.removeEventListener("compare:selected", tell);
+  },
 };
 let running = null;
 let waiting = 0;
+/** Ends the timelines of the page. */
+let endTimelines = () => {};
 
 function start() {
   localizeTimes(document);
@@ -93,7 +99,7 @@ function awaitTimelines() {
     if (isStarted) return;
     isStarted = true;
     const { startTimelines } = await import("./timelines.js");
-    startTimelines(section.querySelector(".charts"), ROW);
+    if (section.isConnected) endTimelines = startTimelines(section.querySelector(".charts"), ROW);
   });
 }
 
@@ -103,6 +109,8 @@ function takeOverTimelines(page) {
   const [nextUrl, url] = [next, now].map((each) => each?.querySelector("[data-url]").dataset.url);
   if (nextUrl === undefined || nextUrl === url) return;
   next.open = now.open;
+  endTimelines();
+  endTimelines = () => {};
   now.replaceWith(next);
   awaitTimelines();
 }

@@ -123,7 +123,7 @@ function comparedTimelines(context) {
   return chart;
 }
 
-/** selection: the selected row of the comparison, as `Frame` uses it */
+/** selection: the selected row of the comparison, as `Frame` uses it. Returns a function that ends the timelines. */
 export function startTimelines(section, selection) {
-  startCharts(section, { timelines: comparedTimelines }, undefined, selection);
+  return startCharts(section, { timelines: comparedTimelines }, undefined, selection);
 }

@@ -3,16 +3,17 @@
 /** More rows make a book: the rows in the page are printed, and the export has the rest. */
 export const MOST_PRINTED = 2_000;
 
-const parts = [];
+const parts = new Set();
 
-/** Have `fetchAll`, which may return a promise, called before the page is printed. */
+/** Have `fetchAll`, which may return a promise, called before the page is printed; returns a function that ends this. */
 export function onWhole(fetchAll) {
-  parts.push(fetchAll);
+  parts.add(fetchAll);
+  return () => parts.delete(fetchAll);
 }
 
 /** Fetch all that a whole page has. What fails is missing on paper as on the screen. */
 export async function makeWhole() {
-  await Promise.allSettled(parts.map((fetchAll) => fetchAll()));
+  await Promise.allSettled([...parts].map((fetchAll) => fetchAll()));
   // what was drawn last is on the screen, and so on paper
   await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); });
 }
