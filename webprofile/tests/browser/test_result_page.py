@@ -483,6 +483,21 @@ def test_rows_are_released_after_printing(open_page):
     page.until(lambda: page.rows()[-1] == MANY - 1)
 
 
+@pytest.mark.exhaustive
+def test_the_page_has_its_colours_again_after_two_clicks_on_print(open_page):
+    page = open_page(good_profile("tiny"))
+    page.open()
+    page.js(
+        "window.printed = 0;"
+        "window.print = () => { window.printed += 1; dispatchEvent(new Event('afterprint')); };"
+        "document.documentElement.dataset.theme = 'dark';"
+        "const button = document.querySelector('#print'); button.click(); button.click();"
+    )
+    page.until(lambda: page.js("return window.printed") and page.count("#print:not([aria-busy])"))
+    assert page.js("return document.documentElement.dataset.theme") == "dark"
+    assert page.js("return window.printed") == 1
+
+
 def test_html_in_names_is_text(open_page):
     page = open_page(good_profile("hostile_names"))
     page.open("?constants=1")

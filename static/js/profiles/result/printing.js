@@ -22,6 +22,8 @@ export async function makeWhole() {
 export function startPrinting(button) {
   button.hidden = false;
   button.addEventListener("click", async () => {
+    // a second click would take the light colours for those of the user
+    if (button.ariaBusy) return;
     const page = document.documentElement;
     const { theme } = page.dataset;
     const colour = (name) => {
