@@ -39,8 +39,8 @@ class ProfileUpload(models.Model):
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.INITIATED)
     #: why it failed: a code of `profiles.formats.errors`, `profiles.analysis.errors` or
     #: `profiles.imports.uploads`, and a detail in English
-    problem = models.CharField(max_length=40, blank=True)
-    problem_detail = models.CharField(max_length=500, blank=True)
+    problem = models.CharField(_("problem"), max_length=40, blank=True)
+    problem_detail = models.CharField(_("problem detail"), max_length=500, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     #: deadline of the state initiated, and of processing from the start of the reading; for a
     #: deleted import whose files were removed, the time after which no file can arrive any more
@@ -77,7 +77,7 @@ class OpenedFile(UploadedFile):
 
     upload = models.ForeignKey(ProfileUpload, models.CASCADE, related_name="files")
     #: from 1; the graph of the first pass is shown
-    number = models.PositiveSmallIntegerField()
+    number = models.PositiveSmallIntegerField(_("file number"))
     #: detected from its first bytes
     kind = models.CharField(
         _("kind"), max_length=13, choices=Kind, default=Kind.PROFILE, db_default=Kind.PROFILE
@@ -225,7 +225,7 @@ class Share(models.Model):
     #: values of `Part`
     parts = models.JSONField(_("also shows"), default=list)
     #: the first characters of the token, by which users tell links apart
-    prefix = models.CharField(max_length=16)
+    prefix = models.CharField(_("prefix"), max_length=16)
     sha256 = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expires"))

@@ -52,7 +52,9 @@ class Purpose(models.TextChoices):
 class Task(models.Model):
     """A user's request to profile a model or a Python program on a worker."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks", verbose_name=_("owner")
+    )
     worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     kind = models.CharField(

@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
                 ('hinted_at', models.DateTimeField(null=True)),
                 ('not_before_at', models.DateTimeField(null=True)),
                 ('copied_from', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='copies', to='tasks.task')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to=settings.AUTH_USER_MODEL, verbose_name='owner')),
                 ('worker', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='workers.worker')),
             ],
             options={

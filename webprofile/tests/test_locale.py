@@ -9,7 +9,11 @@ from pathlib import Path
 
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
+from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets, label_for_field
+from django.utils import translation
 
+from webprofile.admin.site import set_up_admin_site
 from webprofile.tests.needs import need
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +38,26 @@ def test_each_text_has_a_translation_with_all_placeholders():
         assert all(as_tuple(message.string)), message.id
         assert not message.fuzzy, message.id
         assert list(message.check()) == [], message.id
+
+
+#: labels of the administration that are the same in both languages
+SAME_IN_CHINESE = {"agent", "ID", "MD5", "MegEngine"}
+
+
+def test_labels_of_the_administration_are_translated():
+    set_up_admin_site()
+    labels = set()
+    with translation.override("zh-hans"):
+        for model, page in admin.site._registry.items():
+            labels |= {str(model._meta.verbose_name), str(model._meta.verbose_name_plural)}
+            for part in (page, *(inline(model, admin.site) for inline in page.inlines)):
+                shown = {*getattr(part, "list_display", ()), *part.readonly_fields}
+                shown |= {*(part.fields or ()), *flatten_fieldsets(part.fieldsets or ())}
+                for name in shown - {"action_checkbox", "__str__"}:
+                    labels.add(str(label_for_field(name, part.model, part)))
+    untranslated = {label for label in labels if not re.search("[\u4e00-\u9fff]", label)}
+    assert untranslated <= SAME_IN_CHINESE
+    assert len(labels) > 50
 
 
 def test_no_text_is_cut_off():
