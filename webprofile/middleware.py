@@ -135,8 +135,9 @@ class ShareMiddleware(_Middleware):
     """Handle requests below `/s/`, where share links are, without any login.
 
     Cookies and credentials are dropped before anything reads them, so that the pages are the same
-    for everybody, also for a user who is logged in. Responses set no cookie and cannot be stored,
-    indexed or framed, and their requests to others do not name the link.
+    for everybody, also for a user who is logged in; only the chosen language is kept. Responses set
+    no cookie and cannot be stored, indexed or framed, and their requests to others do not name the
+    link.
     """
 
     HEADERS: ClassVar = {
@@ -148,8 +149,10 @@ class ShareMiddleware(_Middleware):
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path_info.startswith("/s/"):
             return self.get_response(request)
+        language = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME)
         for name in ("HTTP_COOKIE", "HTTP_AUTHORIZATION"):
             request.META.pop(name, None)
+        request.COOKIES = {settings.LANGUAGE_COOKIE_NAME: language} if language else {}
         request.is_shared = True  # type: ignore[attr-defined]
         if request.method in ("GET", "HEAD"):
             response = self.get_response(request)

@@ -175,6 +175,12 @@ def test_a_page_is_the_same_for_its_owner_for_other_users_and_for_nobody(
     assert client.get(address, headers={"Authorization": "Bearer nonsense"}).status_code == 200
 
 
+def test_a_page_is_in_the_language_that_the_reader_chose_on_the_site(reader, alice, script_files):
+    address, _ = share_of("measured", alice, script_files)
+    reader.cookies["django_language"] = "zh-hans"
+    assert "算子" in reader.get(address).text
+
+
 def test_a_link_shows_log_inputs_and_model_only_if_they_were_chosen(reader, alice):
     profile = make_result(good_profile("tiny"), owner=alice)
     attempt, task = profile.attempt, profile.attempt.task
