@@ -18,7 +18,7 @@ from profiles.tests.make import (
     profiled_pass,
 )
 from profiles.tests.pages import LOG, store_artifacts
-from tasks.models import Attempt, Task, TaskFile
+from tasks.models import Attempt, IdempotencyKey, Task, TaskFile
 from tasks.states import Outcome
 from tasks.submission.plans import CHECK
 from tasks.tests.make import (
@@ -82,6 +82,23 @@ def test_the_newest_undisturbed_result_is_offered(client, alice, task):
     cut = make_measured_task(alice, task.worker)
     Attempt.objects.filter(task=cut).update(enough_at=timezone.now())
     assert earlier(client, task)["task"] == newer.pk
+
+
+def test_no_result_is_offered_for_a_key_that_has_created_a_task(client, task):
+    key = IdempotencyKey.objects.create(user=task.owner, key="made", task=task)
+
+    def offered(name):
+        headers = {"Idempotency-Key": name}
+        body = body_of(task)
+        answer = client.post(JUDGE, body, content_type="application/json", headers=headers)
+        return answer.json()["earlier"]
+
+    assert offered("made") is None
+    assert offered("new")["task"] == task.pk
+    IdempotencyKey.objects.filter(pk=key.pk).update(
+        created_at=timezone.now() - datetime.timedelta(days=2)
+    )
+    assert offered("made")["task"] == task.pk
 
 
 @pytest.mark.parametrize(

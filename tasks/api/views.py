@@ -240,6 +240,7 @@ class TasksJudge(ApiView):
         summary="Judge a request",
         request=DraftBody,
         responses=JudgedAnswer,
+        parameters=[idempotency.CHECK_PARAMETER],
         operation_id="tasks_judge",
     )
     def post(self, request: Request) -> Response:
@@ -265,7 +266,10 @@ class TasksJudge(ApiView):
             "runtime_version": runtime.version if runtime else "",
             "queue": self._queue(runtime, body.validated_data) if runtime else None,
             "quota": quota_of(user)._asdict(),
-            "earlier": earlier_of_request(user, draft.request, draft.admitted),
+            # a repeated request returns its own task
+            "earlier": None
+            if idempotency.has_task(self.request)
+            else earlier_of_request(user, draft.request, draft.admitted),
         }
         if not is_read:
             answer["problems"] = flattened(body.errors)

@@ -25,6 +25,13 @@ PARAMETER = OpenApiParameter(
     "the same key with the same request answers with the same task.",
     pattern=r"^[!-~]{1,200}$",
 )
+#: for a request that is only checked
+CHECK_PARAMETER = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="The key with which the task will be requested. If it has created a task, which a "
+    "repetition returns, `earlier` is null.",
+)
 ERRORS = ["idempotency_key_bad", "idempotency_key_reused"]
 
 
@@ -91,8 +98,7 @@ def once(request: UserRequest) -> Iterator[KeyClaim]:
 def _claim(key: str, digest: str, user: User) -> KeyClaim:
     if not (0 < len(key) <= KEY_LIMIT and key.isascii() and key.isprintable() and " " not in key):
         raise DomainError("idempotency_key_bad", status=422, limit=KEY_LIMIT)
-    old = timezone.now() - datetime.timedelta(seconds=settings.IDEMPOTENCY_S)
-    IdempotencyKey.objects.filter(created_at__lt=old).delete()
+    IdempotencyKey.objects.filter(created_at__lt=_expiry()).delete()
     row, is_new = IdempotencyKey.objects.select_related("task").get_or_create(
         user=user, key=key, defaults={"request_sha256": digest}
     )
@@ -104,6 +110,18 @@ def _claim(key: str, digest: str, user: User) -> KeyClaim:
         return KeyClaim(row, row.task)
     _take_over(row, None)
     return KeyClaim(row, None)
+
+
+def has_task(request: UserRequest) -> bool:
+    """Return whether a request with this key has created a task, which a repetition returns."""
+    key = request.headers.get("Idempotency-Key")
+    keys = IdempotencyKey.objects.filter(user=request.user, created_at__gte=_expiry())
+    return key is not None and keys.filter(key=key).exclude(task=None).exists()
+
+
+def _expiry() -> datetime.datetime:
+    """Return the time before which keys have expired."""
+    return timezone.now() - datetime.timedelta(seconds=settings.IDEMPOTENCY_S)
 
 
 def _take_over(row: IdempotencyKey, task: Task | None) -> None:

@@ -56,6 +56,10 @@ class BatchRun:
     #: checksums of files that are sent in parts, as far as they are known
     sums: dict[Path, str] = field(default_factory=dict)
 
+    def key_of(self, cell: Cell) -> str:
+        """Return the Idempotency-Key of a cell."""
+        return f"{self.key}-{cell.number}"
+
     def content(self, kind: str, path: Path) -> Content:
         file = self.files[path]
         return (kind, file.name, file.md5 or self.sums.get(path, ""), file.size_bytes)
@@ -99,7 +103,8 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     script = cell.block.script
     if script is not None and (mistake := entry_mistake(cell.model, script.get("entry"))):
         return [(cell.place_of("entry"), mistake)]
-    judged = run.api.post("tasks/judge/", _body(run, cell), repeatable=True)
+    # with the key the site offers no earlier result for a task that this run has made before
+    judged = run.api.post("tasks/judge/", _body(run, cell), key=run.key_of(cell))
     quota |= judged["quota"]
     refusal = judged["refusal"]
     if run.reused is not None and judged["earlier"]:
@@ -196,11 +201,10 @@ def _noting(progress: Progress, file: LocalFile) -> Callable[[int], None]:
 
 def _created(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> dict[str, Any]:
     """Create the task of a cell idempotently; wait while the user's limit is reached."""
-    key = f"{run.key}-{cell.number}"
     body = _body(run, cell)
     while True:
         try:
-            task: dict[str, Any] = run.api.post("tasks/", body, key=key)
+            task: dict[str, Any] = run.api.post("tasks/", body, key=run.key_of(cell))
         except ProblemError as error:
             whole = _body(run, cell, may_name=False)
             if error.code == "idempotency_key_reused" and body != whole:

@@ -121,13 +121,19 @@ def test_submit_creates_nothing_if_any_task_is_invalid(client, home):
     assert not Task.objects.exists()
 
 
+def measure_oldest() -> None:
+    """Let the oldest submitted task succeed with a latency."""
+    task = Task.objects.exclude(state=TaskState.FINISHED).order_by("pk")[0]
+    AttemptMeasurement.objects.create(attempt=make_attempt(task), median_ms=8.9)
+    finish_oldest("succeeded")
+
+
 @pytest.mark.exhaustive
 def test_reuse_takes_an_earlier_result_of_the_same(client):
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
     client.run(*arguments)
     task = Task.objects.get()
-    AttemptMeasurement.objects.create(attempt=make_attempt(task), median_ms=8.9)
-    finish_oldest("succeeded")
+    measure_oldest()
     (row,) = client.json(*arguments, "--reuse")
     assert (row["task"], row["is_reused"]) == (task.pk, True)
     result = client.run(*arguments, "--reuse", "-r", "2")
@@ -139,6 +145,18 @@ def test_reuse_takes_an_earlier_result_of_the_same(client):
     assert Task.objects.count() == 2
     (row,) = client.json(*arguments)
     assert not row["is_reused"]
+
+
+def test_repeated_submit_with_reuse_returns_its_own_tasks(client):
+    """Tasks of the first run that have succeeded meanwhile are no earlier results."""
+    make_worker("x86-2")
+    submit = ("submit", "-m", "net.mge", "-w", "x86-1", "-w", "x86-2", "-r", "2", "--reuse")
+    first = client.run(*submit, "--no-wait", "--key", "k")
+    measure_oldest()
+    measure_oldest()
+    again = client.run(*submit, "--no-wait", "--key", "k")
+    assert again.stdout == first.stdout
+    assert Task.objects.count() == 4
 
 
 def test_missing_file_is_reported_without_a_request(client):
