@@ -86,7 +86,8 @@ def submit_batch(args: argparse.Namespace) -> int:
         print_json(rows)
     elif not args.wait:
         print(" ".join(map(str, names)))
-    refused = len(rows) - len(names)
+    # several rows may use one earlier result
+    refused = sum(row["task"] is None for row in rows)
     _print_summary(list(names), ended_tasks, refused=refused, waited=args.wait)
     return FAILED if refused else code_of(ended_tasks.values())
 

@@ -147,6 +147,17 @@ def test_reuse_takes_an_earlier_result_of_the_same(client):
     assert not row["is_reused"]
 
 
+def test_equal_tasks_that_use_one_earlier_result_are_not_refused(client, home):
+    client.run("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
+    measure_oldest()
+    (home / "batch.toml").write_text(
+        'models = "net.mge"\nworkers = "x86-1"\n[[tasks]]\ntitle = "a"\n[[tasks]]\ntitle = "b"\n'
+    )
+    result = client.run("submit", "batch.toml", "--reuse", "--no-wait")
+    assert result.stdout.split() == [str(Task.objects.get().pk)]
+    assert "refused" not in result.stderr
+
+
 def test_repeated_submit_with_reuse_returns_its_own_tasks(client):
     """Tasks of the first run that have succeeded meanwhile are no earlier results."""
     make_worker("x86-2")
