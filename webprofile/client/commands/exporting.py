@@ -11,10 +11,10 @@ from typing import Any
 
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import add_filters, query_of
-from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.errors import ClientError, UsageError
 from webprofile.client.site import Format, Site
 from webprofile.client.waiting import unknown
-from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
+from webprofile.terminal.exit_codes import FAILED, HELP, REFUSED, SUCCEEDED
 from webprofile.terminal.output import whole_file
 from webprofile.terminal.progress import Progress
 
@@ -113,7 +113,7 @@ def _exports(site: Site, tasks: Sequence[int], format_: Format) -> Iterator[tupl
                 content = site.export(task, format_)
             except ClientError as error:
                 # it concerns all tasks
-                if isinstance(error, ProblemError) and error.status in {401, 403}:
+                if error.exit_code == REFUSED:
                     raise
                 progress.line(str(error))
             else:
@@ -144,7 +144,9 @@ def _together(site: Site, tasks: Sequence[int], output: Path | None) -> int:
             writer.writerow(["task", *headings])
         writer.writerows([task, *row] for row in rows)
         written += 1
-    _write(output, _for_spreadsheets(text.getvalue()))
+    # an existing file is not replaced by an empty one
+    if written:
+        _write(output, _for_spreadsheets(text.getvalue()))
     return SUCCEEDED if written == len(tasks) else FAILED
 
 

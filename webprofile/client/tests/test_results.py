@@ -216,6 +216,19 @@ def test_export_writes_several_results_as_a_table_or_a_folder(client, make_resul
     client.run("export", code=2)
 
 
+@pytest.mark.parametrize(("status", "code"), [("", 1), ("503", 3)])
+def test_failed_export_of_several_tasks_keeps_the_existing_file(
+    client, alice, home, proxy, status, code
+):
+    proxy.plan = lambda method, path: status
+    (home / "all.csv").write_text("before")
+    tasks = [make_task(alice).pk, make_task(alice).pk]
+    stderr = client.run("export", *tasks, "-o", "all.csv", code=code).stderr
+    assert (home / "all.csv").read_text() == "before"
+    # a failure of the site is reported once
+    assert stderr.count("no result") == (2 if code == 1 else 0)
+
+
 def test_export_reports_a_full_disk(client, make_result, home):
     task = make_result(0.25)
     (home / "full.csv").symlink_to("/dev/full")
