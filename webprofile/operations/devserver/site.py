@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -229,7 +228,10 @@ def remember(site: parts.SiteConfig) -> None:
 
 
 def manage(layout: Layout, arguments: list[str]) -> int:
-    """Run manage.py with what the site of this home was started with last; its exit code."""
+    """Replace this process by manage.py, with what the site of this home was started with last.
+
+    Return an exit code if no site was started here.
+    """
     try:
         facts = json.loads((layout.home / RUNNING_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -239,9 +241,9 @@ def manage(layout: Layout, arguments: list[str]) -> int:
         layout, load_keys(layout), Path(facts["redis"]), facts["port"], facts["storage"]
     )
     environment = parts.environment(site, os.environ)
-    return subprocess.run(
-        parts.manage(*arguments), env=environment, cwd=REPOSITORY, check=False
-    ).returncode
+    command = parts.manage(*arguments)
+    os.chdir(REPOSITORY)
+    os.execve(command[0], command, environment)
 
 
 async def until_end(supervisor: Supervisor, bring_up: Coroutine[Any, Any, int]) -> int:
