@@ -26,6 +26,7 @@ PREFIX = "mws_"
 #: 43 characters of base64, 256 random bits
 _PATTERN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 _PREFIX_LENGTH = len(PREFIX) + 6
+#: lifetime of a link by default, if the site allows it
 DAYS = 30
 #: maximum number of links of a user, without revoked and expired ones
 SHARES_LIMIT = 200
@@ -92,14 +93,25 @@ def owner_of(profile: Profile) -> User | None:
     return profile.upload.owner if profile.upload else None
 
 
+def usual_days() -> int:
+    """Return how long a link is valid unless its creator chooses another time."""
+    limit: int = settings.SHARE_DAYS_LIMIT
+    return min(DAYS, limit)
+
+
 @transaction.atomic
 def create_share(
-    creator: User, *, kind: str, ids: Sequence[int], parts: Iterable[str], days: int
+    creator: User,
+    *,
+    kind: str,
+    ids: Sequence[int],
+    parts: Iterable[str],
+    days: int | None = None,
 ) -> tuple[Share, str]:
     """Create a link; return it with its token, which is not stored and cannot be shown again.
 
     kind, ids, parts: as in `Share`
-    days: 1 to the setting `SHARE_DAYS_LIMIT`
+    days: 1 to the setting `SHARE_DAYS_LIMIT`; None for `usual_days`
 
     Raises DomainError: share_off, not_found, share_parts, share_days, share_limit.
     """
@@ -113,6 +125,8 @@ def create_share(
         raise DomainError("share_parts", field="parts")
     # an import has neither log nor model
     chosen = chosen if result.task is not None else []
+    if days is None:
+        days = usual_days()
     if not 1 <= days <= settings.SHARE_DAYS_LIMIT:
         raise DomainError("share_days", field="days", limit=settings.SHARE_DAYS_LIMIT)
     # lock the creator's row, so that concurrent requests cannot exceed the limit

@@ -38,7 +38,10 @@ class ShareBody(fields.Body):
         help_text="What a link to a task shows besides figures, operators and graph.",
     )
     days = fields.Integer(
-        default=DAYS, min_value=1, max_value=3650, help_text="Days until it expires."
+        required=False,
+        min_value=1,
+        max_value=3650,
+        help_text=f"Days until it expires; by default {DAYS}, or the site's limit if it is lower.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +138,7 @@ class ShareList(ApiListView):
         elif "profile" in body:
             kind, ids = Share.Kind.IMPORT, [body["profile"]]
         share, token = create_share(
-            self.request.user, kind=kind, ids=ids, parts=body["parts"], days=body["days"]
+            self.request.user, kind=kind, ids=ids, parts=body["parts"], days=body.get("days")
         )
         url = request.build_absolute_uri(reverse("shared:result", args=[token]))
         return Response(MadeShareAnswer(share, context={"url": url}).data, status=201)

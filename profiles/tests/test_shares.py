@@ -441,6 +441,16 @@ def test_the_lifetime_is_limited(client, alice, days):
     assert not Share.objects.exists()
 
 
+def test_the_usual_lifetime_is_within_the_limit_of_the_site(client, alice, settings):
+    settings.SHARE_DAYS_LIMIT = 7
+    task = make_result(good_profile("tiny"), owner=alice).attempt.task_id
+    assert 'max="7" value="7"' in client.get(f"/profiles/shares/?task={task}").text
+    made = client.post("/api/v1/shares/", {"task": task}, content_type="application/json")
+    assert made.status_code == 201, made.json()
+    shared = Share.objects.get()
+    assert round((shared.expires_at - shared.created_at) / timedelta(days=1)) == 7
+
+
 def test_only_the_owner_can_share_a_result(client, alice):
     mine = make_result(good_profile("tiny"), owner=alice)
     theirs = make_result(good_profile("tiny"), owner=make_user("bob"))

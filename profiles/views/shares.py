@@ -33,7 +33,6 @@ from profiles.exports.originals import originals_of
 from profiles.models import Profile, Share
 from profiles.selectors import measurement_of, measurement_view
 from profiles.sharing import (
-    DAYS,
     ShareReader,
     create_share,
     find_share,
@@ -41,6 +40,7 @@ from profiles.sharing import (
     open_share,
     revoke_share,
     shared_result,
+    usual_days,
     visible_shares,
 )
 from profiles.views import compare, result, viewers
@@ -313,7 +313,7 @@ def shares(request: HttpRequest) -> HttpResponse:
         context |= {
             "subject": subject,
             "back": _page_of(kind, ids),
-            "days": min(DAYS, limit),
+            "days": usual_days(),
             "parts": [
                 {"key": part.value, "title": part.label, "help": PART_HELP[part]}
                 for part in Share.Part

@@ -304,7 +304,7 @@ class Site:
     def share(self, task: int, *, days: int | None = None, parts: Sequence[str] = ()) -> ShareLink:
         """Create a link to a result, for readers without an account.
 
-        days: until it expires; None for the site's default, 30
+        days: until it expires; None for 30, or the site's limit if it is lower
         parts: what it shows besides figures, operators and graph: `log`, `inputs`, `model`
 
         Only the returned value has the address of the link. Raises ProblemError without a result.

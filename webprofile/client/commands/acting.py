@@ -73,7 +73,9 @@ def add_parsers(commands: Parsers) -> None:
         "12 --days 7 --show log --show inputs", notes=_SHARE_NOTES,
     )  # fmt: skip
     share.add_argument("task", type=int, metavar="TASK", help="number of a task with a result")
-    share.add_argument("--days", type=int, metavar="N", help="until it expires; default: 30")
+    share.add_argument(
+        "--days", type=int, metavar="N", help="until it expires; default: 30, or the site's limit"
+    )
     share.add_argument(
         "--show", action="append", choices=("log", "inputs", "model"), default=[],
         help="in addition to figures, operators and graph; can be repeated",
