@@ -368,12 +368,12 @@ class Site:
         """Measure the latency of a result again in a few seconds; return the new task's number."""
         return int(self.api.post(f"tasks/{task}/check/", key=str(uuid.uuid4()))["id"])
 
-    def enough(self, task: int) -> None:
+    def enough(self, task: int) -> Task:
         """End the run of a task after its current pass or pair, and keep what was measured.
 
-        A task whose run has ended does not change.
+        Return the task; one whose run has ended does not change.
         """
-        self.api.post(f"tasks/{task}/enough/", repeatable=True)
+        return cast(Task, self.api.post(f"tasks/{task}/enough/", repeatable=True))
 
     def retry(self, task: int) -> int:
         """Ask once more for a task that has ended; return the number of the new one."""

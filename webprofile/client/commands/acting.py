@@ -9,7 +9,7 @@ from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import FILTERS, add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.site import PIECE, Site
-from webprofile.client.waiting import LIVE, line_of
+from webprofile.client.waiting import LIVE, is_live, line_of
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
 from webprofile.terminal.output import plain, print_json
 
@@ -132,8 +132,9 @@ def end_tasks_early(args: argparse.Namespace) -> int:
         numbers = _chosen(site, args, ["running"], "End early")
 
         def end(number: int) -> Done:
-            site.enough(number)
-            return Done(number, "ending")
+            if is_live(site.enough(number)):
+                return Done(number, "ending")
+            return Done(number, "ended", "run_over", _OVER)
 
         return _each(numbers, end, args)
 

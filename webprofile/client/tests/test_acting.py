@@ -69,6 +69,12 @@ def test_enough_ends_runs_that_have_measured_something(client, alice):
     assert measured.enough_at is not None
 
 
+def test_enough_says_that_a_run_had_already_ended(client, make_ended):
+    task = make_ended()
+    output = lines(client.run("enough", task.pk))
+    assert output == [f"#{task.pk} ended The run had already ended."]
+
+
 def test_cancel_prints_the_result_for_each_task(client, alice, make_ended):
     live, finished = make_waiting_task(alice), make_ended()
     foreign = make_waiting_task(make_user("bob"))
