@@ -128,8 +128,9 @@ def test_grants_are_added_and_revoked():
     assert "0 grants" in users("grant", alice.email, "secret")
     users("revoke-grant", alice.email, "secret")
     assert not Grant.objects.exists()
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError) as caught:
         users("grant", alice.email, "secret", "none")
+    assert caught.value.returncode == 2
 
 
 def test_an_access_token_is_revoked_by_its_prefix():

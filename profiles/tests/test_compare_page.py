@@ -750,8 +750,9 @@ def test_the_command_prints_steps_and_rows(capsys):
 
 
 def test_the_command_requires_two_readable_profiles(tmp_path):
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError) as caught:
         call_command("compare_profiles", "one.json")
+    assert caught.value.returncode == 2
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(SystemExit):
         call_command("compare_profiles", str(tmp_path / "bad.json"), str(tmp_path / "bad.json"))

@@ -299,8 +299,21 @@ def test_reprofile_accepts_tasks_and_profiles():
     ],
 )
 def test_reprofile_refuses_invalid_arguments(arguments, message):
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(CommandError, match=message) as caught:
         reprofile(*arguments)
+    assert caught.value.returncode == 2
+
+
+def test_reprofile_stops_on_ctrl_c_without_a_traceback(monkeypatch):
+    build_profile()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("profiles.ingest.results.derive", interrupt)
+    with pytest.raises(CommandError, match="Stopped") as caught:
+        reprofile("--all")
+    assert caught.value.returncode == 130
 
 
 def test_the_page_names_passes_that_were_not_merged(client, alice):

@@ -280,7 +280,7 @@ def test_the_command_exports_files_and_tasks(task_profile, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        ("--profile 999", "has no profile", 1),
+        ("--profile 999", "has no profile", 2),
         ("--profile no-such-file.json", "No such file", 1),
         ("--profile {bad}", "JSON", 1),
         ("--profile {good} --query name=(", "cannot be computed", 1),

@@ -15,7 +15,7 @@ from webprofile.client.batchfile import BatchError
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.terminal.arguments import explain
-from webprofile.terminal.exit_codes import INTERRUPTED, USAGE
+from webprofile.terminal.exit_codes import FAILED, INTERRUPTED, USAGE
 from webprofile.terminal.output import plain_lines
 
 
@@ -47,7 +47,9 @@ def plain_errors() -> Iterator[None]:
     except BatchError as error:
         raise CommandError(plain_lines(str(error)), returncode=USAGE) from error
     except DomainError as error:
-        raise CommandError(plain_lines(word(error))) from error
+        # an error of a field is a mistake in the arguments
+        code = USAGE if error.field else FAILED
+        raise CommandError(plain_lines(word(error)), returncode=code) from error
     except BrokenPipeError as error:
         # `manage.py tasks list | head` closes stdout; Python would print an error at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

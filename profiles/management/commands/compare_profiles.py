@@ -16,6 +16,7 @@ from profiles.comparison.waterfall import BYS, WaterfallStep, waterfall
 from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
+from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 
 #: maximum length of an operator's name in the table
@@ -48,7 +49,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["profiles"]
         if not FEWEST <= len(names) <= MOST:
-            raise CommandError(f"{FEWEST} to {MOST} profiles can be compared.")
+            raise CommandError(f"{FEWEST} to {MOST} profiles can be compared.", returncode=USAGE)
         try:
             comparison = compare([profile_of_files(name.split(",")) for name in names])
         except (OSError, ProfileFormatError) as error:

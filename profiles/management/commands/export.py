@@ -155,7 +155,7 @@ def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profil
     if number is not None and not Path(sources[0]).exists():
         profile = Profile.objects.filter(attempt__task_id=number).first()
         if profile is None:
-            raise CommandError(f"Task {sources[0]} has no profile.")
+            raise CommandError(f"Task {sources[0]} has no profile.", returncode=USAGE)
         return profile_data(profile), provenance(profile), profile
     meta = {"title": Path(sources[0]).name, "source": "file", "warnings": []}
     meta["exported_at"] = timezone.now().isoformat(timespec="seconds")

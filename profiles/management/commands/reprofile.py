@@ -14,12 +14,16 @@ from profiles.analysis.archive import VERSION
 from profiles.ingest.rebuild import RebuildError, rebuild_attempt, rebuild_derived
 from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
+from webprofile.management.bulk import plain_errors
+from webprofile.terminal.exit_codes import FAILED, USAGE
 
 log = structlog.get_logger()
 
 
 class Command(BaseCommand):
-    """Exit code: 0 if all were rebuilt, 1 if one failed, whose old data are kept."""
+    """Exit code: 0 if all were rebuilt, 1 if one failed, whose old data are kept, 2 for a mistake
+    in the arguments.
+    """
 
     help = (
         "Make tables, statistics and graphs anew from the raw profiles and measurements, which "
@@ -38,8 +42,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not any(options[name] for name in ("task", "profile", "all", "outdated")):
-            raise CommandError("Say which: --task N, --profile N, --outdated or --all.")
-        self._check_known(options)
+            raise CommandError(
+                "Say which: --task N, --profile N, --outdated or --all.", returncode=USAGE
+            )
+        with plain_errors():
+            self._check_known(options)
+            failed = self._rebuild(options)
+        if failed:
+            sys.exit(FAILED)
+
+    def _rebuild(self, options: dict[str, Any]) -> int:
+        """Rebuild what was selected; return how many failed."""
         done = failed = 0
         for name, rebuild in self._chosen(options):
             try:
@@ -54,17 +67,16 @@ class Command(BaseCommand):
                 done += 1
                 self.stdout.write(f"{name}: done")
         self.stdout.write(f"{done} recomputed, {failed} failed")
-        if failed:
-            sys.exit(1)
+        return failed
 
     def _check_known(self, options: dict[str, Any]) -> None:
         for task in options["task"] or ():
             profiles, measurements = _of_tasks([task])
             if not profiles.exists() and not measurements.exists():
-                raise CommandError(f"Task {task} has no result.")
+                raise CommandError(f"Task {task} has no result.", returncode=USAGE)
         for number in options["profile"] or ():
             if not Profile.objects.filter(pk=number).exists():
-                raise CommandError(f"There is no profile {number}.")
+                raise CommandError(f"There is no profile {number}.", returncode=USAGE)
 
     def _chosen(self, options: dict[str, Any]) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield the name and the rebuild function of each selected profile and measurement."""
