@@ -55,7 +55,9 @@ class Task(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks", verbose_name=_("owner")
     )
-    worker = models.ForeignKey("workers.Worker", models.PROTECT, related_name="tasks")
+    worker = models.ForeignKey(
+        "workers.Worker", models.PROTECT, related_name="tasks", verbose_name=_("device")
+    )
     runtime_version = models.CharField(_("MegEngine version"), max_length=40)
     kind = models.CharField(
         _("kind"), max_length=6, choices=TaskKind, default=TaskKind.MODEL, db_default=TaskKind.MODEL

@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
                 ('not_before_at', models.DateTimeField(null=True)),
                 ('copied_from', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='copies', to='tasks.task')),
                 ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to=settings.AUTH_USER_MODEL, verbose_name='owner')),
-                ('worker', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='workers.worker')),
+                ('worker', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='workers.worker', verbose_name='device')),
             ],
             options={
                 'verbose_name': 'task',

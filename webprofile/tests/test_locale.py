@@ -52,6 +52,7 @@ def test_labels_of_the_administration_are_translated():
             labels |= {str(model._meta.verbose_name), str(model._meta.verbose_name_plural)}
             for part in (page, *(inline(model, admin.site) for inline in page.inlines)):
                 shown = {*getattr(part, "list_display", ()), *part.readonly_fields}
+                shown |= {name for name in getattr(part, "list_filter", ()) if type(name) is str}
                 shown |= {*(part.fields or ()), *flatten_fieldsets(part.fieldsets or ())}
                 for name in shown - {"action_checkbox", "__str__"}:
                     labels.add(str(label_for_field(name, part.model, part)))

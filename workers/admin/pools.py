@@ -43,6 +43,12 @@ class PoolAdmin(AuditedAdmin):
         pools: QuerySet[Pool] = super().get_queryset(request)
         return pools.annotate(worker_count=Count("workers"))
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """List the pools without their relationships to devices, which remain."""
+        rows, counts, needed, protected = super().get_deleted_objects(objs, request)
+        counts.pop(str(Pool.workers.through._meta.verbose_name_plural), None)
+        return [row for row in rows if not isinstance(row, list)], counts, needed, protected
+
     def audit_values(self, row: Pool) -> dict[str, Any]:
         names = list(row.workers.order_by("name").values_list("name", flat=True))
         return super().audit_values(row) | {"workers": names}

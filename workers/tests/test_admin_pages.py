@@ -269,6 +269,14 @@ def test_changes_of_a_pool_are_audited_with_its_devices(client, root):
     assert (deleted.action, deleted.before["name"]) == ("pool.delete", "arm")
 
 
+def test_before_a_pool_is_deleted_only_the_pool_is_listed(client, root):
+    pool = Pool.objects.create(name="arm")
+    pool.workers.add(make_worker("phone"))
+    page = client.get(f"/admin/workers/pool/{pool.pk}/delete/").text
+    assert "Pools: 1" in page
+    assert "relationship" not in page
+
+
 def test_devices_are_not_deleted(client, root):
     worker = make_worker("box")
     assert client.post(f"{LIST}{worker.pk}/delete/", {"post": "yes"}).status_code == 403
