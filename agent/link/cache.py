@@ -8,6 +8,9 @@ The size of a copy is always verified. Its hash is verified for files up to 64 M
 and for larger files unless this agent has hashed the same inode before and it has not changed
 since. Only the agent can write here, so these checks are for damage by a crash or a power cut;
 therefore writes do not call fsync, which would delay the start of runs.
+
+The cache leaves a reserve of the disk free for runs, and gives space back before a download that
+needs it: what is cached can be downloaded again, but a run cannot start on a full disk.
 """
 
 import contextlib
@@ -27,12 +30,15 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = "partial-"
 HASHED_ALWAYS_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 24
+#: disk space that the cache leaves free: the smaller of these bytes and this share of a small disk
+_RESERVE_BYTES = 2 << 30
+_RESERVE_SHARE = 0.1
 #: errors that mean that the file itself is unreadable
 _UNREADABLE = {errno.EIO, errno.EACCES, errno.EISDIR, errno.EBADMSG, errno.EUCLEAN, errno.ESTALE}
 
 
 class ContentCache:
-    """LRU cache of at most `limit_bytes` of files; 0 disables it.
+    """LRU cache of at most `limit_bytes` of files, fewer on a full disk; 0 disables it.
 
     It is safe to use from several threads of one agent; the lock of the spool excludes other
     agents. All methods block on disk I/O.
@@ -48,7 +54,7 @@ class ContentCache:
         for path in folder.iterdir():
             if _NAME.fullmatch(path.name) is None:
                 path.unlink()
-        self._make_room(0)
+        self._shrink(min(limit_bytes, self._room()))
 
     def take(self, sha256: str, size_bytes: int, target: Path) -> bool:
         """Copy the file to `target`, which must not exist; return False if it must be downloaded.
@@ -83,13 +89,15 @@ class ContentCache:
         kept, partial = self._path(sha256), self._folder / f"{_PARTIAL}{uuid.uuid4().hex}"
         try:
             size = path.stat().st_size
-            if size > self._limit_bytes:
-                return False
-            with path.open("rb") as source, partial.open("xb") as sink:
-                _copy(source.fileno(), sink.fileno(), size)
-            partial.chmod(0o400)
             with self._lock:
-                self._make_room(size, besides=kept.name)
+                self._remove(kept)
+                most = min(self._limit_bytes, self._room())
+                if size > most:
+                    return False
+                self._shrink(most - size)
+                with path.open("rb") as source, partial.open("xb") as sink:
+                    _copy(source.fileno(), sink.fileno(), size)
+                partial.chmod(0o400)
                 partial.replace(kept)
         except OSError as exc:
             log.warning("cache_not_written cause=%r", exc.strerror)
@@ -98,6 +106,17 @@ class ContentCache:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
         return True
+
+    def make_room(self, size: int) -> None:
+        """Remove the least recently used files until a download of `size` bytes leaves the reserve.
+
+        Errors are logged: the download reports whether it fits.
+        """
+        try:
+            with self._lock:
+                self._shrink(self._room() - size)
+        except OSError as exc:
+            log.warning("cache_not_shrunk cause=%r", exc.strerror)
 
     def _copy_out(self, path: Path, sha256: str, size_bytes: int, target: Path) -> bool:
         """Copy and verify a file; return False if it does not match. Raises OSError."""
@@ -140,15 +159,21 @@ class ContentCache:
         path.unlink(missing_ok=True)
         self._known.pop(path.name, None)
 
-    def _make_room(self, size: int, besides: str = "") -> None:
-        """Remove the least recently used files until `size` more bytes fit."""
-        entries = [entry for entry in self._entries() if entry[2].name != besides]
-        held = sum(entry[1] for entry in entries)
-        for _, entry_size, path in sorted(entries):
-            if held + size <= self._limit_bytes:
+    def _room(self) -> int:
+        """Return how many bytes the cache could hold without using the reserve of the disk."""
+        disk = shutil.disk_usage(self._folder)
+        reserve = min(_RESERVE_BYTES, int(disk.total * _RESERVE_SHARE))
+        return sum(size for _, size, _ in self._entries()) + disk.free - reserve
+
+    def _shrink(self, most: int) -> None:
+        """Remove the least recently used files until at most `most` bytes are left."""
+        entries = self._entries()
+        held = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if held <= most:
                 return
             self._remove(path)
-            held -= entry_size
+            held -= size
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         """Return (time of last use, size, path) of every file."""

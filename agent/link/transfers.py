@@ -80,6 +80,8 @@ class Transfer:
         self._same: set[tuple[str, str]] = set()
         self._connections = _Connections()
         self._gate = asyncio.Semaphore(_PARALLEL)
+        #: bytes of all downloads in progress
+        self._expected_bytes = 0
 
     async def close(self) -> None:
         await self._connections.close()
@@ -127,7 +129,13 @@ class Transfer:
         if taken and known:
             log.info("file_from_cache file=%s", file.name)
             return StoredFile(name=file.name, sha256=known)
-        sha256 = await self._fetch_patiently(Incoming(file, path))
+        self._expected_bytes += file.size_bytes
+        try:
+            if cache is not None:
+                await asyncio.to_thread(cache.make_room, self._expected_bytes)
+            sha256 = await self._fetch_patiently(Incoming(file, path))
+        finally:
+            self._expected_bytes -= file.size_bytes
         if cache is not None:
             await asyncio.to_thread(cache.keep, path, sha256)
             self._note(sha256, file.md5)

@@ -3,7 +3,9 @@
 import errno
 import hashlib
 import os
+import shutil
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -199,3 +201,42 @@ def test_a_full_disk_is_a_miss_and_keeps_the_file(store, monkeypatch):
         patch.setattr(module, "_copy", failing(errno.ENOSPC))
         assert store.take(b"model") is None
     assert store.take(b"model") == b"model"
+
+
+@pytest.fixture
+def small_disk(store, monkeypatch):
+    """Limit the disk of the cache: its files and 1500 more bytes, a reserve of 500 included."""
+    monkeypatch.setattr(module, "_RESERVE_BYTES", 500)
+
+    def usage(_):
+        held = sum(path.stat().st_size for path in (store.folder / "cache").iterdir())
+        return SimpleNamespace(total=1 << 40, free=1500 - held)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    return store
+
+
+def test_a_download_gets_the_disk_space_of_the_least_recently_used_files(small_disk):
+    contents = [bytes([n]) * 300 for n in range(3)]
+    for age, content in enumerate(contents):
+        assert small_disk.keep(content)
+        os.utime(small_disk.path(content), ns=(age, age))
+    small_disk.cache.make_room(100)
+    assert len(small_disk.names()) == 3
+    small_disk.cache.make_room(500)
+    assert small_disk.names() == {digest(contents[2])}
+
+
+def test_the_cache_leaves_the_reserve_of_the_disk_free(small_disk):
+    small_disk.limit_bytes = small_disk.cache._limit_bytes = 10_000
+    for number in range(4):
+        assert small_disk.keep(bytes([number]) * 400)
+    assert len(small_disk.names()) == 2
+    assert not small_disk.keep(b"x" * 1001)
+    assert len(small_disk.names()) == 2
+
+
+def test_a_cache_on_a_disk_that_others_have_filled_shrinks_at_the_start(small_disk, monkeypatch):
+    assert small_disk.keep(b"x" * 300)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1 << 40, free=100))
+    assert CacheFolder(small_disk.folder).names() == set()

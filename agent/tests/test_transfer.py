@@ -183,3 +183,17 @@ async def test_a_file_refused_by_the_server_fails_the_attempt(device, server, st
     assert explanation(end) == "log.txt was refused: it has 9 bytes; the limit is 8 bytes"
     assert {file.name for file in end.files} == RESULT_FILES - {"log.txt"}
     assert not [request for request in storage.requests if "log.txt" in request]
+
+
+async def test_the_cache_makes_room_for_a_download_before_it_begins(
+    device, server, storage, monkeypatch
+):
+    asked = []
+
+    def make_room(_, size):
+        asked.append((size, "GET model.mge" in storage.requests))
+
+    monkeypatch.setattr(cache.ContentCache, "make_room", make_room)
+    device.start()
+    assert (await server.run()).exit_code == 0
+    assert asked == [(len(MODEL), False)]
