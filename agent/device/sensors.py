@@ -17,7 +17,7 @@ _DRIVERS = {
     "soc_thermal", "scpi_sensors",
 }  # fmt: skip
 _ZONE = re.compile(r"x86_pkg_temp|cpu|soc|bigcore|littlecore", re.IGNORECASE)
-#: reading a core's clock may wake it, so during a run only some are read
+#: reading a core's clock may wake it, so during a run only a few are read
 _MOST_CORES = 8
 
 
@@ -49,8 +49,13 @@ def read_governor() -> str:
 
 
 def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
-    """Return the highest clock of the first few of `cores` (of all cores if it is empty)."""
-    files = _clock_files("scaling_cur_freq", tuple(cores))[:_MOST_CORES]
+    """Return the highest clock of `cores`, of all if it is empty; None if they are many.
+
+    The clock of some of them would say nothing: the run may be on the others.
+    """
+    files = _clock_files("scaling_cur_freq", tuple(cores))
+    if len(files) > _MOST_CORES:
+        return None
     values = [value for path in files if (value := _number(path)) is not None]
     return max(values) / 1000 if values else None
 

@@ -183,6 +183,15 @@ def test_clocks_governor_and_throttling_are_read(sysfs):
     assert sensors.read_throttle_counts() == {"core": 7, "package": 9}
 
 
+def test_no_clock_is_reported_if_the_run_may_be_on_a_core_that_is_not_read(sysfs, tmp_path):
+    for core in range(2, 9):
+        path = tmp_path / f"cpu/cpu{core}/cpufreq/scaling_cur_freq"
+        path.parent.mkdir(parents=True)
+        path.write_text("800000\n")
+    assert sensors.read_max_clock_mhz(range(9)) is None
+    assert sensors.read_max_clock_mhz(range(8)) == 3400
+
+
 def test_the_hottest_plausible_sensor_is_read(tmp_path, monkeypatch):
     files = []
     for number, text in enumerate(("45000", "71500", "-273000", "none")):
