@@ -7,9 +7,8 @@ one busy core.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict
@@ -17,10 +16,12 @@ from pydantic import BaseModel, ConfigDict
 from agent.device import sensors
 from agent.device.gpu import GpuReader, GpuState
 from agent.device.process_table import (
+    TICKS_PER_S,
     ProcessStat,
     descendants,
     read_environment,
     read_table,
+    read_text,
     read_tree,
     tree_cpu_s,
 )
@@ -105,31 +106,31 @@ class DeviceSample(_StateModel):
 class Counters:
     """The kernel's counters at one point in time.
 
-    `core_busy_s` and `core_stolen_s` have one value per core. `others` are the other processes by
-    pid, None if they were not read.
+    `core_busy_s` and `core_stolen_s` have the number of each core that is online. `others` are the
+    other processes by pid, None if they were not read.
     """
 
     monotonic_s: float
-    core_busy_s: tuple[float, ...]
-    core_stolen_s: tuple[float, ...]
+    core_busy_s: Mapping[int, float]
+    core_stolen_s: Mapping[int, float]
     own_s: float
     others: dict[int, ProcessStat] | None = field(default=None, repr=False)
 
     @property
     def busy_s(self) -> float:
-        return sum(self.core_busy_s)
+        return sum(self.core_busy_s.values())
 
     @property
     def stolen_s(self) -> float:
-        return sum(self.core_stolen_s)
+        return sum(self.core_stolen_s.values())
 
     def busy_on(self, cores: Sequence[int]) -> float:
         """Return the busy seconds of these cores, of all if `cores` is empty."""
-        return sum(_of(self.core_busy_s, cores))
+        return _sum_of(self.core_busy_s, cores)
 
     def stolen_on(self, cores: Sequence[int]) -> float:
         """Return the stolen seconds of these cores, of all if `cores` is empty."""
-        return sum(_of(self.core_stolen_s, cores))
+        return _sum_of(self.core_stolen_s, cores)
 
 
 def read_counters(*, processes: bool = True) -> Counters:
@@ -139,11 +140,11 @@ def read_counters(*, processes: bool = True) -> Counters:
         table = read_table()
         own = descendants(table, [os.getpid()])
         others = {pid: row for pid, row in table.items() if pid not in own}
-    cores = psutil.cpu_times(percpu=True)
+    busy_s, stolen_s = _read_cores()
     return Counters(
         monotonic_s=time.monotonic(),
-        core_busy_s=tuple(_busy_s(core) for core in cores),
-        core_stolen_s=tuple(float(getattr(core, "steal", 0.0)) for core in cores),
+        core_busy_s=busy_s,
+        core_stolen_s=stolen_s,
         own_s=tree_cpu_s(own.values()),
         others=others,
     )
@@ -157,8 +158,12 @@ def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None 
     window_s = now.monotonic_s - since.monotonic_s if since else 0.0
     percents: tuple[float, ...] = ()
     if since and window_s >= _LEAST_WINDOW_S:
-        pairs = zip(since.core_busy_s, now.core_busy_s, strict=False)
-        percents = tuple(min(100.0, max(0.0, 100 * (b - a) / window_s)) for a, b in pairs)
+        before_s = since.core_busy_s
+        percents = tuple(
+            min(100.0, max(0.0, 100 * (busy_s - before_s[core]) / window_s))
+            for core, busy_s in now.core_busy_s.items()
+            if core in before_s
+        )
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     return Snapshot(
         at=time.time(),
@@ -235,9 +240,9 @@ def heavy_processes(since: Counters, now: Counters) -> tuple[OtherProcess, ...]:
     )
 
 
-def _of(values: tuple[float, ...], cores: Sequence[int]) -> tuple[float, ...]:
-    # a container may name cores beyond those that /proc/stat lists
-    return tuple(values[core] for core in cores if core < len(values)) if cores else values
+def _sum_of(values: Mapping[int, float], cores: Sequence[int]) -> float:
+    # a container may name cores that /proc/stat does not list
+    return sum(values.get(core, 0.0) for core in cores or values)
 
 
 def _is_marked(pid: int) -> bool:
@@ -248,9 +253,21 @@ def _is_marked(pid: int) -> bool:
         return False  # the process has ended or belongs to another user
 
 
-def _busy_s(core: Any) -> float:
-    names = ("user", "nice", "system", "irq", "softirq")
-    return float(sum(getattr(core, name, 0.0) for name in names))
+def _read_cores() -> tuple[dict[int, float], dict[int, float]]:
+    """Return the busy and the stolen seconds since boot of each core that is online, by its number.
+
+    The numbers have gaps, e.g. where SMT was turned off, so a position is no number.
+    """
+    busy_s, stolen_s = {}, {}
+    for line in read_text("/proc/stat").splitlines():
+        name, *fields = line.split()
+        if not name.removeprefix("cpu").isdigit():
+            continue
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = map(int, fields[:8])
+        core = int(name.removeprefix("cpu"))
+        busy_s[core] = (user + nice + system + irq + softirq) / TICKS_PER_S
+        stolen_s[core] = stolen / TICKS_PER_S
+    return busy_s, stolen_s
 
 
 def _clocks() -> tuple[CoreClock, ...]:

@@ -39,7 +39,7 @@ def test_an_undisturbed_run_has_no_disturbances(after):
 
 
 def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
-    return Counters(at_s, busy, stolen, own_s)
+    return Counters(at_s, dict(enumerate(busy)), dict(enumerate(stolen)), own_s)
 
 
 def in_pass(waited_ms, *, stolen_ms=None, after=None, cores=()):

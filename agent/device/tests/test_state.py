@@ -13,7 +13,7 @@ import pynvml
 import pytest
 
 from agent.config import GateLimits
-from agent.device import gpu, sensors
+from agent.device import gpu, sensors, state
 from agent.device.gate import wait_until_idle
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
@@ -190,6 +190,29 @@ def test_no_clock_is_reported_if_the_run_may_be_on_a_core_that_is_not_read(sysfs
         path.write_text("800000\n")
     assert sensors.read_max_clock_mhz(range(9)) is None
     assert sensors.read_max_clock_mhz(range(8)) == 3400
+
+
+STAT = """\
+cpu  900 0 0 0 0 0 0 0 0 0
+cpu0 100 10 20 9000 90 5 5 30 7 0
+cpu2 {busy} 0 0 9000 0 0 0 40 0 0
+intr 12345 0 9
+ctxt 1
+"""
+
+
+def test_the_load_of_a_core_is_known_by_its_number_where_others_are_offline(monkeypatch):
+    def read(busy):
+        monkeypatch.setattr(state, "read_text", lambda path: STAT.format(busy=busy))
+        return read_counters(processes=False)
+
+    before, after = read(busy=200), read(busy=300)
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    assert before.busy_on((0,)) == pytest.approx(140 / ticks_per_s)
+    assert before.busy_on((2,)) == pytest.approx(200 / ticks_per_s)
+    assert after.busy_on((0, 2)) - before.busy_on((0, 2)) == pytest.approx(100 / ticks_per_s)
+    assert before.stolen_on((2,)) == pytest.approx(40 / ticks_per_s)
+    assert before.busy_s == before.busy_on((0, 1, 2))
 
 
 def test_the_hottest_plausible_sensor_is_read(tmp_path, monkeypatch):
