@@ -210,12 +210,24 @@ class Launcher:
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.alive:
             # write the record first: once it has its arguments, the process outlives this agent
-            self.folder.write(durable=False, process=mark_process(waiting.pid), mark=waiting.mark)
+            self._note(waiting.pid, waiting.mark)
             if self._limits.cpu_s is not None:
                 # it was started before its task was known
                 limit_cpu(waiting.pid, self._limits.cpu_s)
             return waiting.hand_over(command)
         boxed = self._sandbox.wrap(command, work)
         run = await start_run(boxed, work, self.folder.output, self._limits, self._attempt)
-        self.folder.write(durable=False, process=mark_process(run.pid), mark=None)
+        try:
+            self._note(run.pid, None)
+        except BaseException:
+            # nobody would watch it
+            await asyncio.shield(end_group(run.pid, self._attempt))
+            raise
         return run
+
+    def _note(self, pid: int, mark: UUID | None) -> None:
+        """Record a process for the next agent; if the disk is full, it runs without a record."""
+        try:
+            self.folder.write(durable=False, process=mark_process(pid), mark=mark)
+        except OSError as exc:
+            log.warning("process_not_recorded pid=%d cause=%r", pid, exc.strerror)

@@ -23,7 +23,7 @@ from agent.protocol.messages import (
 )
 from agent.protocol.notes import Note
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import MODEL, TOKEN, FakeServer, explanation, wait_until
+from agent.tests.fakes import MODEL, TOKEN, FakeServer, explanation, is_alive, wait_until
 
 
 async def test_an_order_is_accepted_run_uploaded_and_reported(device, server, storage):
@@ -164,12 +164,35 @@ async def test_the_result_survives_a_disk_that_is_full_at_the_end(
     await device.wait_until_forgotten()
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), RuntimeError("a bug")])
+async def test_a_process_that_cannot_be_recorded_is_watched_or_ended(
+    device, server, monkeypatch, error
+):
+    write, started = Folder.write, []
+
+    def full(folder, **changes):
+        if "process" in changes:
+            started.append(changes["process"].pid)
+            raise error
+        write(folder, **changes)
+
+    monkeypatch.setattr(Folder, "write", full)
+    device.start("time.sleep(0.5); write_profile()")
+    end = await server.run()
+    is_full = isinstance(error, OSError)
+    assert end.reason is (EndReason.EXITED if is_full else EndReason.AGENT_ERROR)
+    assert started
+    assert not any(is_alive(pid) for pid in started)
+
+
 @pytest.mark.parametrize("does", ["sys.exit(120)", "pass"], ids=["fails", "leaves nothing"])
 async def test_a_failure_on_a_full_disk_is_an_error_of_the_agent(device, server, monkeypatch, does):
     was_full = device.folder / "was-full"
     usage = shutil.disk_usage
 
     def full_at_first(path):
+        if path.name != "work":
+            return usage(path)
         free = 1 << 40 if was_full.exists() else 0
         was_full.touch()
         return usage(path)._replace(free=free)
@@ -222,8 +245,6 @@ async def test_a_file_name_that_is_not_utf_8_fits_into_the_end(device, server):
     # a file that exists before the watchdog starts does not count
     watched = device.folder / "watched"
     device.start(f"""
-        if path.name != "work":
-            return usage(path)
         wait_for("{watched}")
         with open(b"large \\xff", "wb") as file: file.truncate(2 << 30)
         time.sleep(60)
