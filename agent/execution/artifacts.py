@@ -1,5 +1,6 @@
 """Check the names of an attempt's input files, and collect its artifacts."""
 
+import logging
 import os
 import stat
 import zipfile
@@ -14,6 +15,8 @@ from agent.protocol.input_rules import can_be_given
 from agent.protocol.messages import LOG_END_CHARACTERS, Start
 from agent.protocol.notes import Note
 from agent.protocol.options import OPTIONS, artifact_of
+
+log = logging.getLogger(__name__)
 
 
 class ResultError(Exception):
@@ -56,14 +59,26 @@ def make_folders(folder: Folder, arguments: Iterable[str]) -> None:
 
 
 def keep_log(folder: Folder, tail: LogTail) -> None:
-    """Write `log.txt` as it was sent to the server, and delete the raw output."""
-    (folder.result / LOG_NAME).write_text(tail.text(), encoding="utf-8", newline="")
+    """Delete the raw output, and write `log.txt` as it was sent to the server.
+
+    In this order, because the output may have filled the disk. A write error is logged, and no
+    partial file is left behind: a result without its log is better than none.
+    """
     folder.output.unlink(missing_ok=True)
+    path = folder.result / LOG_NAME
+    try:
+        path.write_text(tail.text(), encoding="utf-8", newline="")
+    except OSError as exc:
+        log.warning("log_not_written cause=%r", exc.strerror)
+        path.unlink(missing_ok=True)
 
 
 def end_of_log(folder: Folder) -> str:
     """Return the end of the log that fits into a frame. Call it after `keep_log`."""
-    text = (folder.result / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+    try:
+        text = (folder.result / LOG_NAME).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""  # the disk was full
     return text[-LOG_END_CHARACTERS:]
 
 

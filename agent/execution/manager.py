@@ -71,11 +71,12 @@ class InterruptedAttempt:
     async def _interrupt(self) -> AttemptFinished:
         record = self._folder.record
         await end_leftovers(record.process, record.mark or self.id)
+        # first, because it may have filled the disk
+        await asyncio.to_thread(self._folder.remove_work)
         tail = LogTail(self._folder.output, self._tools.log_limit_bytes)
         if self._folder.output.exists():
             await asyncio.to_thread(tail.finish)
             keep_log(self._folder, tail)
-        await asyncio.to_thread(self._folder.remove_work)
         log.warning("attempt_interrupted attempt=%s", self.id)
         return AttemptFinished(attempt=self.id, at=time.time(), reason=EndReason.AGENT_RESTARTED)
 

@@ -27,10 +27,17 @@ class ScriptRules:
     ) -> "ScriptRules":
         """Determine the rules if scripts are allowed, with a trial of the sandbox (one second).
 
-        The files that the sandbox needs are written to `folder`.
+        The files that the sandbox needs are written to `folder`; a failure is a problem of the
+        sandbox.
         """
         pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
-        return cls(True, find_closed_sandbox(sandbox, folder, pythons))
+        try:
+            closed = find_closed_sandbox(sandbox, folder, pythons)
+        except OSError as exc:
+            # a full disk: the agent must start, because it then removes what earlier attempts left
+            cause = exc.strerror or type(exc).__name__
+            closed = ClosedSandbox(problem=Note.of("closed_sandbox_failed", cause=cause))
+        return cls(True, closed)
 
     def problem(self, runtimes: Iterable[LocalRuntime]) -> Note | None:
         """Return the reason why this device runs no scripts; None if it does."""

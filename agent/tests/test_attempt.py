@@ -185,6 +185,37 @@ async def test_a_process_that_cannot_be_recorded_is_watched_or_ended(
     assert not any(is_alive(pid) for pid in started)
 
 
+async def test_the_output_that_filled_the_disk_makes_room_for_the_log(
+    device, server, storage, monkeypatch
+):
+    write = Path.write_text
+
+    def full(path, text, **how):
+        if path.name == "log.txt" and (path.parent.parent / "output").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    device.start('say("hello"); write_profile()')
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    assert b"hello" in storage.stored["log.txt"]
+
+
+async def test_a_failed_run_whose_log_cannot_be_written_is_reported(device, server, monkeypatch):
+    write = Path.write_text
+
+    def full(path, text, **how):
+        if path.name == "log.txt":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    device.start('say("last words"); sys.exit(3)')
+    end = await server.run()
+    assert (end.reason, end.exit_code, end.log_end) == (EndReason.EXITED, 3, "")
+
+
 @pytest.mark.parametrize("does", ["sys.exit(120)", "pass"], ids=["fails", "leaves nothing"])
 async def test_a_failure_on_a_full_disk_is_an_error_of_the_agent(device, server, monkeypatch, does):
     was_full = device.folder / "was-full"
@@ -203,7 +234,7 @@ async def test_a_failure_on_a_full_disk_is_an_error_of_the_agent(device, server,
     assert (end.reason, end.notes) == (EndReason.AGENT_ERROR, (Note.of("disk_full"),))
 
 
-@pytest.mark.parametrize("name", ["measurement.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["measurement.json", "manifest.json", "log.txt"])
 async def test_a_truncated_result_file_is_not_uploaded(device, server, storage, monkeypatch, name):
     write = Path.write_text
 

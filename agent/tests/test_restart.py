@@ -1,11 +1,13 @@
 """Recovery of the attempts in the spool when the agent starts."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +112,42 @@ async def test_a_recycled_pid_is_not_killed(device, server):
     finally:
         other_process.kill()
         await other_process.wait()
+
+
+async def test_the_files_of_an_interrupted_run_do_not_keep_the_disk_full(
+    device, server, storage, monkeypatch
+):
+    attempt = uuid.uuid4()
+    folder = device.spool / "attempts" / str(attempt)
+    for name in ("result", "work"):
+        (folder / name).mkdir(parents=True)
+    (folder / "output").write_text("hello\n")
+    (folder / "record.json").write_text(json.dumps({"attempt": str(attempt)}))
+    write = Path.write_text
+
+    def full(path, text, **how):
+        if path.name == "log.txt" and (folder / "work").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    device.start()
+    end = await server.expect(AttemptFinished)
+    assert (end.attempt, end.reason) == (attempt, EndReason.AGENT_RESTARTED)
+    assert storage.stored["log.txt"] == b"hello\n"
+
+
+async def test_an_agent_starts_on_a_full_disk_without_scripts(device, server, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agent.execution.script_rules.find_closed_sandbox", full)
+    device.changes["allow_scripts"] = True
+    device.start()
+    hello = await server.expect(Hello)
+    assert "scripts" not in hello.features
+    end = await server.run()
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
 
 
 async def test_a_known_order_does_not_run_again_after_a_restart(device, server):
