@@ -110,7 +110,9 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spool", default="spool", help="folder for attempts (default: next to the configuration)"
     )
-    parser.add_argument("--force", action="store_true", help="replace an existing configuration")
+    parser.add_argument(
+        "--force", action="store_true", help="enrol again; a configuration for this server stays"
+    )
     parser.add_argument(
         "--runtime-python",
         action="append",
@@ -144,7 +146,7 @@ def _enrol(namespace: argparse.Namespace) -> int:
         runtimes = _describe(
             namespace.runtime_python, namespace.runtime_binary, namespace.find_runtimes
         )
-        worker = enrol_device(
+        enrolled = enrol_device(
             namespace.server,
             namespace.code,
             namespace.config,
@@ -155,11 +157,14 @@ def _enrol(namespace: argparse.Namespace) -> int:
         )
     except (EnrolError, ConfigError) as exc:
         return _fail(exc, 1)
-    print(f"This device is enrolled as {worker!r}.")
-    for entry in runtimes:
-        print(f"MegEngine {entry.version}: {entry.path}")
+    print(f"This device is enrolled as {enrolled.worker!r}.")
+    if enrolled.is_kept:
+        print(f"The configuration {namespace.config} was kept.")
+    else:
+        for entry in runtimes:
+            print(f"MegEngine {entry.version}: {entry.path}")
     if not namespace.quiet:
-        if not runtimes:
+        if not runtimes and not enrolled.is_kept:
             print(_NO_RUNTIME.format(config=namespace.config))
         print(f"Next: python -m agent run --config {namespace.config}")
     return 0

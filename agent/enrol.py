@@ -2,8 +2,10 @@
 
 import json
 import socket
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx2
 from pydantic import BaseModel, ValidationError
@@ -20,6 +22,13 @@ _NEXT = {
 
 class EnrolError(RuntimeError):
     """Enrolment failed; the text names the cause and the next step."""
+
+
+class Enrolled(NamedTuple):
+    """The worker's name, and whether an existing configuration was kept."""
+
+    worker: str
+    is_kept: bool
 
 
 class _EnrolResponse(BaseModel):
@@ -41,14 +50,18 @@ def enrol_device(
     runtimes: Sequence[RuntimeEntry],
     force: bool,
     update: bool,
-) -> str:
-    """Enrol the device; return the worker's name. Raises EnrolError, ConfigError.
+) -> Enrolled:
+    """Enrol the device. Raises EnrolError, ConfigError.
 
-    `config` is the file to write, with the keys `spool` and `update`; `force` replaces an existing
-    one. The code can be used once, so everything else is checked before it is sent to the server.
+    `config` is the file to write, with the keys `spool` and `update`. With `force`, an existing one
+    for this server is kept, as it has the choices of the device's owner, and gets the new token;
+    any other is replaced. The code can be used once, so everything else is checked before it is
+    sent to the server.
     """
     server = server_address(server)
-    token_file, draft = config.with_suffix(".token"), config.with_suffix(".token.new")
+    kept = _token_file_of(config, server)
+    token_file = kept or config.with_suffix(".token")
+    draft = token_file.with_name(f"{token_file.name}.new")
     for path in (config, token_file):
         if path.exists() and not force:
             raise EnrolError(f"{path} exists: use --force to replace it")
@@ -58,13 +71,26 @@ def enrol_device(
         replace_file(draft, b"", mode=0o600)
         response = _redeem(server, code)
         replace_file(token_file, f"{response.token}\n".encode(), mode=0o600)
-        content = _to_toml(server, token_file.name, spool, runtimes, update=update)
-        replace_file(config.resolve(), content.encode(), mode=0o600)
+        if kept is None:
+            content = _to_toml(server, token_file.name, spool, runtimes, update=update)
+            replace_file(config.resolve(), content.encode(), mode=0o600)
     except OSError as exc:
         raise EnrolError(f"{exc.filename or config}: {exc.strerror}") from exc
     finally:
         draft.unlink(missing_ok=True)
-    return response.worker
+    return Enrolled(response.worker, is_kept=kept is not None)
+
+
+def _token_file_of(config: Path, server: str) -> Path | None:
+    """Return the token file that an existing configuration for this server names."""
+    try:
+        known = tomllib.loads(config.read_text(encoding="utf-8"))
+        if server_address(str(known.get("server"))) != server:
+            return None
+    except (OSError, ValueError):
+        return None  # there is none, or no agent could read it
+    name = known.get("token_file")
+    return config.resolve().parent / name if name and isinstance(name, str) else None
 
 
 def _redeem(server: str, code: str) -> _EnrolResponse:

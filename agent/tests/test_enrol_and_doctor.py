@@ -93,6 +93,25 @@ def test_enrol_replaces_a_configuration_only_with_force(site, tmp_path, capsys):
     assert load_config(config).token == "mgw_new"
 
 
+def test_enrolling_again_keeps_the_choices_of_the_owner(site, tmp_path, binary, capsys):
+    site.answer = (200, {"worker": "local", "token": "mgw_old"})
+    config = tmp_path / "agent.toml"
+    enrol(site.url, config, "--runtime-binary", str(binary), "--update")
+    before = config.read_text()
+    chosen = before.replace("update = true", "update = false\nrequire_sandbox = true")
+    chosen += '[labels]\nchip = "Kirin 990"\n'
+    config.write_text(chosen)
+    site.answer = (200, {"worker": "local", "token": "mgw_new"})
+    assert enrol(site.url, config, "--update", "--force") == 0
+    assert config.read_text() == chosen
+    assert load_config(config).token == "mgw_new"
+    assert f"{config} was kept" in capsys.readouterr().out
+    config.write_text(chosen.replace(site.url, "https://other.example.org"))
+    assert enrol(site.url, config, "--force") == 0
+    assert load_config(config).server == site.url
+    assert not load_config(config).require_sandbox
+
+
 def test_enrol_with_a_used_code_explains_the_next_step(site, tmp_path, capsys):
     site.answer = (400, {"error": "code_used", "message": "This code was used."})
     assert enrol(site.url, tmp_path / "agent.toml") == 1
