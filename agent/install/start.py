@@ -54,7 +54,7 @@ def _unpacked(bundle, name):
             bundle.extractall(draft, members)
             os.rename(os.path.join(draft, "site"), folder)
             shutil.rmtree(draft, ignore_errors=True)
-            _remove_old_versions(root)
+            _remove_old_versions(root, folder)
     return folder
 
 
@@ -70,11 +70,16 @@ def _root():
     return root
 
 
-def _remove_old_versions(root):
-    # type: (str) -> None
+def _remove_old_versions(root, newest):
+    # type: (str, str) -> None
+    """Remove all but `newest` and the latest others; its own time is not compared.
+
+    The clock of a board may be behind that of the boot in which the others were unpacked.
+    """
     folders = [os.path.join(root, name) for name in os.listdir(root) if name != "lock"]
+    folders.remove(newest)
     folders.sort(key=os.path.getmtime, reverse=True)
-    for folder in folders[_KEPT:]:
+    for folder in folders[_KEPT - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
