@@ -14,6 +14,7 @@ from rest_framework.viewsets import ViewSetMixin
 from profiles.analysis.data import ProfileData
 from profiles.analysis.stability import unstable
 from profiles.analysis.text import PrintOptions
+from profiles.analysis.totals import plausible
 from profiles.api.base import (
     EXPORT_PROBLEMS,
     NOT_READY,
@@ -174,7 +175,9 @@ class OperatorsView(ViewSetMixin, DataView):
                 "total": table.total,
                 "offset": start,
                 "place": place,
-                "totals": {f"{side}_s": table.columns.times(side).total_s() for side in SIDES},
+                "totals": {
+                    f"{side}_s": plausible(table.columns.times(side).total_s()) for side in SIDES
+                },
                 "said": table.summary_text(),
                 "operators": [] if grouped else _rows(table, start, stop),
                 "groups": list(islice(group_rows(table.selection), start, stop)) if grouped else [],

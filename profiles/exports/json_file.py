@@ -8,6 +8,7 @@ import numpy as np
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.select import Selection
+from profiles.analysis.totals import plausible
 from profiles.exports.fields import FIELDS, VERSION, Rows, group_rows, values_of
 from profiles.formats.columns import SIDES, Side
 
@@ -24,7 +25,7 @@ def to_json(
     format, version: identify the format; a program should stop at another version
     meta: origin of the profile (`provenance`)
     totals: `device_s`, `host_s`; of all operators, also of those that are not listed; times are
-        medians over passes, or those of the selected pass
+        medians over passes, or those of the selected pass; null if they are no possible time
     passes: names of the profiled passes
     left_out: files that could not be merged, {"name", "code", "why"}
     operators: the selected operators in the selected order; `device.passes_s` and `host.passes_s`
@@ -39,7 +40,7 @@ def to_json(
         "format": FORMAT,
         "version": VERSION,
         "meta": meta,
-        "totals": {f"{side}_s": columns.times(side).total_s() for side in SIDES},
+        "totals": {f"{side}_s": plausible(columns.times(side).total_s()) for side in SIDES},
         "passes": list(data.passes),
         "left_out": [
             {"name": file.name, "code": file.code, "why": file.detail} for file in data.left_out
