@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from profiles.analysis.cumulative import LONGEST_S
-from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
-from profiles.formats.columns import ProfileColumns, Side
+from profiles.formats.columns import ProfileColumns, SideTimes
 
 
 def check_device_total(columns: ProfileColumns) -> None:
@@ -37,7 +36,7 @@ def plausible(total_s: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class TimeFaults:
-    """Operators of one side whose times are invalid in any pass.
+    """Operators of one side with invalid times, of which the total is made.
 
     not_finite: NaN, infinite or beyond LONGEST_S, so that there is no total
     negative: the end is before the start; the total includes the negative time
@@ -47,12 +46,9 @@ class TimeFaults:
     negative: int
 
 
-def time_faults(data: ProfileData, side: Side) -> TimeFaults:
-    spread = data.spread(side)
+def time_faults(times: SideTimes) -> TimeFaults:
+    end_s = times.end_s[times.present]
     with np.errstate(invalid="ignore"):
-        is_time = np.abs(spread.end_s) <= LONGEST_S
-        negative = spread.present & is_time & (spread.end_s < 0)
-    return TimeFaults(
-        not_finite=int((spread.present & ~is_time).any(axis=0).sum()),
-        negative=int(negative.any(axis=0).sum()),
-    )
+        is_time = np.abs(end_s) <= LONGEST_S
+        negative = is_time & (end_s < 0)
+    return TimeFaults(not_finite=int((~is_time).sum()), negative=int(negative.sum()))

@@ -206,7 +206,7 @@ class SideAnswer(serializers.Serializer):
     passes_s = serializers.ListField(
         child=fields.number("s."),
         help_text="Total of each pass, s, in the order of `passes` of the profile; null: nothing "
-        "was timed.",
+        "was timed, or a time is no possible time.",
     )
     lowest_s = fields.number("Minimum of the totals of passes, s.")
     highest_s = fields.number("Maximum of the totals of passes, s.")

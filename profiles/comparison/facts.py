@@ -89,7 +89,9 @@ def _damage(compared: ComparisonResult) -> list[str]:
     warnings = []
     pairs = zip(compared.profiles, compared.data, strict=True)
     for number, (profile, data) in enumerate(pairs):
-        notes = [(titles[side], fault_notes(time_faults(data, side))) for side in SIDES]
+        notes = [
+            (titles[side], fault_notes(time_faults(data.columns.times(side)))) for side in SIDES
+        ]
         notes.append((_("%(letter)s: %(note)s"), damage_of_trace(data, profile)))
         warnings += [
             title % {"letter": letter(number), "note": note} for title, own in notes for note in own

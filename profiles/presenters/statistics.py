@@ -335,9 +335,10 @@ def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
 
 def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
     """Compute the statistics of one side."""
+    times = data.columns.times(side)
     passes_s = [plausible(total_s) for total_s in totals_of_passes(data, side)]
     known = [time_s for time_s in passes_s if time_s is not None]
-    total_s = plausible(data.columns.times(side).total_s())
+    total_s = plausible(times.total_s())
     steady = stability(data, side)
     return SideStatistics(
         side=side,
@@ -347,7 +348,7 @@ def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
         highest_s=max(known, default=None),
         place=place_of_total(total_s, known),
         stability=steady,
-        faults=time_faults(data, side),
+        faults=time_faults(times),
         unstable_percent=share(steady.share, absent=""),
         cv_percent=share(steady.total_cv, absent=""),
     )

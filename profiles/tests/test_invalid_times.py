@@ -72,6 +72,28 @@ def test_an_invalid_time_gives_no_total_and_is_told(client, alice, data):
     assert "No notable changes" not in page
 
 
+@pytest.mark.parametrize("values", [{"end": math.nan}, {"start": 0.5, "end": 0.1}])
+def test_one_invalid_pass_of_three_leaves_a_total_and_no_note(client, alice, values):
+    good, odd = damage(), damage(change_one(**values))
+    profile = make_result(good, odd, good, owner=alice)
+    device = device_of(client, profile)
+    assert device["total_s"] == device_of(client, make_result(good, owner=alice))["total_s"]
+    assert (device["not_finite"], device["negative"], device["notes"]) == (0, 0, [])
+    other = make_result(good, owner=alice)
+    compared = client.get(f"{ROOT}compare/?p={profile.pk}&p={other.pk}").json()
+    assert not any("valid time" in text or "ends before" in text for text in compared["warnings"])
+
+
+def test_a_total_that_is_no_possible_time_is_null_everywhere(client, alice):
+    profile = make_result(to_json(make_profile({"1": 9e14, "2": 9e14})), owner=alice)
+    assert device_of(client, profile)["total_s"] is None
+    table = client.get(f"{ROOT}{profile.pk}/operators/").json()
+    assert table["totals"]["device_s"] is None
+    assert [row["self_s"] for row in table["operators"]] == [9e14, 9e14]
+    exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
+    assert exported["totals"]["device_s"] is None
+
+
 def test_a_row_of_an_earlier_version_does_not_break_the_list(client, alice):
     profile = make_result(good_profile("tiny"), owner=alice)
     Profile.objects.filter(pk=profile.pk).update(device_total_s=math.inf)
