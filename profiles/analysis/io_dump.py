@@ -148,7 +148,8 @@ def compare(
 ) -> Iterator[TensorDifference]:
     """Compare all tensors of two dumps, in order of execution as far as it is known.
 
-    order: variable id of A -> the operator that produces it; variables without one come last, by id
+    order: variable id of A -> the operator that produces it; variables of A without one come next,
+        and those that only B has last, each by id
 
     Raises DumpError.
     """
@@ -156,14 +157,14 @@ def compare(
     pairs = align(a.headers(), b.headers())
     for left, right in sorted(pairs, key=lambda pair: _place(pair, order)):
         difference = _compare_pair(a, b, left, right, max_error)
-        one = difference.one
-        if maker := order.get(one.id):
+        if maker := order.get(left.id) if left else None:
             yield replace(
                 difference, step=maker.step, operator=maker.name, operator_type=maker.type
             )
         else:
             yield replace(difference, operator=one.owner, operator_type=one.type)
 
+            one = difference.one
 
 def align(
     a: Mapping[str, TensorHeader], b: Mapping[str, TensorHeader]
@@ -202,10 +203,12 @@ def _name_key(header: TensorHeader) -> tuple[str, int]:
 def _place(
     pair: tuple[TensorHeader | None, TensorHeader | None], order: Mapping[int, Producer]
 ) -> tuple[int, int, int]:
-    header = pair[0] or pair[1]
-    number = header.id if header else 0
-    maker = order.get(number)
-    return (maker.step, 0, number) if maker else (len(order), 1, number)
+    left, right = pair
+    if left is None:
+        # an id of B may be that of another variable of A
+        return 2, 0, right.id if right else 0
+    maker = order.get(left.id)
+    return (0, maker.step, left.id) if maker else (1, 0, left.id)
 
 
 def _compare_pair(

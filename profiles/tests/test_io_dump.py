@@ -131,6 +131,22 @@ def test_rows_follow_the_order_of_execution():
     assert (rows[0].operator, rows[3].operator) == ("op4", "op[7]")
 
 
+def test_a_variable_of_b_does_not_take_the_place_of_one_of_a_with_its_id():
+    a = {(1, "in"): ONES, (3, "out"): ONES, (5, "end"): ONES}
+    b = {(11, "in"): ONES, (1, "new"): ONES, (3, "out"): 2 * ONES, (5, "end"): ONES}
+    order = makers(profile({"0": 1, "2": 3}, ["0", "2"]))
+    rows = compare_arrays(a, b, order=order)
+    assert [(row.one.name, row.step, row.operator) for row in rows] == [
+        ("in", 0, "op0"),
+        ("out", 1, "op2"),
+        ("end", None, "op[7]"),
+        ("new", None, "op[7]"),
+    ]
+    first = next(row for row in rows if row.differs)
+    assert (first.one.name, first.status) == ("out", "values")
+
+
+def test_steps_have_no_gaps():
 @pytest.mark.parametrize("data", [b"", b"{}", b"[" * 100_000, profile({"0": 1}, [1])])
 def test_an_unreadable_profile_is_refused(data):
     with pytest.raises(ProfileFormatError):
