@@ -38,7 +38,9 @@ def makers(data: bytes) -> dict[int, Producer]:
     """Return variable id -> producing operator for a profile. Raises ProfileFormatError."""
     try:
         graph = msgspec.json.decode(data, type=_ProfileOrder).graph_exec
-        steps = {key: step for step, key in enumerate(graph.comp_seq)}
+        # the order may list operators that the file does not describe, or one of them twice
+        executed = dict.fromkeys(key for key in graph.comp_seq if key in graph.operator)
+        steps = {key: step for step, key in enumerate(executed)}
         return {
             int(variable): Producer(steps[key], operator.name, operator.type)
             for key, operator in graph.operator.items()
@@ -162,9 +164,9 @@ def compare(
                 difference, step=maker.step, operator=maker.name, operator_type=maker.type
             )
         else:
+            one = difference.one
             yield replace(difference, operator=one.owner, operator_type=one.type)
 
-            one = difference.one
 
 def align(
     a: Mapping[str, TensorHeader], b: Mapping[str, TensorHeader]

@@ -191,16 +191,10 @@ def _graph_rows(data: ProfileData, rows: Rows) -> Rows:
 
 
 def _steps(data: ProfileData, rows: Rows) -> list[int | None]:
-    """Return the places of operators in the order of execution, None for those without one.
-
-    Places have no gaps, unlike the step numbers in the file.
-    """
-    place = np.full(len(data.graph.operators) + 1, MISSING, dtype=np.int64)
-    order = data.graph.execution_order()
-    place[order] = np.arange(len(order))
+    """Return the places of operators in the order of execution, None for those without one."""
     # MISSING (-1) selects the last element, which has no step
-    steps = place[_graph_rows(data, rows)].tolist()
-    return [None if step == MISSING else step for step in steps]
+    steps = np.append(data.graph.steps(), MISSING)[_graph_rows(data, rows)]
+    return [None if step == MISSING else step for step in steps.tolist()]
 
 
 def _params(data: ProfileData, rows: Rows) -> list[str | None]:

@@ -102,7 +102,7 @@ def _numbers(data: ProfileData, row: int) -> list[tuple[str, str]]:
 
 def _place_in_graph(graph: ExecutedGraph, operator: int) -> dict[str, Any]:
     operators = graph.operators
-    step = int(operators.step[operator])
+    step = int(graph.steps()[operator])
     return {
         "step": None if step == MISSING else step + 1,
         "steps": len(graph.execution_order()),

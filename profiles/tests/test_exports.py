@@ -15,12 +15,14 @@ from django.core.management import call_command
 from django.utils import translation
 
 from profiles.analysis.data import ProfileData
+from profiles.analysis.netron.text import OperatorPanel
 from profiles.analysis.select import Query, select
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import for_spreadsheets, to_csv
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
+from profiles.presenters.operator_facts import operator_facts
 from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile
 from profiles.tests.make import to_json as profile_bytes
@@ -111,6 +113,18 @@ def test_execution_steps_are_unique_and_below_the_number_of_executed_operators(d
     executed = int((data.graph.operators.step >= 0).sum())
     assert len(set(steps)) == len(steps)
     assert all(0 <= step < executed for step in steps)
+
+
+def test_inspector_graph_and_exports_number_the_same_steps():
+    """Here the order lists an operator that the file does not describe, and another one twice."""
+    profile = make_profile({"1": 0.5, "2": 0.25})
+    profile["graph_exec"]["comp_seq"] = ["9", "1", "1", "2"]
+    data = data_of(profile_bytes(profile))
+    assert {o["id"]: o["step"] for o in json_of(data)["operators"]} == {"1": 0, "2": 1}
+    facts = operator_facts(data, 1)
+    assert (facts["id"], facts["step"], facts["steps"]) == ("2", 2, 2)
+    drawn = OperatorPanel(data, "device", np.arange(2, dtype=np.int32))
+    assert [dict(drawn.operator(position))["step"] for position in (0, 1)] == ["1", "2"]
 
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "＝1"]

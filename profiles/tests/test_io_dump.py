@@ -147,6 +147,10 @@ def test_a_variable_of_b_does_not_take_the_place_of_one_of_a_with_its_id():
 
 
 def test_steps_have_no_gaps():
+    order = makers(profile({"0": 1, "2": 3}, ["7", "0", "0", "2"]))
+    assert [order[variable].step for variable in (1, 3)] == [0, 1]
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"[" * 100_000, profile({"0": 1}, [1])])
 def test_an_unreadable_profile_is_refused(data):
     with pytest.raises(ProfileFormatError):

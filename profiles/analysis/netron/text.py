@@ -64,14 +64,16 @@ class OperatorPanel:
         #: (m,) int32, rows of the table
         self.rows: Index = data.graph.operators.row[operators]
         self._total_s = data.columns.times(side).total_s() or math.nan
+        self._steps = data.graph.steps()[operators]
 
     def operator(self, position: int) -> Lines:
         """Return times, computation and memory, position in the execution order, parameters."""
         row, operator = int(self.rows[position]), int(self._operators[position])
+        step = int(self._steps[position])
         graph = self._data.graph
         lines: Lines = [] if row == MISSING else self._time_lines(row)
-        if graph.operators.step[operator] != MISSING:
-            lines.append(("step", str(int(graph.operators.step[operator]) + 1)))
+        if step != MISSING:
+            lines.append(("step", str(step + 1)))
         outputs = graph.operators.outputs[operator].tolist()
         nodes = {graph.variables.comp_nodes[output] for output in outputs} - {None}
         if nodes:

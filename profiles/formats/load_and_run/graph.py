@@ -172,3 +172,15 @@ class ExecutedGraph:
         """Return the rows of `Operators` that run, in order of execution."""
         running = np.flatnonzero(self.operators.step != MISSING)
         return running[np.argsort(self.operators.step[running], kind="stable")].astype(np.int32)
+
+    def steps(self) -> Index:
+        """Return (g,) int32: the place of each operator in `execution_order`, MISSING if it never
+        runs.
+
+        Places have no gaps, unlike `Operators.step`: the file may list operators that it does not
+        describe, or one of them twice.
+        """
+        steps = np.full(len(self.operators), MISSING, dtype=np.int32)
+        order = self.execution_order()
+        steps[order] = np.arange(len(order), dtype=np.int32)
+        return steps
