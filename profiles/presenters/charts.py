@@ -324,12 +324,19 @@ def pass_sentence(data: ProfileData, place: int = 0) -> str:
     """Return which of several passes a timeline draws, with its total; empty for a single pass."""
     if len(data.passes) < 2:
         return ""
-    return _(
+    side = chart_side(data)
+    text = _(
         "Profiled pass %(number)s, one iteration: operators take %(total)s on the device. "
         "Tables show medians over %(passes)s passes."
-    ) % {
+    )
+    if side == "host":
+        text = _(
+            "Profiled pass %(number)s, one iteration: operators take %(total)s on the host. "
+            "Tables show medians over %(passes)s passes."
+        )
+    return text % {
         "number": pass_number(data, place),
-        "total": duration(data.times_of_pass(place, "device").total_s()),
+        "total": duration(data.times_of_pass(place, side).total_s()),
         "passes": len(data.passes),
     }
 

@@ -154,6 +154,14 @@ def test_charts_use_host_times_without_device_times(make_getter):
     ]
 
 
+def test_the_timeline_of_several_passes_without_device_times_names_host_times(make_getter):
+    contents = [to_json(make_profile({"1": {}}, host={"1": time_s})) for time_s in (0.5, 0.25)]
+    get = make_getter(*contents)
+    sentence = get("timeline").json()["sentence"]
+    assert sentence.startswith("Profiled pass 1, one iteration: operators take 500 ms on the host.")
+    chinese = get("timeline", "?pass=2", **{"accept-language": "zh-hans"}).json()["sentence"]
+    assert "主机上算子耗时 250 ms" in chinese
+
 def test_measured_ceilings_replace_the_best_operators(make_getter):
     make_getter(good_profile("resnet18"))
     data = profile_data(Profile.objects.get())
