@@ -45,7 +45,7 @@ from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 
 #: version of the drawn data; increased when the data of an unchanged profile change (`ETag`)
-FORMAT = 3
+FORMAT = 4
 
 
 #: a document of the viewer

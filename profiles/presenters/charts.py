@@ -65,7 +65,10 @@ class OperatorsChart(TypedDict):
         str, means("Whose times charts use: `device`, or `host` without times on the device.")
     ]
     names: Annotated[Sequence[str], means("Name of each operator, by row.")]
-    ids: Annotated[Sequence[int], means("Number that MegEngine gave the operator.")]
+    ids: Annotated[
+        Sequence[str],
+        means("Number that MegEngine gave the operator, as text: it may exceed 2^53."),
+    ]
     types: Annotated[Sequence[int], means("Type of each operator: a place in `type_names`, or -1.")]
     type_names: Annotated[Sequence[str], means("The types.")]
     constant_types: Annotated[Sequence[int], means("Types of constants: places in `type_names`.")]
@@ -219,7 +222,7 @@ def operators_data(data: ProfileData, roofs: Roofs | None) -> OperatorsChart:
     return {
         "side": chart_side(data),
         "names": columns.names,
-        "ids": columns.id_numbers.tolist(),
+        "ids": columns.ids,
         "types": columns.types.codes.tolist(),
         "type_names": types,
         "constant_types": [code for code, name in enumerate(types) if name in CONSTANTS],

@@ -162,6 +162,13 @@ def test_the_timeline_of_several_passes_without_device_times_names_host_times(ma
     chinese = get("timeline", "?pass=2", **{"accept-language": "zh-hans"}).json()["sentence"]
     assert "主机上算子耗时 250 ms" in chinese
 
+
+def test_ids_beyond_the_exact_numbers_of_browsers_are_sent_as_in_the_file(make_getter):
+    ids = ("9007199254740993", "9007199254740992", str(2**70))
+    get = make_getter(to_json(make_profile(dict.fromkeys(ids, 0.5))))
+    assert get("operators").json()["ids"] == list(ids)
+
+
 def test_measured_ceilings_replace_the_best_operators(make_getter):
     make_getter(good_profile("resnet18"))
     data = profile_data(Profile.objects.get())

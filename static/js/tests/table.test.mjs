@@ -24,7 +24,7 @@ function makeOperators(change = {}) {
   return withTypes({
     side: "device",
     names: NAMES,
-    ids: [12, 13, 1, 20, 21],
+    ids: ["12", "13", "1", "20", "21"],
     types: [0, 1, 2, 1, 1],
     type_names: ["ConvolutionForward", "Elemwise", "ImmutableTensor"],
     constant_types: [2],
@@ -92,6 +92,16 @@ test("rows are sorted by numbers and texts; unknown numbers are last", () => {
   assert.deepEqual(sortRows([3, 1, 0], columnOf("flops"), true), [1, 0, 3]);
   assert.deepEqual(sortRows([3, 1, 0], columnOf("flops"), false), [0, 1, 3]);
   assert.deepEqual(sortRows([0, 1, 3], columnOf("type"), true), [0, 1, 3]);
+});
+
+test("ids are shown, found and sorted as in the file, also those that are no exact numbers", () => {
+  const ids = ["9007199254740993", "9007199254740992", "1180591620717411303424", "9", "10"];
+  const column = columnOf("id", { ids });
+  assert.deepEqual([0, 1, 2].map(column.textOf), ids.slice(0, 3));
+  assert.deepEqual(sortRows([0, 1, 2, 3, 4], column, true), [3, 4, 1, 0, 2]);
+  assert.deepEqual(sortRows([0, 1, 2, 3, 4], column, false), [2, 0, 1, 4, 3]);
+  const isWanted = matcher(makeOperators({ ids }), parseFilter("id:9007199254740993").terms);
+  assert.deepEqual([0, 1].map(isWanted), [true, false]);
 });
 
 test("a column has one unit, three significant digits, and none below the clock's resolution", () => {

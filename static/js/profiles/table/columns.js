@@ -38,7 +38,8 @@ function prefixed(values, unit, base, prefixes) {
 const ratio = (values, times) => values.map((value, row) => (value === null || !(times[row] > 0) ? null : value / (times[row] * 1e-6)));
 
 /**
- * All columns that have a value: `{key, unit, width, isText, valueOf(row), textOf(row)}` and flags.
+ * All columns that have a value: `{key, unit, width, isText, valueOf(row), textOf(row)}` and flags;
+ * `compare` orders texts that are not sorted alphabetically.
  * @returns {Record<string, any>[]}
  */
 export function makeColumns(operators, words) {
@@ -100,11 +101,16 @@ export function makeColumns(operators, words) {
         numbers("n", 44, operators[operators.side].count, { length: 1, name: "" }, { isExtra: true }),
       ]
       : []),
-    texts("id", 60, (row) => String(operators.ids[row]), { isExtra: true, isText: false, valueOf: (row) => operators.ids[row] }),
+    texts("id", 60, (row) => operators.ids[row], { isExtra: true, isText: false, compare: compareIds }),
     texts("name", 320, (row) => operators.names[row], { isExtra: true, isCode: true }),
   ];
   // a column without any value is left out
   return columns.filter((column) => column.isText || column.isDerived || column.values?.some((value) => value !== null) || column.key === "id" || column.isFixed || column.isKept);
+}
+
+/** Order ids by their numbers. Those beyond 2^53 that are equal as numbers differ in length or digits. */
+function compareIds(a, b) {
+  return Number(a) - Number(b) || a.length - b.length || (a < b ? -1 : 1);
 }
 
 /** Interpolates linearly between the two nearest samples, as the server does. */

@@ -63,7 +63,7 @@ function testOf(operators, term) {
   if (term.field === "name") return ofName;
   if (term.field === "type") return ofType();
   if (term.field === "scope") return ofScope();
-  if (term.field === "id") return (row) => String(operators.ids[row]) === wanted;
+  if (term.field === "id") return (row) => operators.ids[row] === wanted;
   if (term.field === "dtype") return coded(operators.dtypes.values, operators.dtypes.codes);
   if (term.field === "shape") {
     const inputs = coded(operators.in_shapes.values, operators.in_shapes.codes, shapeText);

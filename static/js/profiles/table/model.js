@@ -28,7 +28,7 @@ export function selectRows(operators, { terms = [], constants = false, within = 
 
 /** Sort rows by a column, in place; unknown numbers are last in either direction, equal ones by row. */
 export function sortRows(rows, column, isAscending) {
-  const keys = column.isText ? ranksOf(rows, column) : rows.map(column.valueOf);
+  const keys = column.isText || column.compare ? ranksOf(rows, column) : rows.map(column.valueOf);
   const ofRow = new Float64Array(rows.reduce((most, row) => Math.max(most, row), -1) + 1);
   const last = isAscending ? Infinity : -Infinity;
   rows.forEach((row, place) => {
@@ -43,7 +43,7 @@ export function sortRows(rows, column, isAscending) {
 /** The places of the rows' texts in their order: comparing numbers is far faster than texts. */
 function ranksOf(rows, column) {
   const texts = rows.map(column.valueOf);
-  const ranks = new Map([...new Set(texts)].sort().map((text, rank) => [text, rank]));
+  const ranks = new Map([...new Set(texts)].sort(column.compare).map((text, rank) => [text, rank]));
   return texts.map((text) => ranks.get(text));
 }
 
