@@ -3,7 +3,8 @@
 Source of the clocks: MegEngine `src/plugin/impl/profiler.cpp`. Device times count from an event
 that each comp node records before the first operator; host times count from the creation of the
 profiler, which is earlier. The file does not state the difference, so `Timeline.shift_us` is the
-smallest shift with which no operator starts on the device before the host began to issue it.
+smallest shift with which no operator starts on the device before the host began to issue it. The
+times of a trace are of one clock (`one_clock`).
 """
 
 from dataclasses import dataclass, replace
@@ -72,7 +73,7 @@ class Timeline:
 
     span_us: from the first start to the last end
     shift_us: how far device times were moved to the right; None if no operator has times of both
-        sides
+        sides, or both are of one clock
     odd: number of intervals that were left out, by reason
     more_lanes: lanes beyond MOST_LANES that were left out, which are those with the least time
     """
@@ -101,9 +102,12 @@ def timeline(
     types: TextColumn,
     window_us: tuple[float, float] | None = None,
     *,
+    one_clock: bool = False,
     limit: int = MOST_BARS,
 ) -> Timeline:
     """Return the bars that overlap `window_us`, by default all bars.
+
+    one_clock: whether the times of device and host are of the same clock, as in a trace
 
     If there are more than `limit`, short operators that start close together in one lane are merged
     into one bar, copies separately from other operators. No more are merged than necessary, so a
@@ -111,7 +115,7 @@ def timeline(
     """
     odd: dict[Odd, int] = {}
     host, device = _sound(graph.host, odd), _sound(graph.device, odd)
-    shift_us = _shift_us(host, device, len(types))
+    shift_us = None if one_clock else _shift_us(host, device, len(types))
     drawn_host = _busiest(host)
     drawn_device = _busiest(_shift(device, shift_us or 0.0))
     lanes = (

@@ -27,6 +27,7 @@ from profiles.api.queries import MemoryFlowQuery, MemoryQuery, NetronQuery, Time
 from profiles.api.serializer_fields import answer_of
 from profiles.comparison.graph import BaselineChart, baseline_data, paired_data
 from profiles.comparison.loading import comparison_of
+from profiles.exports.originals import are_of_trace
 from profiles.formats.memory_flow.presenter import (
     FlowQuery,
     MemoryFlowChart,
@@ -133,12 +134,14 @@ class ChartsView(ViewSetMixin, ResultView):
         """At most 8,000 bars in lanes; bars that are too narrow for that are merged."""
         query = self.validated_query(TimelineQuery)
         window, place = window_of(query), query["pass"] - 1
+        profile = self.profile(profile_id)
 
         def build(data: ProfileData) -> charts.TimelineChart:
             # a trace without operators has no pass, and an empty timeline
             if place >= max(len(data.passes), 1):
                 raise DomainError("pass_unknown", field="pass", status=422)
-            return charts.timeline_data(data, window, place)
+            of_trace = are_of_trace(profile, data.passes)
+            return charts.timeline_data(data, window, place, of_trace=of_trace)
 
         return self.operators_response(profile_id, build, (window, place))
 

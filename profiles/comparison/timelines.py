@@ -15,6 +15,7 @@ from profiles.comparison.export import plain_number
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
 from profiles.comparison.request import ComparisonRequest
+from profiles.exports.originals import are_of_trace
 from profiles.formats.columns import MISSING, Side
 from profiles.presenters.charts import (
     BarColumns,
@@ -62,6 +63,7 @@ def compared_timelines(
             compared.data[n].graph,
             compared.data[n].columns.types,
             window_us,
+            one_clock=are_of_trace(compared.profiles[n], compared.data[n].passes),
             limit=MOST_BARS // len(profiles),
         )
         for n in profiles

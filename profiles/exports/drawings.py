@@ -85,15 +85,20 @@ def curve(data: ProfileData) -> dict[str, Any] | None:
     }
 
 
-def timeline_drawing(data: ProfileData, place: int = 0) -> dict[str, Any] | None:
+def timeline_drawing(
+    data: ProfileData, place: int = 0, *, of_trace: bool = False
+) -> dict[str, Any] | None:
     """Return the lanes of host and device in the pass at `place`; None if nothing can be drawn.
+
+    of_trace: whether the operators come from a trace
 
     lanes: LANE_HEIGHT high at `y`; paths of bars in a box of width WIDTH, and the bars whose
         tooltips name their operators
     ticks: (x, µs)
     left_out: number of invalid intervals
     """
-    drawn = timeline(data.graph_of_pass(place), data.columns.types, limit=MOST_BARS)
+    graph = data.graph_of_pass(place)
+    drawn = timeline(graph, data.columns.types, one_clock=of_trace, limit=MOST_BARS)
     if not len(drawn.bars) or drawn.span_us < FINEST_US:
         return None
     named = _named_bars(data, drawn)

@@ -69,7 +69,7 @@ def report_html(
         "attempt": profile.attempt if profile else None,
         "types": type_bars(data),
         "curve": curve(data),
-        "timeline": timeline_drawing(data, place),
+        "timeline": timeline_drawing(data, place, of_trace=facts.of_trace),
         "timeline_pass": pass_sentence(data, place),
         "tables": [table for side in SIDES if (table := _table(data, side))],
         "most_rows": MOST_ROWS,

@@ -264,10 +264,18 @@ def chart_side(data: ProfileData) -> Side:
 
 
 def timeline_data(
-    data: ProfileData, window_us: tuple[float, float] | None, place: int = 0
+    data: ProfileData,
+    window_us: tuple[float, float] | None,
+    place: int = 0,
+    *,
+    of_trace: bool = False,
 ) -> TimelineChart:
-    """Return lanes and bars of the pass at `place`; `rows` holds `count` rows for each bar."""
-    drawn = timeline(data.graph_of_pass(place), data.columns.types, window_us)
+    """Return lanes and bars of the pass at `place`; `rows` holds `count` rows for each bar.
+
+    of_trace: whether the operators come from a trace
+    """
+    graph = data.graph_of_pass(place)
+    drawn = timeline(graph, data.columns.types, window_us, one_clock=of_trace)
     bars = drawn.bars
     return {
         "lanes": [lane_answer(lane) for lane in drawn.lanes],
@@ -277,7 +285,7 @@ def timeline_data(
         "pass_number": pass_number(data, place),
         "passes": len(data.passes),
         "sentence": sentences((pass_sentence(data, place), _timeline_sentence(drawn))),
-        "notes": [*_copy_notes(data), *timeline_notes(drawn)],
+        "notes": [*(_copy_notes(data) if of_trace else []), *timeline_notes(drawn)],
     }
 
 
@@ -377,10 +385,7 @@ def _timeline_sentence(drawn: Timeline) -> str:
 
 def _copy_notes(data: ProfileData) -> list[str]:
     """Return notes for a trace: a copy's time does not include waiting for another device."""
-    device = data.graph.device
-    if "trace" not in data.summaries or not np.array_equal(device.kern_s, device.start_s):
-        return []
-    if not on_several_lanes(device, len(data.columns)).any():
+    if not on_several_lanes(data.graph.device, len(data.columns)).any():
         return []
     return [
         _(

@@ -60,6 +60,15 @@ def test_a_late_device_is_not_shifted():
     assert np.diff(chart.bars.start_us) == pytest.approx([4000])
 
 
+def test_device_times_of_the_same_clock_are_not_shifted():
+    graph, columns = read_times({"1": (0.001, 0.001, 0.002)}, host={"1": (0.005, 0.005, 0.006)})
+    chart = timeline(graph, columns.types, one_clock=True)
+    assert chart.shift_us is None
+    starts = dict(zip(chart.bars.lane.tolist(), chart.bars.start_us.tolist(), strict=True))
+    assert [chart.lanes[lane].side for lane in (0, 1)] == ["host", "device"]
+    assert starts == pytest.approx({0: 4000, 1: 0})
+
+
 def test_without_host_times_there_is_no_shift():
     graph, columns = read_times({"1": (0.5, 0.5, 0.6)})
     assert timeline(graph, columns.types).shift_us is None

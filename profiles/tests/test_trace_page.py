@@ -10,6 +10,7 @@ from profiles.tests.imports import make_import
 from profiles.tests.pages import get_page, whole_page
 from profiles.tests.traces import (
     CUT_OFF,
+    DEVICE,
     HOST,
     MLP,
     ON_THE_HOST,
@@ -35,6 +36,26 @@ def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice):
     assert "26.5 ms" in page  # the backward pass, of 30.1 ms on the device
     assert "88.2 %" in page
     assert "One sample: times are of" not in page
+
+
+def test_timelines_of_a_trace_use_its_one_clock(client, alice):
+    """The device computes from 10 us on, and the worker sends from 40 us on."""
+    number = {"__id__": 10, "__name__": "ADD"}
+    events = [*span(WORKER, "ADD", 40, 45, **number), *span(DEVICE, "ADD", 10, 20, **number)]
+    profile = make_import(alice, to_trace(*events)).profile
+    data = f"/api/v1/profiles/{profile.pk}/charts/timeline/"
+    chart = client.get(data).json()
+    lanes = [lane["side"] for lane in chart["lanes"]]
+    starts = {lanes[lane]: at for lane, at in zip(chart["lane"], chart["start"], strict=True)}
+    assert starts == {"device": 0, "host": 30}
+    assert (chart["span"], chart["notes"]) == (pytest.approx(35), [])
+    report = client.get(f"/profiles/{profile.pk}/export/report/").text
+    (device,) = re.findall(r'Device ·.*?<path class="bar" d="M([\d.]+) ', report)
+    assert float(device) == 0
+    other = make_import(alice, to_trace(*events, comment="another file")).profile
+    query = {"p": [profile.pk, other.pk], "side": "host"}
+    compared = client.get("/api/v1/profiles/compare/timelines/", query).json()
+    assert compared["start"] == [30, 30]
 
 
 def test_waits_at_the_same_place_are_summed_in_one_row(client, alice):

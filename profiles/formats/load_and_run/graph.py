@@ -51,10 +51,10 @@ class Intervals:
     row: (m,) int32, row of `ProfileColumns`
     lanes: m names of comp nodes (device) or threads (host)
     start_s, kern_s, end_s: (m,) float64, s. The two sides have separate clocks with an unknown
-        offset (`profiles/analysis/timeline.py`); the device's clock starts near the first
-        execution. The operator waits from `start` to `kern` and computes from `kern` to `end`.
-        Values are not corrected and may be reversed, negative, inf or nan; kern is nan if the file
-        has none, and -1 if no kernel was observed.
+        offset (`profiles/analysis/timeline.py`), except in a trace; the device's clock starts near
+        the first execution. The operator waits from `start` to `kern` and computes from `kern` to
+        `end`. Values are not corrected and may be reversed, negative, inf or nan; kern is nan if
+        the file has none, and -1 if no kernel was observed.
     """
 
     row: Index
