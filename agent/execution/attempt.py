@@ -322,14 +322,15 @@ class Attempt:
                     else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
                 )
             progress.pass_ended(pass_runner.done)
+            # files that earlier passes added count towards the limit; measured before the process
+            # starts, which may overwrite some at once
+            before = measure_folder(folder.work).bytes
             process = await launcher.start(command, work)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
             # the timeout covers all passes, but neither the wait for an idle device nor the
             # preparation of inputs
             left_s = max(self._order.timeout_s - pass_runner.done.run_s, 0.0)
-            # files that earlier passes added count towards the limit
-            before = measure_folder(folder.work).bytes
             watch = Watchdog(
                 folder.work,
                 folder.output,

@@ -640,9 +640,12 @@ class PairedRuns:
     async def _profile_alone(self, run: Runner, arm: Arm) -> dict[str, float]:
         """Run one profiled process of an arm; return the times of its operators in µs."""
         path = arm.folder.work / MADE_PROFILE
-        path.unlink(missing_ok=True)
+        # the earlier one is not deleted: deleted here, each one would count towards the disk limit
+        earlier = _identity(path)
         await self._run_alone(run, arm, arm.profiled_command())
         if not self._has_own_folders() or not size_of_plain_file(path):
+            return {}
+        if _identity(path) == earlier:
             return {}
         return await asyncio.to_thread(device_times_us, path)
 
@@ -664,6 +667,15 @@ class PairedRuns:
         (result / PAIRED_NAME).write_text(content.model_dump_json(), encoding="utf-8")
         if times := self._operators.times():
             (result / OPERATORS_NAME).write_text(times.model_dump_json(), encoding="utf-8")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is written again; None if there is none."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns
 
 
 def _is_complete(answer: _RunnerAnswer, setup: Mapping[str, Any]) -> bool:

@@ -533,6 +533,24 @@ async def test_compiled_program_that_cannot_write_outputs_is_compared(device, se
     assert result.pairs
 
 
+async def test_a_profile_that_is_written_again_counts_once_towards_the_disk_limit(
+    device, server, storage, monkeypatch, calm_machine
+):
+    monkeypatch.setattr("agent.execution.watchdog.POLL_S", 0.02)
+    # each arm has one profile in the results, and one that later pairs overwrite
+    device.changes["limits"] = RunLimits(disk_bytes=5 << 20)
+    device.start(
+        BINARY
+        + 'if "--profile=profile.json" in sys.argv:\n'
+        + '    open("profile.json", "a").write(" " * (1 << 20))\n'
+    )
+    storage.files["slow.mge"] = b"slow"
+    arm = ComparedArm(runtime="1.13.0", model=as_model(storage, "slow.mge"))
+    end = await server.run(pairing=Pairing(budget_s=12), arms=(arm,))
+    assert (end.reason, explanation(end)) == (EndReason.EXITED, "")
+    assert times_of_operators(storage).arms[1].us
+
+
 async def test_wheel_is_compared_with_a_compiled_program(wheel, device, server, storage):
     (device.folder / "other").mkdir()
     path = make_load_and_run(device.folder / "other", BINARY)
