@@ -220,7 +220,7 @@ class Launcher:
         try:
             self._note(run.pid, None)
         except BaseException:
-            # nobody would watch it
+            # no watchdog would end it
             await asyncio.shield(end_group(run.pid, self._attempt))
             raise
         return run
