@@ -230,18 +230,19 @@ async def test_pairs_whose_processes_waited_for_a_core_do_not_count(wheel, serve
 OPERATORS = {"1": 1000, "2": 8000, "7": 1000, **dict.fromkeys(map(str, range(10, 90)), 10)}
 
 
+@pytest.mark.exhaustive
 async def test_pairs_with_more_threads_than_cores_are_not_judged_by_their_own_waiting(
     wheel, server, storage, calm_machine
 ):
     wheel()
     models = ({"us": 10_000, "waits": 0.5}, {"us": 12_000, "waits": 0.5})
-    result = await measured(
-        server, storage, *models, pairing=Pairing(budget_s=5), options={"multithread": 250}
-    )
-    assert result.verdicts[0].verdict == "slower"
+    result = await measured(server, storage, *models, options={"multithread": 250})
+    assert result.verdicts[0].pairs == len(result.pairs) > 0
+    assert not any(pair.disturbances for pair in result.pairs)
     assert notes_of_arms(storage) == [("A", "oversubscribed")]
 
 
+@pytest.mark.exhaustive
 async def test_notes_about_the_inputs_of_one_arm_name_it(device, server, storage):
     device.start(BINARY)
     storage.files["nan.npy"] = npy_bytes([1.0, float("nan"), 3.0])
@@ -533,6 +534,7 @@ async def test_compiled_program_that_cannot_write_outputs_is_compared(device, se
     assert result.pairs
 
 
+@pytest.mark.exhaustive
 async def test_a_profile_that_is_written_again_counts_once_towards_the_disk_limit(
     device, server, storage, monkeypatch, calm_machine
 ):
@@ -546,7 +548,7 @@ async def test_a_profile_that_is_written_again_counts_once_towards_the_disk_limi
     )
     storage.files["slow.mge"] = b"slow"
     arm = ComparedArm(runtime="1.13.0", model=as_model(storage, "slow.mge"))
-    end = await server.run(pairing=Pairing(budget_s=12), arms=(arm,))
+    end = await server.run(pairing=Pairing(budget_s=15), arms=(arm,))
     assert (end.reason, explanation(end)) == (EndReason.EXITED, "")
     assert times_of_operators(storage).arms[1].us
 
