@@ -81,7 +81,7 @@ def percentile(ordered: Floats, known: NDArray[np.int64], share: float) -> Float
         step = above - below
         # like numpy, interpolate from the nearer end, so that the last digit is the same
         between = np.where(part < 0.5, below + step * part, above - step * (1 - part))
-    return np.where(below == above, below, between)
+    return np.where((below == above) | (part == 0), below, between)
 
 
 def variation_of_columns(samples: Floats, known: NDArray[np.int64]) -> Floats:

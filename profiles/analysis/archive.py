@@ -32,7 +32,7 @@ from profiles.formats.npz import (
 
 #: version of the content: increase it when the stored data or its computation changes, then run
 #: `manage.py reprofile`
-VERSION = 6
+VERSION = 7
 
 _COLUMNS, _GRAPH, _INTERVALS, _SUMMARY = "columns.", "graph.", "intervals.", "summary."
 _SIDES = ("device", "host")

@@ -1,5 +1,7 @@
 """Merging of passes into a profile: each pass gives a sample of each operator."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,11 @@ def test_statistics_match_samples_by_operator_id_in_any_order(name, side):
 def test_the_time_to_the_first_kernel_is_a_median():
     data = merge_passes({"0": 0.010}, {"0": 0.030}, {"0": 0.020})
     assert data.columns.device.kern_s.tolist() == [0.020]
+
+
+def test_an_infinite_time_in_one_pass_of_three_does_not_hide_the_median():
+    data = merge_passes({"0": 0.010}, {"0": 0.020}, {"0": math.inf})
+    assert data.device.median_s.tolist() == [0.020]
 
 
 def test_a_single_pass_keeps_the_values_of_its_file():
