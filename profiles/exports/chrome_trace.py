@@ -30,9 +30,9 @@ def to_trace(data: ProfileData, meta: Mapping[str, Any], place: int = 0) -> byte
     Process 1 is the device with one thread per computing node, process 2 the host with its threads.
     Each operator is a complete event (`X`, µs, to the ns). It contains `wait`, until its first
     kernel is launched, and `compute`. Operators that overlap on one node are put into additional
-    threads of the same name. The two processes have separate clocks, and the file does not relate
-    their origins. Invalid intervals (not finite, negative, reversed) are left out and counted in
-    `otherData`.
+    threads of the same name. In profiles of load_and_run the two processes have separate clocks,
+    and the file does not relate their origins. Invalid intervals (not finite, negative, reversed)
+    are left out and counted in `otherData`.
     """
     events: list[dict[str, Any]] = []
     left_out, graph = 0, data.graph_of_pass(place)
