@@ -171,9 +171,10 @@ class JudgedAnswer(serializers.Serializer):
     )
     unavailable = serializers.DictField(
         child=serializers.CharField(),
-        help_text="Options that the chosen version on its device cannot do, and why.",
+        help_text="Options that the chosen version on its device cannot do, and why; with a "
+        "target those that no matching device can do.",
     )
-    libraries = texts("Libraries of operators that it has.")
+    libraries = texts("Libraries of operators that it has, or all matching devices.")
     queue = QueueAnswer(allow_null=True, help_text="The queue that it would enter.")
     quota = QuotaAnswer(help_text="Of the reader.")
     earlier = EarlierAnswer(

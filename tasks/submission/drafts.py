@@ -1,7 +1,7 @@
 """Check a request without creating a task: its errors, the commands that would run, the worker."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -30,6 +30,7 @@ from tasks.submission.schema import find_worker, task_request_of
 from tasks.submission.validation import (
     Admitted,
     admit,
+    check_fits,
     check_priority,
     check_time_limit,
     option_refusals,
@@ -70,8 +71,9 @@ class Draft:
     refusal: the error that creating the task would raise
     problems: all errors in the given fields, whether or not other fields are missing
     commands: the commands that would run; empty if there are problems
-    unavailable: options that the chosen version does not support, with the message why
-    libraries: operator libraries of the chosen version
+    unavailable: options that the chosen version does not support, with the message why; with a
+        target those that no matching device supports
+    libraries: operator libraries of the chosen version, or of all matching devices
     """
 
     request: TaskRequest = field(default_factory=TaskRequest)
@@ -96,7 +98,8 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
             draft.admitted = admit(owner=user, worker=worker, request=request)
         except DomainError as error:
             draft.refusal = error
-    runtime = _runtime(user, worker, request, problems)
+    runtimes = _runtimes(user, worker, request, problems)
+    runtime = next(iter(runtimes), None)
     refusals = [
         refusal_by(check_pairing, request),
         refusal_by(check_priority, user, request.priority),
@@ -111,10 +114,10 @@ def draft_of(body: dict[str, Any], user: User) -> Draft:
             # `program_name` has a default for a program that is not chosen yet
             draft.commands = script_commands_of(request.script, program_name(request.model_name))
         return draft
-    if runtime:
-        draft.unavailable, draft.libraries = _unavailable(runtime), list(runtime.libraries)
+    draft.unavailable = _unavailable(runtimes)
+    draft.libraries = sorted({name for option in runtimes for name in option.libraries})
     for number, arm in enumerate(arm_requests(request)):
-        found = _runtime(user, worker, arm, problems) if number else runtime
+        found = next(iter(_runtimes(user, worker, arm, problems)), None) if number else runtime
         _check_arm(draft, arm, found, number, ARM_NAMES[number] if request.pairing else "")
     return draft
 
@@ -143,17 +146,24 @@ def _check_arm(
     draft.commands += [replace(command, arm=letter) for command in commands]
 
 
-def _runtime(
+def _runtimes(
     user: User, worker: Worker | None, request: TaskRequest, problems: list[DomainError]
-) -> Runtime | None:
-    """Return the chosen runtime, or the best one for a target, if the user may use it."""
+) -> list[Runtime]:
+    """Return the chosen runtime if the user may use it, or those that match a target.
+
+    Of the latter, the one on which the task would run is first.
+    """
     if request.target is None:
-        return visible_runtime(user, worker.pk, request.runtime_version) if worker else None
+        runtime = visible_runtime(user, worker.pk, request.runtime_version) if worker else None
+        return [runtime] if runtime else []
     try:
-        return candidates_or_refuse(request.target, user=user)[0]
+        options = candidates_or_refuse(request.target, user=user)
     except DomainError as error:
         problems.append(error)
-        return None
+        return []
+    fitting = (option for option in options if refusal_by(check_fits, option, request) is None)
+    chosen = next(fitting, options[0])
+    return [chosen, *(option for option in options if option is not chosen)]
 
 
 def _inputs(
@@ -172,14 +182,18 @@ def _inputs(
     return valid
 
 
-def _unavailable(runtime: Runtime) -> dict[str, str]:
-    """Return the options that this runtime does not support, with the message why."""
-    capabilities = runtime.capabilities
-    codes = {name: unavailable(option, capabilities) for name, option in OPTIONS.items()}
+def _unavailable(runtimes: Sequence[Runtime]) -> dict[str, str]:
+    """Return the options that none of the runtimes supports, with the message why for the first."""
+    capabilities = [runtime.capabilities for runtime in runtimes]
+    codes = {
+        name: [unavailable(option, own) for own in capabilities]
+        for name, option in OPTIONS.items()
+        if option.kind != "agent"
+    }
     return {
-        name: word(DomainError(f"option_{code}", option=name, limit=""))
-        for name, code in codes.items()
-        if code and code != "never"
+        name: word(DomainError(f"option_{each[0]}", option=name, limit=""))
+        for name, each in codes.items()
+        if each and all(each)
     }
 
 

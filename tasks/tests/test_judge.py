@@ -15,6 +15,7 @@ from tasks.tests.make import (
     post_json,
 )
 from webprofile.storage import storage as object_store
+from workers.models import Runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("logged_in")]
 TASKS, JUDGE = "/api/v1/tasks/", "/api/v1/tasks/judge/"
@@ -135,6 +136,22 @@ def test_draft_reveals_nothing_about_a_private_device(client, alice):
     hidden = make_worker(is_public=False)
     answer = post_json(client, JUDGE, {"worker": hidden.pk, "runtime_version": "1.13.0"}).json()
     assert answer["unavailable"] == {}
+
+
+def test_draft_for_any_device_has_the_options_of_all_matching_devices(client, alice):
+    make_worker("a-plain")
+    able = make_worker("b-able", facts={"cores": 4})
+    Runtime.objects.filter(worker=able).update(kind="binary", builds=["cuda"], libraries=["fast"])
+    answer = post_json(client, JUDGE, {"target": {}, "options": {"cuda": True}}).json()
+    assert answer["problems"] == []
+    assert ("cuda" in answer["unavailable"], "tensorrt" in answer["unavailable"]) == (False, True)
+    assert answer["libraries"] == ["fast"]
+    # no device supports both
+    answer = post_json(client, JUDGE, {"target": {}, "options": {"cuda": True, "tensorrt": True}})
+    assert {row["field"] for row in answer.json()["problems"]} == {"cuda", "tensorrt"}
+    # one that supports neither is chosen by name
+    plain = {"worker": "a-plain", "runtime_version": "1.13.0", "options": {"cuda": True}}
+    assert post_json(client, JUDGE, plain).json()["problems"][0]["field"] == "cuda"
 
 
 @pytest.mark.parametrize("body", [[], {"extra": 1}, {"options": 1}, {"worker": 1.5}])
