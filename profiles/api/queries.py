@@ -10,8 +10,9 @@ from profiles.comparison.comparison import FEWEST, MOST
 from profiles.comparison.question import SORTS
 from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS
-from profiles.tables.request import AGGREGATES, MOST_ROWS, ORDERS
+from profiles.tables.request import AGGREGATES, ORDERS
 from webprofile import fields
+from webprofile.integers import LARGEST_COUNT
 
 ROWS_LIMIT = 500
 MOST_TYPES = 200
@@ -101,7 +102,7 @@ class TableQuery(fields.QueryParameters):
     rows = fields.Whole(
         required=False,
         min_value=1,
-        max_value=MOST_ROWS,
+        max_value=LARGEST_COUNT,
         help_text="Maximum number of rows; all by default.",
     )
 

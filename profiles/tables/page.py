@@ -19,7 +19,6 @@ from profiles.formats.columns import NumberColumn, ProfileColumns, Side, take_ro
 from profiles.tables.columns import FIXED, Column, columns_available, columns_without
 from profiles.tables.html import TableContext, rows_html
 from profiles.tables.request import (
-    MOST_ROWS,
     PAGE_ROWS,
     STATISTIC_ORDERS,
     TEXT_ORDERS,
@@ -52,11 +51,7 @@ class SideTable:
         number = request.pass_number
         self.columns = data.columns_of_pass(number - 1) if number else data.columns
         self.selection = _select_ordered(data, self.columns, request, side)
-        most = min(request.top or MOST_ROWS, MOST_ROWS)
-        self.total = min(len(self.selection), most)
-        is_cut = self.total == MOST_ROWS < len(self.selection)
-        #: total number of rows if the table is cut off, otherwise 0
-        self.cut = len(self.selection) if is_cut else 0
+        self.total = min(len(self.selection), request.top or len(self.selection))
         self.is_selectable = not request.query.aggregate
 
     @property
@@ -171,7 +166,6 @@ class SideTable:
             "heads": self.heads(),
             "total": self.total,
             "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
-            "cut": self.cut,
             "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,

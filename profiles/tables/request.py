@@ -38,8 +38,6 @@ PARAMETERS = {
 }
 #: rows per page
 PAGE_ROWS = 50
-#: most rows of one table, because browsers limit the scroll height
-MOST_ROWS = 200_000
 #: most values of one parameter that are used
 _MOST_VALUES, _LONGEST_TEXT = 200, 500
 _DURATION = re.compile(
@@ -216,7 +214,7 @@ def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
 
 def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
     text = typed.get("page", "")
-    number = parse_int(text, maximum=MOST_ROWS) or 0
+    number = parse_int(text, maximum=LARGEST_COUNT) or 0
     if text and not number:
         _add_unknown(problems, "page", text)
     return max(1, number)

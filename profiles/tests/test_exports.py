@@ -12,16 +12,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.http import QueryDict
 from django.utils import translation
 
 from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.text import OperatorPanel
+from profiles.analysis.passes import merge
 from profiles.analysis.select import Query, select
 from profiles.exports.chrome_trace import to_trace
 from profiles.exports.csv_file import for_spreadsheets, to_csv
 from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of
+from profiles.exports.formats import prepare_export
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
+from profiles.formats.columns import take_rows
+from profiles.formats.load_and_run.graph_json import empty_graph
+from profiles.formats.load_and_run.reader import parse
 from profiles.presenters.operator_facts import operator_facts
 from profiles.tests.imports import make_import
 from profiles.tests.make import NODE, make_profile
@@ -160,6 +166,14 @@ def test_nan_and_infinity_are_null_in_json_and_text_in_csv():
 def test_negative_numbers_are_not_escaped_in_csv():
     lines = csv_of(data_of(bad_profile("time_negative")))
     assert any(float(line["device_time_s"]) < 0 for line in lines)
+
+
+def test_a_filtered_export_of_a_large_trace_has_all_rows():
+    operator = parse(profile_bytes(make_profile({"1": 0.5})))
+    columns = take_rows(operator, np.zeros(200_001, np.intp))
+    data = merge([("chrome_timeline.json", columns)], empty_graph())
+    for query in ("type=Elemwise", "order=memory", "side=device&up=1"):
+        assert len(prepare_export(QueryDict(query), data, META).rows) == 200_001
 
 
 def test_csv_and_json_have_the_groups_of_the_query():
