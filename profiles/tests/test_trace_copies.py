@@ -79,14 +79,43 @@ def test_kernels_add_up_on_one_device_and_overlap_on_several(tmp_path, on_device
     assert device_times_us(profile) == {"20": expected_us}
 
 
-def test_equal_operator_ids_of_two_processes_are_no_copy(tmp_path):
-    """merge_trace_events() of MegEngine joins traces of several processes in a file."""
-    events = [*operator(10, "ADD", 0, 5, "a:0")]
-    others = [event | {"pid": 2} for event in operator(10, "ADD", 50, 7, "a:0")]
-    lanes = [event | {"pid": 2} for event in thread_names({**NAMES, DEVICE: "xpux:1"})]
-    profile = read(tmp_path, to_trace(*events, *others, *lanes))
-    assert profile.columns.device.total_s() == pytest.approx(12e-6)
-    assert profile.summary.copies == 0
+def test_a_merged_trace_keeps_its_processes_apart(tmp_path):
+    """merge_trace_events() of MegEngine joins traces of several processes, which number alike."""
+
+    def alive(at, number):
+        return {
+            "ph": "C",
+            "name": "nr_alive",
+            "pid": 1,
+            "tid": 0,
+            "ts": at,
+            "args": {"value": number},
+        }
+
+    first = [
+        *enclose(span(HOST, "conv", 0, 20), *operator(10, "Convolution", 1, 5, "conv.y:0")),
+        *(alive(at, 3 + at) for at in (0, 1)),
+    ]
+    second = [
+        *enclose(span(HOST, "fc", 5, 30), *operator(10, "MatrixMul", 9, 7, "fc.y:0")),
+        *(alive(at, 70) for at in (0, 1)),
+        *thread_names({**NAMES, DEVICE: "xpux:1"}),
+    ]
+    profile = read(tmp_path, to_trace(*first, *(event | {"pid": 2} for event in second)))
+    columns, summary = profile.columns, profile.summary
+    assert (columns.ids, columns.names) == (("10", "10"), ("conv.y", "fc.y"))
+    assert columns.types.texts() == ["Convolution", "MatrixMul"]
+    assert columns.device.end_s == pytest.approx([5e-6, 7e-6])
+    assert {row.path: row.device_s for row in summary.scopes} == {
+        ("conv",): pytest.approx(5e-6),
+        ("fc",): pytest.approx(7e-6),
+    }
+    assert sum(phase.device_s for phase in summary.phases) == pytest.approx(12e-6)
+    assert [(c.name, c.lowest, c.highest) for c in summary.curves] == [
+        ("1 nr_alive", 3, 4),
+        ("2 nr_alive", 70, 70),
+    ]
+    assert (summary.copies, summary.repeated) == (0, 0)
 
 
 @pytest.mark.django_db

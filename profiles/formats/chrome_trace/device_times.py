@@ -6,7 +6,6 @@ occupied that device, and the copy itself only takes the time in which all of th
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,34 +45,21 @@ def on_several_lanes(intervals: Intervals, rows: int) -> NDArray[np.bool_]:
     return is_shared
 
 
-def device_times(intervals: Intervals, process: NDArray[np.int32], rows: int) -> DeviceTimes:
-    """Return the times of n operators; intervals of one operator on one lane do not overlap.
-
-    process: (m,) the process of each interval's lane. In merged traces, each process numbers its
-        operators independently, so equal numbers of different processes are no copy.
-    """
+def device_times(intervals: Intervals, rows: int) -> DeviceTimes:
+    """Return the times of n operators; intervals of one operator on one lane do not overlap."""
     took_s = summed_s(intervals, rows)
     row, lane = intervals.row, intervals.lanes.codes
     is_shared = on_several_lanes(intervals, rows)
     if not is_shared.any():
         return DeviceTimes(took_s, 0, 0.0)
     selected = is_shared[row]
-    row_of_operator, operator = _number_pairs(row[selected], process[selected])
-    pairs, _ = _number_pairs(operator, lane[selected])
-    lanes = np.bincount(pairs)
+    copies, operator = np.unique(row[selected], return_inverse=True)
+    size = int(lane.max()) + 1
+    lanes = np.bincount(np.unique(operator * size + lane[selected]) // size)
     both_s = _together_s(operator, intervals.start_s[selected], intervals.end_s[selected], lanes)
     waited_s = took_s[is_shared].sum() - (both_s * lanes).sum()
-    took_s[is_shared] = np.bincount(row_of_operator, both_s, minlength=rows)[is_shared]
-    return DeviceTimes(took_s, int((lanes > 1).sum()), max(0.0, float(waited_s)))
-
-
-def _number_pairs(
-    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """(first number of each distinct pair, index of each pair among the distinct pairs)."""
-    size = int(second.max()) + 1
-    pairs, places = np.unique(first.astype(np.int64) * size + second, return_inverse=True)
-    return pairs // size, places
+    took_s[copies] = both_s
+    return DeviceTimes(took_s, len(copies), max(0.0, float(waited_s)))
 
 
 def _together_s(

@@ -81,7 +81,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     ids = np.unique(np.concatenate(numbers)) if numbers else np.array([], np.int64)
     ids = ids[ids != NONE].astype(np.int64)
     device, host = _intervals(devices, ids), _intervals(workers, ids)
-    times = device_times(device, _processes(devices), len(ids))
+    times = device_times(device, len(ids))
     firsts, repeated, again = _executions(workers, ids)
     reads = _tensors(workers, firsts, "Input")
     makes = _tensors(workers, firsts, "Output")
@@ -91,7 +91,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
     absent = NumberColumn(np.full(len(ids), np.nan), np.zeros(len(ids), np.bool_))
     columns = ProfileColumns(
         names=names,
-        ids=tuple(str(number) for number in ids.tolist()),
+        ids=tuple(str(number % lanes[0].stride) for number in ids.tolist()),
         id_numbers=ids,
         types=types,
         device=_times(device, times.took_s),
@@ -104,7 +104,7 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
         in_dtypes=shapes.dtypes_of(reads, len(ids)),
         mentions_opencl=False,
     )
-    graph = _graph(texts.labels, columns, reads, makes, shapes)
+    graph = _graph(lanes[0], columns, reads, makes, shapes)
     executed = ExecutedGraph(*graph, device=device, host=host)
     return TraceOperators(columns, executed, times, repeated, again)
 
@@ -131,14 +131,6 @@ def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
         kern_s=start,
         end_s=np.concatenate(ends) if ends else empty,
     )
-
-
-def _processes(lanes: list[Lane]) -> NDArray[np.int32]:
-    """(m,) the process of the lane of each interval of `_intervals`."""
-    codes = {lane.key[0]: code for code, lane in enumerate(lanes)}
-    counts = [np.count_nonzero(lane.operator != NONE) for lane in lanes]
-    numbers = [codes[lane.key[0]] for lane in lanes]
-    return np.repeat(np.array(numbers, np.int32), np.array(counts, np.int64))
 
 
 def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
@@ -252,12 +244,13 @@ def _axes(text: str) -> list[int] | None:
 
 
 def _graph(
-    texts: Sequence[str],
+    lane: Lane,
     columns: ProfileColumns,
     reads: _Tensors,
     makes: _Tensors,
     shapes: _Shapes,
 ) -> tuple[Operators, Variables, Chunks]:
+    texts = lane.texts.labels
     idents = np.unique(np.concatenate([reads.ident, makes.ident]))
     rows = len(columns)
     step = np.arange(rows, dtype=np.int32)
@@ -282,7 +275,7 @@ def _graph(
     encode = msgspec.json.encode
     missing = TextColumn.missing(len(idents))
     variables = Variables(
-        ids=tuple(str(ident) for ident in idents.tolist()),
+        ids=tuple(str(ident % lane.stride) for ident in idents.tolist()),
         names=tuple("" if code == NONE else texts[code] for code in label.tolist()),
         shapes=TextColumn.from_texts(
             None if code == NONE else encode(shapes.shapes[code]).decode() for code in layouts

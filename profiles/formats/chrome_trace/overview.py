@@ -3,6 +3,7 @@ curves of its counters, such as memory usage.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.downsampling import downsample
 from profiles.formats.chrome_trace.lanes import Lane
-from profiles.formats.chrome_trace.reader import COUNTER, Trace
+from profiles.formats.chrome_trace.reader import COUNTER, LONGEST_TEXT, Trace
 from profiles.formats.chrome_trace.spans import Spans
 
 #: number of equal time intervals
@@ -123,7 +124,10 @@ def _moments(ts_us: NDArray[np.float64]) -> tuple[float, ...]:
 class Curve(Struct, frozen=True):
     """One counter, at most 500 moments with the highest value up to the next one."""
 
-    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    name: Annotated[
+        str,
+        Meta(description="As MegEngine wrote it; with its process before it if several have it."),
+    ]
     at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
     values: Annotated[tuple[float, ...], Meta(description="Values.")]
     lowest: Annotated[float, Meta(description="Of all values in the file.")]
@@ -133,27 +137,41 @@ class Curve(Struct, frozen=True):
 class CounterGap(Struct, frozen=True):
     """Values of one counter that its curve lacks."""
 
-    name: Annotated[str, Meta(description="As MegEngine wrote it.")]
+    name: Annotated[
+        str,
+        Meta(description="As MegEngine wrote it; with its process before it if several have it."),
+    ]
     values: Annotated[int, Meta(description="How many are missing, NaN or infinite.")]
 
 
 def counter_gaps_of(trace: Trace) -> Iterator[CounterGap]:
     """Yield how many values the curves lack, in the order of `curves_of`."""
-    for code, rows in _counters(trace):
+    for name, rows in islice(_counters(trace), COUNTERS_LIMIT):
         if missing := np.count_nonzero(~np.isfinite(trace.values(rows))):
-            yield CounterGap(trace.texts.names[code], int(missing))
+            yield CounterGap(name, int(missing))
 
 
-def _counters(trace: Trace) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield name and rows of the counters, in the order of their first appearance."""
+def _counters(trace: Trace) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Yield name and rows of the counters, in the order of their first appearance.
+
+    Counters of several processes with one name are counters of their own.
+    """
     counts = trace.phase == COUNTER
-    for code in np.unique(trace.name[counts]).tolist()[:COUNTERS_LIMIT]:
-        yield code, np.flatnonzero(counts & (trace.name == code))
+    processes = list(dict.fromkeys(pid for pid, _ in trace.lanes))
+    place_of_lane = np.array([processes.index(pid) for pid, _ in trace.lanes], np.int32)
+    for code in np.unique(trace.name[counts]).tolist():
+        name = trace.texts.names[code]
+        rows = np.flatnonzero(counts & (trace.name == code))
+        place_of_row = place_of_lane[trace.lane[rows]]
+        places = np.unique(place_of_row).tolist()
+        for place in places:
+            label = name if len(places) == 1 else f"{str(processes[place])[:LONGEST_TEXT]} {name}"
+            yield label, rows[place_of_row == place]
 
 
 def curves_of(trace: Trace) -> Iterator[Curve]:
     """Yield the counters of a trace, in the order of their first appearance."""
-    for code, rows in _counters(trace):
+    for name, rows in islice(_counters(trace), COUNTERS_LIMIT):
         at, values = trace.ts_us[rows], trace.values(rows)
         # the finite values, sorted by time
         order = np.argsort(at, kind="stable")
@@ -163,7 +181,7 @@ def curves_of(trace: Trace) -> Iterator[Curve]:
         values = values[order]
         moments_us, highest = downsample(at[order], values, POINTS_LIMIT)
         yield Curve(
-            name=trace.texts.names[code],
+            name=name,
             at_s=tuple((moments_us * _S_PER_US).tolist()),
             values=tuple(highest.tolist()),
             lowest=float(values.min()),
