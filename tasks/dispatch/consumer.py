@@ -204,7 +204,12 @@ class AgentConsumer(ClosesOnce):
             await self.send_all(orders)
 
     async def worker_replaced(self, event: dict[str, Any]) -> None:
-        if event["by"] != self.channel_name:
+        """Close this connection if a newer one said Hello.
+
+        The Hello of an older one may be answered late, when its agent has given it up and connected
+        again: the agent would stop for good if the new connection was closed.
+        """
+        if self._precedes(event):
             await self.close(code=CloseCode.REPLACED)
 
     async def worker_connected(self, event: dict[str, Any]) -> None:
@@ -215,12 +220,15 @@ class AgentConsumer(ClosesOnce):
         """
         if self.greeted or self.is_closed:
             return
-        own, other = (self._opened_at, self.channel_name), (event["at"], event["by"])
-        if other > own:
+        if self._precedes(event):
             await self.close(code=CloseCode.BAD_FRAME)
-        elif other < own:
+        elif event["by"] != self.channel_name:
             # the older one joined the group after this one had announced itself
             await self.channel_layer.group_send(self._group, self._event("worker.connected"))
+
+    def _precedes(self, event: dict[str, Any]) -> bool:
+        """Whether this connection was opened before the one that an event is about."""
+        return (self._opened_at, self.channel_name) < (event["at"], event["by"])
 
     async def worker_revoked(self, event: dict[str, Any]) -> None:
         """Handle the revocation of a token of this worker, which may be another than this one."""

@@ -20,6 +20,7 @@ from agent.protocol.messages import (
     Heartbeat,
     Hello,
 )
+from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
@@ -105,6 +106,34 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
     assert await first.close_code() == 4409
     await second.send(Heartbeat(sent_at=0))
     assert await second.socket.receive_nothing(0.2)
+
+
+async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connected_again(
+    monkeypatch,
+):
+    """While the database stalls, an agent gives up waiting for its welcome after 20 s."""
+    _, token = await enrol_device()
+    given_up = await FakeAgent(token).connect()
+    assert await given_up.socket.receive_nothing(0.2)
+    authenticate, has_begun, goes_on = AgentConsumer.authenticate, asyncio.Event(), asyncio.Event()
+
+    async def stall(consumer):
+        has_begun.set()
+        await goes_on.wait()
+        return await authenticate(consumer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentConsumer, "authenticate", stall)
+        await given_up.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
+        async with asyncio.timeout(10):
+            await has_begun.wait()
+    again = await FakeAgent(token).connect()
+    assert await again.socket.receive_nothing(0.2)
+    goes_on.set()
+    assert (await given_up.receive()).type == "welcome"
+    assert (await again.send_hello()).type == "welcome"
+    assert await given_up.close_code() == 4409
+    assert await again.socket.receive_nothing(0.2)
 
 
 async def test_enrolling_again_closes_only_the_former_connection():
