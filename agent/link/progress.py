@@ -16,6 +16,9 @@ from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol.messages import AttemptLog, AttemptStarted, Start, encode
 
 LOG_TICK_S = 0.2
+#: the pauses double after so many chunks, again and again: all chunks are sent again over a new
+#: connection, and the server closes one that gets too many frames at once
+_CHUNKS_UNTIL_SLOWER = 100
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
 #: while the next pass is timed
 PAUSE_BYTES = 4_000
@@ -94,7 +97,8 @@ class Progress:
         """Send the log until the model warms up; the rest is sent when its pass has ended."""
         while not self._tail.quiet:
             self._send()
-            await asyncio.sleep(LOG_TICK_S)
+            slower = len(self._tail.chunks) // _CHUNKS_UNTIL_SLOWER
+            await asyncio.sleep(LOG_TICK_S * 2**slower)
             self._tail.read()
 
     def _note(self, done: PassResults) -> int:
