@@ -72,6 +72,9 @@ class Worker(models.Model):
     retired_at = models.DateTimeField(_("retired"), null=True, blank=True, editable=False)
     facts = models.JSONField(_("facts"), default=dict, blank=True, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    #: when the agent last reported something new, such as a version that it no longer has; None if
+    #: it never did since this is recorded
+    changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     #: set when the agent reports something new, since its times may be others then, and by each
     #: health check; cleared once the scatter of equal runs is known and an A/A run has followed
     #: (`tasks.health_checks`)

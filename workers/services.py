@@ -70,8 +70,8 @@ def introduce_worker(
         worker.runtimes.filter(version__in=known).delete()
         has_changed = True
     if has_changed:
-        worker.may_lack_scatter = True
-        worker.save(update_fields=[*columns, "may_lack_scatter"])
+        worker.changed_at, worker.may_lack_scatter = now, True
+        worker.save(update_fields=[*columns, "changed_at", "may_lack_scatter"])
 
 
 def _columns_of(info: RuntimeInfo) -> dict[str, Any]:

@@ -162,7 +162,8 @@ def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
 
 
 def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) -> Iterator[Step]:
-    """Fail waiting tasks whose device is retired, or drained or offline for `OFFLINE_GRACE_S`.
+    """Fail waiting tasks whose device is retired, or drained or offline for `OFFLINE_GRACE_S`, or
+    lacks their version since it last reported something new, if that is as long ago.
 
     Their owners can then choose another device.
     """
@@ -173,11 +174,13 @@ def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) ->
     absent = Q(worker__last_heartbeat__last_seen_at__lt=limit) | Q(
         worker__last_heartbeat__last_seen_at=None
     )
+    present = Q(worker__last_heartbeat__last_seen_at__gte=limit)
+    unchanged = Q(worker__changed_at__lt=limit) | Q(worker__changed_at=None)
     for rows, process in (
         (retired, _fail(Reason.WORKER_RETIRED)),
         (waiting.filter(drained, ~DRAINED.rows("worker__")), _fail(Reason.WORKER_DISABLED)),
         (waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE)),
-        (waiting.filter(worker__last_heartbeat__last_seen_at__gte=limit), _fail_without_runtime),
+        (waiting.filter(present, unchanged), _fail_without_runtime),
     ):
         yield "tasks_without_device", rows, process
 

@@ -18,6 +18,8 @@ from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
+    FACTS,
+    RUNTIMES,
     change_worker,
     finished_report,
     make_attempt,
@@ -31,7 +33,7 @@ from webprofile.errors import DomainError
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
 from workers.models import Worker
-from workers.services import drain_worker, resume_worker
+from workers.services import drain_worker, introduce_worker, resume_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
@@ -225,6 +227,27 @@ def test_row_that_fails_does_not_block_others(monkeypatch):
     sweep_and_reload(good)
     waiting.refresh_from_db()
     assert (good.status, waiting.status) == ("cancelled", "failed")
+
+
+def test_device_without_the_version_keeps_its_waiting_tasks_for_the_grace_period(settings):
+    """Its owner restarted the agent with a mistake in the configuration."""
+    task = make_waiting_task()
+    Task.objects.update(submitted_at=LONG_AGO)
+
+    def connect_with(runtimes):
+        worker = Worker.objects.get()
+        introduce_worker(worker, facts=FACTS, agent_version="1", runtimes=runtimes)
+        sweep_and_reload(task)
+
+    connect_with([])
+    assert task.state == "waiting"
+    connect_with(RUNTIMES)
+    assert task.state == "waiting"
+    connect_with([])
+    grace = datetime.timedelta(seconds=settings.OFFLINE_GRACE_S + 1)
+    Worker.objects.update(changed_at=timezone.now() - grace)
+    sweep_and_reload(task)
+    assert (task.status, task.reason) == ("failed", "runtime_went_away")
 
 
 def test_drained_device_keeps_its_waiting_tasks_for_the_grace_period(settings):
