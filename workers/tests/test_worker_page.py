@@ -99,6 +99,8 @@ def test_why_a_runtime_cannot_be_used_is_shown_in_the_language_of_the_user():
         ({"last_seen_at": None}, "never connected"),
         ({"last_seen_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}, "offline"),
         ({"held_at": timezone.now(), "held_reason": "It is ill."}, "quarantined"),
+        # a drained device is not checked again automatically, and resuming it releases it
+        ({"is_enabled": False, "held_at": timezone.now(), "held_reason": "It is ill."}, "drained"),
     ],
 )
 def test_the_status_is_shown_as_text(change, status):

@@ -99,12 +99,13 @@ def worker_page(request: HttpRequest, name: str) -> HttpResponse:
     user = current_user(request)
     worker = _worker(user, name)
     load = loads_of([worker])[worker.pk]
+    status = status_of(worker, is_busy=load.live > 0)
     checks = list(worker.health_checks.all()[:CHECKS])
     context = {
         "worker": worker,
         "load": load,
-        "state": _state(worker, is_busy=load.live > 0),
-        "held": held_words(worker),
+        "state": _state(status),
+        "held": held_words(worker) if status == DeviceStatus.HELD else "",
         "is_behind": releases.is_behind(worker.agent_version),
         "served": releases.served_version(),
         "labels": labels_of(worker),
@@ -149,8 +150,7 @@ def _worker(user: User, name: str) -> Worker:
     return get_object_or_404(visible_workers(user), name=name)
 
 
-def _state(worker: Worker, *, is_busy: bool) -> dict[str, Any]:
+def _state(status: DeviceStatus) -> dict[str, Any]:
     """Return the kind and the text of a device's badge, and whether the device takes tasks."""
-    status = status_of(worker, is_busy=is_busy)
     takes_tasks = status in (DeviceStatus.BUSY, DeviceStatus.FREE)
     return {"kind": _BADGES[status], "words": status.label, "takes_tasks": takes_tasks}
