@@ -112,6 +112,14 @@ def test_the_status_is_shown_as_text(change, status):
     assert ("It is ill." in text) is (status == "quarantined")
 
 
+def test_a_device_that_never_connected_is_not_said_to_lack_megengine():
+    worker = make_worker(online=False)
+    worker.runtimes.all().delete()
+    assert "No MegEngine found" not in worker_page(make_user(), worker)
+    change_worker(worker.pk, last_seen_at=timezone.now())
+    assert "No MegEngine found" in worker_page(make_user("bob"), worker)
+
+
 def test_the_reason_of_a_hold_is_translated():
     worker = make_worker(held_at=timezone.now(), held_reason="It is ill.")
     HealthCheck.objects.create(
