@@ -28,15 +28,10 @@ from tasks.scheduling.eligibility import (
 )
 from tasks.scheduling.fair_share import Turn, count_before, held_s, tier_of, tiers, user_queues_of
 from tasks.scheduling.queue_depth import history_of, loads_of, usual_s_in
-from tasks.scheduling.rebinding import fits
-from tasks.scheduling.targets import (
-    candidates,
-    match,
-    pools_of,
-    refusal_of,
-    target_of,
-)
+from tasks.scheduling.rebinding import fits, runtime_to_move
+from tasks.scheduling.targets import candidates, refusal_of, target_of
 from tasks.states import TaskState
+from tasks.submission.validation import refusal_by
 from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_workers
 
@@ -118,7 +113,7 @@ def queue_facts(task: Task, *, reader: User) -> QueueFacts | None:
     """Return the queue status of a task for a user who may see it; None if it does not wait."""
     if task.state != TaskState.WAITING or task.submitted_at is None:
         return None
-    worker = Worker.objects.prefetch_related("runtimes", "pools").get(pk=task.worker_id)
+    worker = Worker.objects.prefetch_related("runtimes").get(pk=task.worker_id)
     prefetch_related_objects([task], "files")  # once, for all workers that are examined
     turn = Turn(tier_of(task.purpose, task.priority), task.owner_id)
     queue = _Queue(worker)
@@ -130,7 +125,9 @@ def queue_facts(task: Task, *, reader: User) -> QueueFacts | None:
     running = tuple(row for row in running_on(worker, reader=reader) if row.task_id != task.pk)
     wait = None if stuck else queue.wait(before, task)
     causes = [*stuck, *_pause(task)] or [_turn_cause(worker, before, running)]
-    hints = _hints(task.owner, lambda w: _can_run(task, w), worker, wait, causes)
+    hints = _hints(
+        task.owner, lambda w: refusal_by(runtime_to_move, task, w) is None, worker, wait, causes
+    )
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
 
@@ -300,7 +297,7 @@ def _hints(
     others = visible_workers(user).filter(takes_tasks()).exclude(pk=own_worker.pk)
     similar = [
         (worker, *shared)
-        for worker in others.prefetch_related("pools", "runtimes__worker").order_by("name")
+        for worker in others.prefetch_related("runtimes__worker").order_by("name")
         if (shared := _shared(own_worker, worker))
     ]
     loads = loads_of(worker for worker, _, _ in similar)
@@ -322,15 +319,6 @@ def _shared(worker: Worker, other: Worker) -> tuple[str, str] | None:
     if processor and other.facts.get("cpu_model") == processor:
         return "cpu_model", str(processor)
     return None
-
-
-def _can_run(task: Task, worker: Worker) -> bool:
-    """Whether a device has a version for a task and can do all that it asks for."""
-    runtime = None
-    if task.target is not None:
-        runtime = match(target_of(task.target), worker, pools_of(worker))
-    runtime = runtime or _usable(worker, task.runtime_version, task.is_script)
-    return runtime is not None and fits(task, runtime)
 
 
 def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:

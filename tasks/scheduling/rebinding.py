@@ -57,19 +57,27 @@ def fits(task: Task, runtime: Runtime) -> bool:
     return refusal_by(check_fits, runtime, request_of(task), arrays) is None
 
 
-@transaction.atomic
-def move_task(task: Task, *, to: Worker) -> None:
-    """Move a waiting task to a worker that its owner chose, with the same version. Idempotent.
+def runtime_to_move(task: Task, to: Worker) -> Runtime:
+    """Return the runtime on which a task would run on another worker, with the same version.
 
-    Clears the task's target. Raises DomainError if the worker cannot run the task, or not_waiting
-    if the task no longer waits.
+    Raises DomainError if the worker cannot run the task.
     """
-    runtime = runtime_of(task.owner, to, task.runtime_version)
     arrays = {file.object_key: file.arrays for file in task.files.all()}
     for arm in arm_requests(request_of(task)):
         version = arm.runtime_version or task.runtime_version
         own = [array for file in arm.files for array in arrays[file.source]]
         check_fits(runtime_of(task.owner, to, version), arm, own)
+    return runtime_of(task.owner, to, task.runtime_version)
+
+
+@transaction.atomic
+def move_task(task: Task, *, to: Worker) -> None:
+    """Move a waiting task to a worker that its owner chose. Idempotent.
+
+    Clears the task's target. Raises DomainError as `runtime_to_move`, or not_waiting if the task no
+    longer waits.
+    """
+    runtime = runtime_to_move(task, to)
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
     if not is_moved and not rebind_task(task, to=runtime, because="asked"):
         raise DomainError("not_waiting", status=409)

@@ -6,11 +6,14 @@ import pytest
 from django.utils import timezone, translation
 from django.utils.html import escape
 
+from agent.protocol.pairs import Pairing
 from tasks.lifecycle.reasons import wording_of
 from tasks.models import Purpose, Task
 from tasks.scheduling.assignment import assign_waiting
 from tasks.scheduling.messages import cause_words, hint_words
 from tasks.scheduling.queue_status import queue_facts
+from tasks.scheduling.rebinding import move_task
+from tasks.submission.request import ArmRequest, PairingRequest
 from tasks.tests.make import (
     cause_codes,
     change_worker,
@@ -19,6 +22,7 @@ from tasks.tests.make import (
     make_user,
     make_waiting_task,
     make_worker,
+    model_file,
 )
 from webprofile.errors import DomainError
 from workers.admin import columns
@@ -183,6 +187,24 @@ def test_hints_omit_unsuitable_devices(alice):
     assert hints(task) == []
     make_worker("same-processor", facts={"cpu_model": "Zen"})
     assert hints(task) == ["same-processor"]
+
+
+def test_hints_omit_devices_to_which_the_task_cannot_be_moved(alice):
+    here = make_worker("here", labels={"chip": "A"})
+    Runtime.objects.create(worker=here, version="1.12.4", kind="wheel")
+    pairing = PairingRequest(Pairing(), (ArmRequest(runtime_version="1.12.4"),))
+    paired = make_waiting_task(alice, here, files=[model_file()], pairing=pairing)
+    for_any = make_task_for_any_device(alice)
+    change(here, last_seen_at=None)
+    make_worker("old", labels={"chip": "A"}, version="1.12.4")
+    new = make_worker("new", labels={"chip": "A"})
+    # a task keeps its version when it is moved, and a comparison needs those of all arms
+    assert (hints(for_any), hints(paired)) == (["new"], [])
+    Runtime.objects.create(worker=new, version="1.12.4", kind="wheel")
+    assert (hints(for_any), hints(paired)) == (["new"], ["new"])
+    for task in (for_any, paired):
+        move_task(task, to=new)
+        assert task.worker == new
 
 
 def test_next_task_has_no_hints(alice):
