@@ -1,5 +1,6 @@
 """API views that list and create tasks, check requests, and act on one task or on several."""
 
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -36,6 +37,8 @@ from tasks.submission.copies import (
     copy_sources,
     end_refused,
     repeat_task,
+    rows_of,
+    upload_request,
 )
 from tasks.submission.creation import check_initiated, create_task, fail_copy
 from tasks.submission.drafts import Draft, draft_of
@@ -214,7 +217,7 @@ class TaskList(ApiListView):
         """
         body = TaskBody.read(request.data)
         with idempotency.once(self.request) as use:
-            task = use.task or self._make(body, use)
+            task = self._make(body, use)
         row = visible_tasks(self.request.user).get(pk=task.pk)
         is_open = row.state == TaskState.INITIATED
         answer = TaskAnswer(row).data | {"uploads": upload_targets(row) if is_open else []}
@@ -222,15 +225,35 @@ class TaskList(ApiListView):
         return Response(answer, status=201, headers=headers)
 
     def _make(self, body: dict[str, Any], use: idempotency.KeyClaim) -> Task:
-        user = self.request.user
+        """Create the task, or complete that of an earlier request with the same key, which may have
+        died before it had copied all files.
+        """
+        user, task = self.request.user, use.task
+        if task is not None and not _lacks_copies(task, body["files"]):
+            return task
         request = task_request_of(body, user)
-        worker = find_worker(body["worker"])
-        check_sources(request.files)
-        with transaction.atomic():
-            task = create_task(owner=user, worker=worker, request=request)
-            use.keep(task)
+        if task is None:
+            worker = find_worker(body["worker"])
+            check_sources(request.files)
+            with transaction.atomic():
+                task = create_task(owner=user, worker=worker, request=request)
+                use.keep(task)
+        else:
+            use.go_on()
         copy_sources(task, request.files)
         return task
+
+
+def _lacks_copies(task: Task, files: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether files that a new task takes over from earlier ones have not been copied yet.
+
+    files: those of the request, as validated data
+    """
+    rows = rows_of(task, map(upload_request, files))
+    return task.state == TaskState.INITIATED and any(
+        (file["from_file"] or file["from_task"]) and row.stored_at is None
+        for file, row in zip(files, rows, strict=True)
+    )
 
 
 class TasksJudge(ApiView):

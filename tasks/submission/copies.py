@@ -1,7 +1,7 @@
 """Files of a request: register them for an upload, or copy those of an earlier task."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -43,21 +43,28 @@ _OWN_FIELDS = ("kind", "name", "size_bytes", "md5", "input", "option", "arm")
 
 
 def copy_sources(task: Task, files: tuple[FileRequest, ...]) -> None:
-    """Copy the objects of files that have a source. Raises DomainError; on any error the task ends.
+    """Copy the objects of files that have a source, except those that were copied before.
 
     files: the files with which the task was created
+
+    Raises DomainError; on any error the task ends.
     """
-    rows = {(row.arm, row.kind, row.position): row for row in task.files.all()}
-    positions: Counter[tuple[int, str]] = Counter()
     with _ends_on_error(task):
-        for file in files:
-            place = (file.arm, file.kind)
-            row = rows[*place, positions[place]]
-            positions[place] += 1
-            if file.source:
+        for row, file in zip(rows_of(task, files), files, strict=True):
+            if file.source and row.stored_at is None:
                 _, etag = copy_object(file.source, row)
                 # the ETag of a copy may differ from that of a source that was uploaded in parts
                 mark_file_stored(row, etag=etag if file.part_bytes else "")
+
+
+def rows_of(task: Task, files: Iterable[FileRequest]) -> Iterator[TaskFile]:
+    """Yield the row of each of the files with which a task was created, in their order."""
+    rows = {(row.arm, row.kind, row.position): row for row in task.files.all()}
+    positions = Counter[tuple[int, str]]()
+    for file in files:
+        place = (file.arm, file.kind)
+        yield rows[*place, positions[place]]
+        positions[place] += 1
 
 
 def repeat_task(

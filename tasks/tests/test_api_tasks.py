@@ -11,7 +11,7 @@ from accounts.tests.threads import at_once
 from profiles.models import RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
 from tasks.lifecycle.cancel import cancel_task
-from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task
+from tasks.models import Artifact, Attempt, IdempotencyKey, LogChunk, Task, TaskFile
 from tasks.tests.make import (
     FILES,
     MODEL,
@@ -194,6 +194,20 @@ def test_files_of_an_earlier_task_are_copied_without_an_upload(client, alice, st
     assert client.post(f"{TASKS}{copy['id']}/submit/").json()["status"] == "waiting"
     stranger = caller(make_user("bob"))
     expect_problem(stranger.post(TASKS, task_request(files=files)), 422, "file_unknown")
+
+
+def test_repeated_key_copies_what_an_interrupted_request_has_not_copied(client, storage):
+    task = client.post(TASKS, task_request()).json()
+    upload_files(task)
+    client.post(f"{TASKS}{task['id']}/submit/")
+    files = [{"kind": file["kind"], "from_file": file["id"]} for file in task["files"]]
+    body, key = task_request(files=files), {"HTTP_IDEMPOTENCY_KEY": "k"}
+    copy = client.post(TASKS, body, **key).json()
+    # the process of the first request died before it had copied the last file
+    TaskFile.objects.filter(task=copy["id"], kind="data").update(stored_at=None, copy="")
+    again = client.post(TASKS, body, **key).json()
+    assert (again["id"], again["uploads"]) == (copy["id"], [])
+    assert client.post(f"{TASKS}{copy['id']}/submit/").json()["status"] == "waiting"
 
 
 def test_cancel_accepts_one_several_or_all_own_tasks(client, alice):

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,7 +14,7 @@ from accounts.models import User
 from agent.protocol.options import OPTIONS, Option
 from profiles.retention.deletion import discard_draft
 from tasks.models import Task, TaskFile
-from tasks.submission.copies import copy_sources
+from tasks.submission.copies import copy_sources, rows_of
 from tasks.submission.creation import create_task
 from tasks.submission.pairing import LABELS as PAIRING_LABELS
 from tasks.submission.plans import LABELS as PLAN_LABELS
@@ -45,15 +44,11 @@ def create_from_form(
     request = task_request_of(body, owner)
     check_sources(request.files)
     task = create_task(owner=owner, worker=find_worker(body["worker"]), request=request)
-    rows = {(row.arm, row.kind, row.position): row for row in task.files.all()}
-    positions = Counter[tuple[int, str]]()
     try:
-        for described, content in sent:
-            place = (described.get("arm", 0), described["kind"])
+        for row, (_, content) in zip(rows_of(task, request.files), sent, strict=True):
             if content is not None:
                 content.seek(0)
-                storage.write_from(rows[*place, positions[place]].upload_key, content)
-            positions[place] += 1
+                storage.write_from(row.upload_key, content)
         copy_sources(task, request.files)
         confirm_task(task)
     except DomainError:
