@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from tasks.filters import TaskFilters
-from tasks.models import Task, TaskKind
+from tasks.models import Purpose, Task, TaskKind
 from tasks.states import Status
 from webprofile.terminal.exit_codes import USAGE
 
@@ -41,7 +41,11 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def filtered_tasks(options: dict[str, Any]) -> QuerySet[Task]:
-    """Return the tasks that match all filters, newest first. Raises CommandError for bad values."""
+    """Return the tasks that match all filters, newest first.
+
+    Health checks are among them only if their numbers are given. Raises CommandError for bad
+    values.
+    """
     params = QueryDict(mutable=True)
     for name in FILTERS:
         if value := options[name]:
@@ -52,4 +56,5 @@ def filtered_tasks(options: dict[str, Any]) -> QuerySet[Task]:
         text = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in filters.errors.items())
         raise CommandError(text, returncode=USAGE)
     tasks: QuerySet[Task] = filters.qs
-    return tasks.filter(pk__in=options["ids"]) if options["ids"] else tasks
+    chosen = {"pk__in": options["ids"]} if options["ids"] else {"purpose": Purpose.USER}
+    return tasks.filter(**chosen)

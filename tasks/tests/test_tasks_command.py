@@ -6,6 +6,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from tasks.health_checks import create_health_task
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.transitions import transition_if
 from tasks.models import Task
@@ -14,6 +15,8 @@ from tasks.tests.make import MODEL, make_task, make_user, make_waiting_task, mak
 from tasks.tests.scripts import make_script_task
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
+from workers.health import open_check
+from workers.models import HealthCheck
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +68,17 @@ def test_list_filters_by_kind():
     script = make_script_task()
     (row,) = list_rows("--kind", "script")
     assert (row["task"], row["kind"]) == (script.pk, "script")
+
+
+def test_health_checks_are_only_chosen_by_their_numbers(tasks):
+    check = open_check(make_worker(), version="1.13.0", cause=HealthCheck.Cause.SCHEDULE)
+    task = create_health_task(check)
+    cancel_task(task)
+    assert task.pk not in list_ids("--status", "cancelled")
+    assert list_ids(task.pk) == [task.pk]
+    assert "No matching tasks" in run_tasks("retry", "--worker", check.worker.name, "--yes")
+    run_tasks("delete", "--status", "cancelled", "--yes")
+    assert Task.objects.filter(pk=task.pk).exists()
 
 
 def test_invalid_filter_has_exit_code_2(tasks):
