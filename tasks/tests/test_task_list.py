@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from agent.protocol.notes import Note
 from tasks import pagination
 from tasks.models import SavedView, Task
 from tasks.tests.make import (
@@ -71,6 +72,14 @@ def test_status_filter_matches_tasks_with_that_status(client, alice, status):
     expected = [task.pk for task in Task.objects.order_by("-pk") if task.status == status]
     assert expected
     assert task_ids(client, status=status) == expected
+
+
+def test_reason_of_a_failed_task_has_the_message_of_its_agent(client, alice):
+    notes = [Note.of("disk_full").model_dump(mode="json")]
+    make_tasks(alice, 1, worker=make_worker(), reason="refused_by_agent", notes=notes, **FAILED)
+    assert "The disk of this device is full." in client.get("/tasks/").text
+    client.cookies["django_language"] = "zh-hans"
+    assert "此设备的磁盘已满。" in client.get("/tasks/").text
 
 
 def test_search_matches_model_names_and_titles(client, alice):

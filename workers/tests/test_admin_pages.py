@@ -8,6 +8,7 @@ from django.contrib.admin import site
 from django.utils import timezone, translation
 
 from accounts.models import AuditEntry
+from agent.protocol.notes import Note
 from tasks.tests.make import (
     FACTS,
     RUNTIMES,
@@ -19,7 +20,7 @@ from tasks.tests.make import (
     set_last_heartbeat,
 )
 from webprofile.tests.admin_messages import messages_in
-from workers.models import Grant, Pool, Worker
+from workers.models import Grant, HealthCheck, Pool, Worker
 from workers.services import introduce_worker
 from workers.tests.make import run_admin_action
 from workers.tokens import check_token, redeem_code
@@ -303,6 +304,16 @@ def test_the_devices_page_shows_its_hardware(client, root):
     page = client.get(f"/admin/workers/worker/{worker.pk}/change/").text
     for text in (FACTS.hostname, "1.0 GiB", "1.13.0", "0.1.0"):
         assert text in page
+
+
+def test_the_devices_page_shows_why_a_health_check_failed(client, root):
+    worker = make_worker("box")
+    notes = [Note.of("disk_full").model_dump(mode="json")]
+    HealthCheck.objects.create(
+        worker=worker, cause="asked", result="failed", reason="agent_error", notes=notes
+    )
+    page = client.get(f"/admin/workers/worker/{worker.pk}/change/").text
+    assert "The disk of this device is full." in page
 
 
 @pytest.mark.parametrize(("cores", "text"), [(1, "1 core ·"), (8, "8 cores ·")])
