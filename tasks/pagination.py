@@ -15,6 +15,7 @@ from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 
 from tasks.models import Task, TaskFile
 from tasks.states import LIVE, Outcome, Status, TaskState, status_of
+from webprofile.integers import LARGEST_KEY
 
 PAGE_SIZE = 50
 LOOKED_AT = 1_000
@@ -153,16 +154,16 @@ def between(since: datetime.datetime | None, until: datetime.datetime | None) ->
     if since is not None:
         exact &= Q(created_at__gte=since)
         near = Task.objects.filter(created_at__gte=since - _CLOCKS_DIFFER).order_by("created_at")
-        rough &= Q(pk__gte=_first(near))
+        rough &= Q(pk__gte=_first(near, default=LARGEST_KEY))
     if until is not None:
         exact &= Q(created_at__lt=until)
         near = Task.objects.filter(created_at__lt=until + _CLOCKS_DIFFER).order_by("-created_at")
-        rough &= Q(pk__lte=_first(near))
+        rough &= Q(pk__lte=_first(near, default=0))
     return rough, exact
 
 
-def _first(tasks: QuerySet[Task]) -> int:
-    return tasks.values_list("pk", flat=True).first() or 0
+def _first(tasks: QuerySet[Task], *, default: int) -> int:
+    return tasks.values_list("pk", flat=True).first() or default
 
 
 def _strands(query: TaskQuery) -> list[Q]:

@@ -104,6 +104,15 @@ def test_date_filters_use_the_users_time_zone_and_include_the_last_day(client, a
     assert task_ids(client, since="2026-11-08") == []
 
 
+def test_date_filter_without_a_task_searches_no_other_tasks(client, alice, monkeypatch):
+    monkeypatch.setattr(pagination, "LOOKED_AT", 2)
+    make_tasks(alice, 3, worker=make_worker())
+    later = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
+    page = client.get(f"/tasks/?since={later}").text
+    assert "No matching tasks" in page
+    assert "Search older tasks" not in page
+
+
 @pytest.mark.parametrize(
     "query",
     [
