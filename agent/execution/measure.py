@@ -341,16 +341,17 @@ class PassRunner:
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
             step = self._builder.clean(self._inputs, first=self._is_first(), iterations=iterations)
             run_log = await self._pass(run, step)
-            iterations = 0 if run_log.trials else self._builder.enough_iterations(run_log)
-            if iterations and (not tries_left or iterations <= len(run_log.e2e_ms)):
-                self.done.notes.append(_too_short(run_log, self._order.plan))
-                iterations = 0
-            if not iterations:
+            needed = 0 if run_log.trials else self._builder.enough_iterations(run_log)
+            if needed and (not tries_left or needed <= iterations):
+                self.done.notes.append(_too_short(run_log, self._order.plan, self._builder.copies))
+                needed = 0
+            if not needed:
                 break
             # this try only determined how many iterations are needed
             last = self.done.records[-1]
             self.done.records[-1] = last.model_copy(update={"kept": False})
-        return len(run_log.e2e_ms)
+            iterations = needed
+        return iterations
 
     def _say(self, step: Pass) -> int:
         """Write a heading for the pass to the log if there are several; return its end offset.
@@ -390,7 +391,7 @@ class PassRunner:
         run_log = parse_log(read_output(output, offset))
         waits = run_log.waits or result.waits
         self.done.run_s += result.run_s
-        iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000
+        iterations_s = (sum(run_log.warmup_ms) + sum(run_log.e2e_ms)) / 1000 / self._builder.copies
         is_kept = bool(profile) and has_succeeded(result)
         if is_kept:
             is_kept = keep_profile(self._folder, MADE_PROFILE, profile)
@@ -446,10 +447,10 @@ def _why_ended(
     )
 
 
-def _too_short(run_log: RunLog, plan: Plan) -> Note:
+def _too_short(run_log: RunLog, plan: Plan, copies: int) -> Note:
     return Note.of(
         "clean_too_short",
-        seconds=round(sum(run_log.e2e_ms) / 1000, 2),
+        seconds=round(sum(run_log.e2e_ms) / copies / 1000, 2),
         iterations=len(run_log.e2e_ms),
         least_s=plan.clean_min_s,
     )

@@ -109,18 +109,27 @@ class PassBuilder:
         """Number of iterations of the first try of the clean pass."""
         return clean_iterations_of(self.options, self._order.plan)
 
+    @property
+    def copies(self) -> int:
+        """Number of copies of the model that run at once; the log has the iterations of all."""
+        return int(self.options.get("thread", 1))
+
     def enough_iterations(self, previous: RunLog) -> int:
-        """Return how many iterations the next clean pass needs; 0 if `previous` was long enough."""
-        total_ms, wanted_ms = math.fsum(previous.e2e_ms), self._order.plan.clean_min_s * 1000
-        count, usual_ms = len(previous.e2e_ms), statistics.median(previous.e2e_ms or [0])
+        """Return how many iterations the next clean pass needs; 0 if `previous` was long enough.
+
+        The iterations are those of each copy of the model.
+        """
+        times_ms, copies = previous.e2e_ms, self.copies
+        total_ms, wanted_ms = math.fsum(times_ms) / copies, self._order.plan.clean_min_s * 1000
+        count, usual_ms = len(times_ms) / copies, statistics.median(times_ms or [0])
         if total_ms >= wanted_ms or usual_ms <= 0:
             return 0
         # use the median, since one slow iteration of a short try would make the next try too short
         needed = wanted_ms / usual_ms * _MARGIN
         # on a busy device some iterations take a thousand times as long as most
         bearable = min(_MOST_GROWTH * count, _MOST_PLANNED * wanted_ms / total_ms * count)
-        most = min(_MOST_ITERATIONS, MOST_CLEAN_ITERATIONS // self.clean_passes)
-        return min(max(math.ceil(min(needed, bearable)), 2 * count), most)
+        most = min(_MOST_ITERATIONS, MOST_CLEAN_ITERATIONS // self.clean_passes) // copies
+        return min(math.ceil(max(min(needed, bearable), 2 * count)), most)
 
     def _arguments(
         self,

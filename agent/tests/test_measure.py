@@ -147,6 +147,21 @@ async def test_each_clean_pass_is_a_process_and_the_latency_is_reported_after_it
     assert (third.passes, third.goes_on) == (3, False)
 
 
+async def test_clean_passes_of_several_copies_of_a_model_have_equally_many_iterations(
+    device, server, storage
+):
+    copies = fake_run().replace("for i in range(count):", "for i in sorted([*range(count)] * 4):")
+    device.start(copies)
+    plan = Plan(preset="custom", clean=True, clean_passes=2, clean_min_s=0.1, profiled=0)
+    assert (await server.run(plan=plan, options={"thread": 4})).exit_code == 0
+    tried, *kept = read_measurement(storage).passes
+    assert (tried.kept, len(tried.e2e_ms)) == (False, 40)
+    assert all(sum(record.e2e_ms) / 4 >= 100 for record in kept)
+    # each of the copies has as many iterations as load_and_run was asked for
+    asked = {word for record in kept for word in record.argv if word.startswith("--iter=")}
+    assert asked == {f"--iter={len(kept[0].e2e_ms) // 4}"}
+
+
 async def test_a_plan_with_a_budget_adds_clean_passes_until_the_interval_is_narrow(
     started, server, storage, monkeypatch
 ):
