@@ -196,10 +196,12 @@ class PassRunner:
         if self.done.is_cut:
             self.done.notes.append(Note.of("ended_early"))
 
-    async def repeat(self, run: Runner) -> None:
-        """Run all passes again without their files. If one fails, keep what was there before.
+    async def repeat(self, run: Runner) -> bool:
+        """Run all passes again without their files; return whether their results are kept.
 
-        Raises the errors of `run`, but PassFailed only if the attempt is cancelled.
+        If one fails, or the user ends the repetition before a profile that it had the first time,
+        what was there before is kept. Raises the errors of `run`, but PassFailed only if the
+        attempt is cancelled.
         """
         done, before = self.done, dataclasses.replace(self.done)
         aside = self._folder.path / "before"
@@ -217,15 +219,11 @@ class PassRunner:
             if failure.reason is EndReason.CANCELLED:
                 raise
             log.warning("repetition_failed reason=%s", failure.reason)
-            for record in done.records:
-                if record.profile and record.profile not in profiles:
-                    (self._folder.result / record.profile).unlink(missing_ok=True)
-            for name in profiles:
-                (aside / name).replace(self._folder.result / name)
-            for name in ("discarded", "records", "slowest", "latency"):
-                setattr(done, name, getattr(before, name))
-            done.notes = [*before.notes, Note.of("repetition_failed")]
-            return
+            self._restore(before, aside, Note.of("repetition_failed"))
+            return False
+        if profiles and not any(record.profile for record in done.records):
+            self._restore(before, aside, Note.of("ended_early"))
+            return False
         dumps = [record for record in before.records if record.kind == "dump"]
         done.records += [
             record.model_copy(update={"number": len(done.records) + 1}) for record in dumps
@@ -233,6 +231,19 @@ class PassRunner:
         done.notes.append(Note.of("passes_repeated"))
         if done.is_cut:
             done.notes.append(Note.of("ended_early"))
+        return True
+
+    def _restore(self, before: PassResults, aside: Path, note: Note) -> None:
+        """Replace the results of a repetition by those of the first time, in the folder `aside`."""
+        done = self.done
+        for record in done.records:
+            if record.profile:
+                (self._folder.result / record.profile).unlink(missing_ok=True)
+        for path in aside.iterdir():
+            path.rename(self._folder.result / path.name)
+        for name in ("discarded", "records", "slowest", "latency"):
+            setattr(done, name, getattr(before, name))
+        done.notes = [*before.notes, note]
 
     async def _measure(self, run: Runner) -> None:
         """Run the clean and the profiled passes."""

@@ -103,7 +103,8 @@ class Canary(_MeasurementModel):
 
     `low` and `high` are the band of 99 % of the device's shares before the attempt. `waited_s` is
     the pause after a first reading outside of it. `repeated`: the device was outside of it after
-    the passes, so they were run again; the records are those of the repetition.
+    the passes, so they were run again; the records and `after` are those of the repetition, unless
+    it failed or ended early.
     """
 
     before: CanaryReading

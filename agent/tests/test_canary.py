@@ -156,12 +156,58 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(kn
     assert "profile-2.json" not in server.storage.stored
 
 
+async def test_a_repetition_that_ends_before_a_profile_leaves_the_result_of_the_first_time(
+    known_device, server
+):
+    plant_history(known_device, factor=0.1)
+    # the fourth process, the first of the repetition
+    known_device.start(WAITING_RUN.replace("== 5", "== 4"))
+    order = await server.start_attempt(plan=PLAN)
+    await server.wait(lambda: server.messages(AttemptStarted)[-1].passes_done == 3)
+    await server.send(Enough(attempt=order.attempt))
+    await asyncio.sleep(0.2)
+    (work,) = known_device.spool.glob("attempts/*/work")
+    (work / "go").touch()
+    assert (await server.wait_for_end(order)).exit_code == 0
+    measurement = read_measurement(server.storage)
+    assert [row.profile for row in measurement.passes] == ["", "profile.json", "profile-2.json"]
+    assert {"profile.json", "profile-2.json"} <= server.storage.stored.keys()
+    assert [note.code for note in measurement.notes] == ["ended_early"]
+    assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
+
+
+#: a run whose sixth process, the last of the repetition, fails
+FAILING_RUN = (
+    'open("ran", "a").write("x")\nif os.path.getsize("ran") == 6: sys.exit(3)\n' + NORMAL_RUN
+)
+
+
+async def test_a_result_of_a_slow_device_stays_disturbed_if_its_repetition_fails(
+    known_device, server, monkeypatch
+):
+    plant_history(known_device, factor=0.1)
+    read = DeviceCanary.read
+    readings = 0
+
+    async def read_slow_only_at_first(device_canary):
+        """Return the speed of the device: slow after the first time, as usual after the second."""
+        nonlocal readings
+        readings += 1
+        reading = await read(device_canary)
+        usual = dict(zip(canary._KINDS, device_canary.own_speed().usual_ms, strict=True))
+        return reading if readings <= 3 else reading.model_copy(update=usual)
+
+    monkeypatch.setattr(DeviceCanary, "read", read_slow_only_at_first)
+    known_device.start(FAILING_RUN)
+    measurement = await measured(known_device, server)
+    assert [note.code for note in measurement.notes] == ["repetition_failed"]
+    assert measurement.canary.after.share < 0.5
+    assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
+
+
 async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known_device, server):
     plant_history(known_device, factor=0.1)
-    # the sixth process, the last of the repetition
-    known_device.start(
-        'open("ran", "a").write("x")\nif os.path.getsize("ran") == 6: sys.exit(3)\n' + NORMAL_RUN
-    )
+    known_device.start(FAILING_RUN)
     measurement = await measured(known_device, server)
     assert measurement.canary.repeated
     assert [row.profile for row in measurement.passes] == ["", "profile.json", "profile-2.json"]
