@@ -246,9 +246,11 @@ class _PeakMeasurement:
                 self.trial.copies[size] = speed
 
     def _bound(self, command: list[str]) -> list[str]:
-        limited = ["/bin/sh", "-c", f'ulimit -v {_MEMORY_LIMIT_KIB}; exec "$0" "$@"', *command]
-        # without a limit on a GPU, whose driver reserves much address space
-        limited = limited if self.trial.device == "cpu" else command
+        # the driver of a GPU reserves more address space, and MegEngine makes models on a GPU that
+        # it sees
+        limit = f'ulimit -v {_MEMORY_LIMIT_KIB}; export CUDA_VISIBLE_DEVICES=; exec "$0" "$@"'
+        is_limited = self.trial.device == "cpu"
+        limited = ["/bin/sh", "-c", limit, *command] if is_limited else command
         return ["taskset", "-c", as_list(self.cores), *limited] if self.cores else limited
 
     def _left_s(self) -> float:

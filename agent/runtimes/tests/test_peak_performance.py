@@ -57,6 +57,7 @@ def device(tmp_path: Path, make_script):
     maker = make_script(
         tmp_path / "maker",
         f"""folder=$3; echo "$4" "$5" "$6" "$7" >> {tmp_path}/made.txt; shift 4
+echo "$CUDA_VISIBLE_DEVICES" >> {tmp_path}/made-on.txt
 for name in "$@"; do echo model > "$folder/$name.mge"; done""",
     )
     binary = make_script(
@@ -69,6 +70,7 @@ cat {profiles}/$name.json > $name.json""",
 
     class FakeBinary:
         made, ran = tmp_path / "made.txt", tmp_path / "ran.txt"
+        made_on = tmp_path / "made-on.txt"
 
         def gives(self, name: str, *operators: dict[str, Any]) -> None:
             (profiles / f"{name}.json").write_text(profile_of(*operators))
@@ -120,6 +122,13 @@ def test_models_run_with_fast_run_and_a_profile(device):
     first = device.ran.read_text().splitlines()[0].split()
     assert first[0] == "float32.mge"
     assert {"--cpu", "--fast_run", "--profile=float32.json", "--input=data:data.npy"} <= set(first)
+
+
+@pytest.mark.parametrize(("kind", "visible"), [("cpu", ""), ("cuda", "0")])
+def test_the_cpu_is_measured_without_the_gpus_of_the_device(device, monkeypatch, kind, visible):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    device.measure(device=kind)
+    assert device.made_on.read_text().splitlines() == [visible]
 
 
 def test_an_old_load_and_run_gets_its_own_command_line(device):
