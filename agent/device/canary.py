@@ -2,7 +2,7 @@
 
 The work is that of `agent.device.canary_process`. Its times are kept on disk: the newest of them
 show how fast this device usually is, and how much that varies (`agent.statistics.canary`). They
-start over when the kernel, the cores or the programs of the work change.
+start over when the kernel, its settings of the clock, the cores or the programs of the work change.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from agent.device import canary_process
 from agent.device.disturbance import DisturbanceCode
+from agent.device.settings import Machine, clock_settings
 from agent.protocol.measurement import Canary, CanaryReading, Disturbance
 from agent.protocol.notes import Note
 from agent.protocol.numbers import LimitedMilliseconds
@@ -51,9 +52,13 @@ class DeviceCanary:
     Errors are logged, and there is no reading then: they never end an attempt.
     """
 
-    def __init__(self, path: Path, cores: Sequence[int] = ()) -> None:
-        self._path, self._cores = path, list(cores)
+    def __init__(
+        self, path: Path, cores: Sequence[int] = (), machine: Machine | None = None
+    ) -> None:
+        self._path, self._cores, self._machine = path, list(cores), machine or Machine()
         self._process: asyncio.subprocess.Process | None = None
+        #: versions that the process reports
+        self._versions: dict[str, str] = {}
         self._history = _History()
 
     async def start(self) -> None:
@@ -65,14 +70,9 @@ class DeviceCanary:
             log.warning("canary_not_started cause=%r", str(exc))
             await self.close()
             return
-        environment = {
-            **{name: str(value) for name, value in answer.items()},
-            "kernel": platform.release(),
-            "cores": ",".join(map(str, self._cores)),
-        }
+        self._versions = {name: str(value) for name, value in answer.items()}
         self._history = _read_history(self._path)
-        if self._history.environment != environment:
-            self._history = _History(environment=environment)
+        self._forget_another_environment()
 
     async def read(self) -> CanaryReading | None:
         """Return a new reading, and add it to the history; None if there is none."""
@@ -93,7 +93,18 @@ class DeviceCanary:
 
     def own_speed(self) -> OwnSpeed | None:
         """Return how fast the device usually is; None as long as it has too few readings."""
+        self._forget_another_environment()  # `agent tune` may have changed it
         return own_speed(self._history.readings)
+
+    def _forget_another_environment(self) -> None:
+        environment = {
+            **self._versions,
+            **clock_settings(self._machine),
+            "kernel": platform.release(),
+            "cores": ",".join(map(str, self._cores)),
+        }
+        if self._history.environment != environment:
+            self._history = _History(environment=environment)
 
     def keep(self) -> None:
         """Write the history to disk. Blocks: call it in a thread."""

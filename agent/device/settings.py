@@ -104,6 +104,12 @@ def read_settings(machine: Machine) -> tuple[Setting, ...]:
     return tuple(read(machine, cores) for read in readers)
 
 
+def clock_settings(machine: Machine) -> dict[str, str]:
+    """Return the values of the settings that decide how fast the cores are."""
+    readers = (_read_smt, _read_governor, _read_turbo)
+    return {setting.name: setting.value for setting in (read(machine, Cores()) for read in readers)}
+
+
 def parse_cores(text: str) -> frozenset[int]:
     """Parse the kernel's lists of cores, such as `0-2,7`; return no cores for other text."""
     cores: set[int] = set()

@@ -8,6 +8,7 @@ import pytest
 
 from agent.device import canary
 from agent.device.canary import DeviceCanary
+from agent.device.settings import Machine
 from agent.protocol.measurement import Measurement
 from agent.protocol.messages import AttemptStarted, Enough
 from agent.protocol.plan import Plan
@@ -73,6 +74,21 @@ async def test_the_history_starts_over_after_a_change_of_the_kernel(device_canar
     await again.start()
     await again.close()
     assert again.own_speed() is None
+
+
+async def test_the_history_starts_over_when_the_clock_of_the_device_is_set(tmp_path):
+    """`agent tune` turns turbo off, so the device is slower from then on."""
+    no_turbo = tmp_path / "sys/devices/system/cpu/intel_pstate/no_turbo"
+    no_turbo.parent.mkdir(parents=True)
+    no_turbo.write_text("0")
+    device_canary = DeviceCanary(tmp_path / "canary.json", machine=Machine(tmp_path))
+    await device_canary.start()
+    for _ in range(20):
+        await device_canary.read()
+    assert device_canary.own_speed() is not None
+    no_turbo.write_text("1")
+    assert device_canary.own_speed() is None
+    await device_canary.close()
 
 
 async def test_a_killed_process_is_started_again(device_canary):
