@@ -414,7 +414,7 @@ class PassRunner:
                 argv=tuple(command),
                 started_at=started_at,
                 run_s=result.run_s,
-                start_s=max(result.run_s - iterations_s, 0.0),
+                start_s=None if result.is_prestarted else max(result.run_s - iterations_s, 0.0),
                 exit_code=result.exit_code,
                 load_ms=run_log.load_ms,
                 prepare_ms=run_log.prepare_ms,

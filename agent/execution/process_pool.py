@@ -70,7 +70,7 @@ class WarmProcess:
         with contextlib.suppress(BrokenPipeError):
             stdin.write(json.dumps(arguments).encode() + b"\n")
         stdin.close()
-        return Run(self._process, self.mark)
+        return Run(self._process, self.mark, is_prestarted=True)
 
     async def end(self) -> None:
         """End the process and its descendants. Its folder stays."""

@@ -102,6 +102,7 @@ class RunResult:
     `exit_code` is the value that a shell shows. `limit` is the limit that ended the process; the
     reason is then exited. `disk_was_full`: a failure may be due to the device, not the model.
     `waits` is of the whole process, None if it was not sampled. `memory` is of all its processes.
+    `is_prestarted`: it had imported MegEngine before; `run_s` does not include that.
     """
 
     reason: EndReason
@@ -111,6 +112,7 @@ class RunResult:
     disk_was_full: bool = False
     waits: CoreWaits | None = None
     memory: PeakMemory = field(default_factory=PeakMemory)
+    is_prestarted: bool = False
 
 
 def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> Limits:
@@ -200,8 +202,16 @@ class Run:
     `cpu_s` is the limit of each process's CPU time, None if there is none or it is unknown.
     """
 
-    def __init__(self, process: ChildProcess, mark: UUID, cpu_s: int | None = None) -> None:
+    def __init__(
+        self,
+        process: ChildProcess,
+        mark: UUID,
+        cpu_s: int | None = None,
+        *,
+        is_prestarted: bool = False,
+    ) -> None:
         self._process, self._mark, self._cpu_s = process, mark, cpu_s
+        self._is_prestarted = is_prestarted
         self._begin = time.monotonic()
         self._oom_kills = oom_kills()
         self.pid = process.pid
@@ -263,7 +273,15 @@ class Run:
                 reason = EndReason.KILLED
         full = watchdog is not None and watchdog.saw_full_disk()
         memory = watchdog.memory.peak(self._process, ended) if watchdog else PeakMemory()
-        return RunResult(reason, code, run_s, hit, disk_was_full=full, memory=memory)
+        return RunResult(
+            reason,
+            code,
+            run_s,
+            hit,
+            disk_was_full=full,
+            memory=memory,
+            is_prestarted=self._is_prestarted,
+        )
 
     def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
         """Send SIGTERM to the group, or to the program inside the sandbox of a script.

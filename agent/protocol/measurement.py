@@ -47,8 +47,8 @@ class PassRecord(_MeasurementModel):
     `kept` is false for a pass that only determined the model's inputs, or the number of iterations
     that clean passes need. `host_ms` is null if the version does not print it. `profile` is the
     name of the artifact, empty if there is none. `start_s` is the run time outside warm-up and
-    iterations (imports, loading, compilation, exit). A `script` pass has no iteration times; its
-    `profile` is a trace.
+    iterations (imports, loading, compilation, exit), null for a pre-started process, which had
+    imported MegEngine before. A `script` pass has no iteration times; its `profile` is a trace.
 
     `waited_ms` is the time for which threads were ready to run and waited for a core, summed over
     all threads, within `watched_ms`: for a wheel, the iterations that determine the figure of the

@@ -11,7 +11,9 @@ import pytest
 
 from agent.execution import process_pool
 from agent.inventory import LocalRuntime
+from agent.protocol.measurement import Measurement
 from agent.protocol.messages import AttemptStarted, Cancel, EndReason, RuntimeInfo
+from agent.protocol.plan import Plan
 from agent.runtimes.command import command_for
 from agent.tests.fakes import is_alive, wait_until
 from agent.tests.warm_device import wait_until_gone
@@ -58,6 +60,18 @@ async def test_run_s_does_not_include_the_time_before_the_arguments(warm_device,
     begin = time.monotonic()
     end = await server.run()
     assert end.run_s < time.monotonic() - begin
+
+
+async def test_the_start_up_of_a_pre_started_process_is_unknown(
+    warm_device, device, server, storage
+):
+    """It does not include the import of MegEngine, so it says nothing about the next run."""
+    device.start()
+    await warm_device.wait_for_processes()
+    plan = Plan(preset="custom", clean=True, clean_passes=2, profiled=0)
+    assert (await server.run(plan=plan)).exit_code == 0
+    first, second = Measurement.model_validate_json(storage.stored["measurement.json"]).passes
+    assert (first.start_s, second.start_s is None) == (None, False)
 
 
 async def test_a_new_process_replaces_a_dead_one(warm_device, device, server):

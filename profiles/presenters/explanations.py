@@ -202,8 +202,9 @@ _ALL = (
         "start_up",
         _("Process start-up"),
         _(
-            "Time of the first pass outside of warm-ups and iterations: starting the "
-            "interpreter or program, loading and compiling the model, exiting."
+            "Time of the first pass that was not pre-started, outside of warm-ups and "
+            "iterations: starting the interpreter or program, loading and compiling the model, "
+            "exiting."
         ),
         _TIME,
         _("run time of the process − warm-ups − iterations"),
