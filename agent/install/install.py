@@ -182,7 +182,7 @@ def choose_python() -> str:
     current = getattr(sys, "_base_executable", "") or sys.executable
     for name in [current, "python3.13", "python3.12", "python3.11", "python3.14"]:
         path = shutil.which(name) if name else None
-        if path and version_of(path)[:2] >= [3, 11]:
+        if path and [3, 11] <= version_of(path)[:2] <= [3, 14]:
             return path
     raise InstallError(
         "the agent needs Python 3.11 to 3.14, and this is {}.{}.\n"

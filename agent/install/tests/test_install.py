@@ -157,6 +157,7 @@ def test_a_device_of_another_site_is_replaced_only_with_force(site: BundleSite, 
     ("name", "value", "message"),
     [
         ("version_of", lambda path: [3, 9, 1], "needs Python 3.11 to 3.14"),
+        ("version_of", lambda path: [3, 15, 0], "needs Python 3.11 to 3.14"),
         ("version_of", lambda path: [0], "uv python install"),
     ],
 )
@@ -166,6 +167,18 @@ def test_the_error_without_a_supported_python_names_a_solution(
     monkeypatch.setattr(install, name, value)
     assert run(site, home) == 1
     assert message in capfd.readouterr().err
+
+
+def test_a_python_that_is_too_new_searches_for_an_older_one(monkeypatch):
+    versions = {"/usr/bin/python3.15": [3, 15, 0], "/usr/bin/python3.13": [3, 13, 1]}
+    monkeypatch.setattr(install.sys, "_base_executable", "/usr/bin/python3.15")
+    monkeypatch.setattr(
+        install.shutil,
+        "which",
+        lambda name: next((path for path in versions if path.endswith(name)), None),
+    )
+    monkeypatch.setattr(install, "version_of", versions.__getitem__)
+    assert install.choose_python() == "/usr/bin/python3.13"
 
 
 def run_installer(*words: str) -> None:
