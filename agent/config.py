@@ -183,7 +183,7 @@ def load_config(path: Path) -> Config:
         **settings | {"server": server_address(parsed.server)},
         token=token,
         spool=folder / parsed.spool,
-        runtimes=_distinct(path, parsed.runtime),
+        runtimes=distinct_runtimes(path, parsed.runtime),
         hide=tuple(folder / name for name in parsed.hide),
         show=tuple(folder / name for name in parsed.show),
         cores="auto" if cores == "auto" else tuple(cores),
@@ -271,8 +271,11 @@ def _libraries(
     return libraries, tuple(warnings)
 
 
-def _distinct(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:
-    """Check that each version occurs once, since the server orders runtimes by version."""
+def distinct_runtimes(path: Path, entries: Sequence[RuntimeEntry]) -> tuple[RuntimeEntry, ...]:
+    """Check that each version occurs once, since the server orders runtimes by version.
+
+    Raises ConfigError.
+    """
     seen: set[str] = set()
     for entry in entries:
         if entry.version in seen:

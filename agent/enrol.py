@@ -10,7 +10,7 @@ from typing import NamedTuple
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from agent.config import RuntimeEntry, server_address
+from agent.config import RuntimeEntry, distinct_runtimes, server_address
 from agent.runtimes.config_file import replace_file
 
 _NEXT = {
@@ -59,6 +59,7 @@ def enrol_device(
     sent to the server.
     """
     server = server_address(server)
+    distinct_runtimes(config, runtimes)
     kept = _token_file_of(config, server)
     token_file = kept or config.with_suffix(".token")
     draft = token_file.with_name(f"{token_file.name}.new")

@@ -148,6 +148,17 @@ def test_enrol_checks_the_runtime_before_it_uses_the_code(site, tmp_path, capsys
     assert site.requested_paths == []
 
 
+def test_enrol_refuses_two_runtimes_of_one_version_before_it_uses_the_code(
+    site, tmp_path, binary, capsys
+):
+    again = tmp_path / "again"
+    again.symlink_to(binary)
+    words = ("--runtime-binary", str(binary), "--runtime-binary", str(again))
+    assert enrol(site.url, tmp_path / "agent.toml", *words) == 1
+    assert "runtime '1.13.0' is given twice" in capsys.readouterr().err
+    assert site.requested_paths == []
+
+
 def test_doctor_reports_no_problem_of_a_healthy_device(site, tmp_path, binary, capsys):
     site.healthy()
     runtime = f'[[runtime]]\nversion = "1.13.0"\nkind = "binary"\npath = "{binary}"\n'
