@@ -41,7 +41,8 @@ class Policies:
         delays finished results.
     ping_s: the interval of WebSocket pings; a pong may take 1.5 times as long. A connection that a
         firewall dropped silently is thus detected before the lease expires (30 s).
-    settled_s: after a connection of this duration, the reconnect windows start from the first one.
+    settled_s: so long after a welcome, the reconnect windows start from the first one. A server
+        that takes connections but answers none must not get them faster.
     repeat_s: an unacknowledged frame is repeated after this time; the server drops repetitions.
     unanswered: a request is given up after this many repetitions to a connected server.
     watch_s: the interval of checks for changes of the configuration.

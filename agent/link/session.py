@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -74,12 +75,14 @@ class Session:
         self._attempts, self._outbox, self._policies = attempts, tools.outbox, tools.policies
         self._quiet_mode = tools.quiet_mode
         self._socket: ClientConnection | None = None
+        #: when the current connection counts as settled; only one that was welcomed does
+        self._settled_at = math.inf
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises SessionRefused."""
         delays = self._policies.reconnect.delays()
         while True:
-            begin = time.monotonic()
+            self._settled_at = math.inf
             try:
                 await self._connect()
             except InvalidStatus as exc:
@@ -89,7 +92,7 @@ class Session:
                 log.info("connection_closed")
             except (OSError, TimeoutError, WebSocketException) as exc:
                 log.warning("connection_failed cause=%s text=%r", type(exc).__name__, str(exc))
-            if time.monotonic() - begin >= self._policies.settled_s:
+            if time.monotonic() >= self._settled_at:
                 delays = self._policies.reconnect.delays()
             await asyncio.sleep(next(delays))
 
@@ -137,6 +140,7 @@ class Session:
         _compare_clocks(welcome)
         log.info("connected worker=%r", welcome.worker)
         self._welcomed(welcome)
+        self._settled_at = time.monotonic() + self._policies.settled_s
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._quiet_mode.heartbeat_s = welcome.heartbeat_s
         self._quiet_mode.renew()

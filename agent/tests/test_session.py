@@ -1,11 +1,15 @@
 """The socket: connect, disconnect, reconnect, and refusal."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from agent.link import session
+from agent.link.retries import Policy
 from agent.link.session import SessionRefused
 from agent.protocol.messages import AttemptFinished, AttemptLog, AttemptStarted, EndReason, Hello
+from agent.tests import conftest
 from agent.tests.fakes import FakeServer, Storage, wait_until
 
 
@@ -97,6 +101,25 @@ async def test_the_agent_retries_after_a_server_error(device, server, status):
     await wait_until(lambda: len(server.authorization) >= 3)
     server.reject_status = None
     await server.expect(Hello)
+
+
+async def test_the_agent_backs_off_from_a_server_that_does_not_answer(device, server, monkeypatch):
+    """An overloaded server would get as many connections again as it has not answered yet."""
+    patient, begun = replace(conftest.QUICK, settled_s=0.01), []
+    delays = Policy.delays
+    monkeypatch.setattr(conftest, "QUICK", patient)
+    monkeypatch.setattr(Policy, "delays", lambda policy: begun.append(policy) or delays(policy))
+    monkeypatch.setattr(session, "_WELCOME_S", 0.1)
+    server.welcomes = False
+    device.start()
+    await server.expect(Hello, 4)
+    assert begun == [patient.reconnect]
+    server.welcomes = True
+    await server.wait(lambda: server.connection is not None)
+    await asyncio.sleep(0.1)
+    await server.drop()
+    await server.expect(Hello, len(server.messages(Hello)) + 1)
+    assert begun == [patient.reconnect] * 2
 
 
 async def test_the_agent_connects_to_a_server_that_starts_later(device, storage: Storage):
