@@ -1,5 +1,6 @@
 """Models of accounts: users, access tokens, webhooks and their deliveries, the audit log."""
 
+import hashlib
 import unicodedata
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -119,6 +120,16 @@ class User(AbstractBaseUser, PermissionsMixin):
             super().save(*args, **kwargs)
             if has_new_password:
                 self.access_tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
+
+    def get_session_auth_hash(self) -> str:
+        """Return a hash of the password: sessions with another one have ended.
+
+        It does not depend on SECRET_KEY as Django's does; the key signs the rest of a session, too.
+        Otherwise a new key would end the sessions of pages with a WebSocket (channels knows no
+        SECRET_KEY_FALLBACKS), and move all others to session keys that `UserSession` does not have,
+        so that nobody could end them.
+        """
+        return hashlib.sha256(f"session {self.password}".encode()).hexdigest()
 
     @classmethod
     def normalize_username(cls, username: str) -> str:

@@ -29,6 +29,8 @@ ANONYMOUS_PAGES = [
 #: the password of all users that `make_user` makes
 PASSWORD = "correct horse battery"
 NEW_PASSWORD = "a long and winding road"
+#: headers of a browser that opens a page
+PAGE = {"accept": "text/html,application/xhtml+xml,*/*"}
 
 
 def totp_code(secret, step=0):

@@ -7,6 +7,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from accounts.models import User
+from accounts.tests.make import is_logged_in
 from tasks.lifecycle.cancel import cancel_task
 from tasks.tests.make import make_user, make_waiting_task
 from webprofile.asgi import application
@@ -39,6 +40,11 @@ def demote():
 async def open_socket(path, user):
     client = Client()
     await database_sync_to_async(client.force_login)(user)
+    return await open_socket_in(client, path)
+
+
+async def open_socket_in(client, path):
+    """Open a socket with the session of a client."""
     cookie = f"sessionid={client.cookies['sessionid'].value}".encode()
     headers = [(b"origin", b"http://testserver"), (b"host", b"testserver"), (b"cookie", cookie)]
     socket = WebsocketCommunicator(application, path, headers=headers)
@@ -87,3 +93,14 @@ async def test_a_request_after_the_end_of_the_session_gets_no_response(revoke_ac
     await socket.send_json_to({"after": 0, "log_after": 0, "language": "en"})
     output = await socket.receive_output(timeout=TIMEOUT_S)
     assert (output["type"], output["code"]) == ("websocket.close", NOT_LOGGED_IN)
+
+
+async def test_a_page_that_reconnects_after_a_new_secret_key_stays_logged_in(settings):
+    user = await database_sync_to_async(make_user)()
+    browser = Client()
+    await database_sync_to_async(browser.force_login)(user)
+    former = settings.SECRET_KEY
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the new key of this site", [former]
+    socket = await open_socket_in(browser, "/ws/tasks/")
+    assert await socket.receive_json_from(timeout=TIMEOUT_S) == {"type": "changed"}
+    assert await database_sync_to_async(is_logged_in)(browser)

@@ -17,9 +17,11 @@ from allauth.mfa.totp.internal.auth import TOTP
 from django.core import signing
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from accounts.adapters import SecondFactorAdapter
+from accounts.tests.make import PAGE, is_logged_in, log_in
 from accounts.tokens.refresh import issue_token_pair, renew_token_pair
 from accounts.webhooks.registration import add_webhook, rotate_webhook_secret
 from accounts.webhooks.signatures import signature, signed_headers
@@ -51,7 +53,7 @@ def test_a_new_secret_key_invalidates_nothing_while_the_old_one_is_a_fallback(se
     seed, signed = SecondFactorAdapter().encrypt("seed"), signing.dumps("x")
 
     set_secret_key(settings, NEW, OLD)
-    assert browser.get("/accounts/profile/").status_code == 200
+    assert browser.get("/accounts/profile/", headers=PAGE).status_code == 200
     assert status_of_me(pair.access) == 200
     renewed = renew_token_pair(pair.refresh)
     assert SecondFactorAdapter().decrypt(seed) == "seed"
@@ -61,6 +63,21 @@ def test_a_new_secret_key_invalidates_nothing_while_the_old_one_is_a_fallback(se
     set_secret_key(settings, NEW)
     assert browser.get("/accounts/profile/").status_code == 200
     assert status_of_me(renewed.access) == 200
+
+
+def test_a_new_secret_key_keeps_all_sessions_in_the_list_where_they_can_be_ended(settings):
+    set_secret_key(settings, OLD)
+    make_user()
+    laptop, phone = Client(), Client()
+    for browser in (laptop, phone):
+        log_in(browser)
+    set_secret_key(settings, NEW, OLD)
+    assert is_logged_in(laptop)
+    sessions = reverse("usersessions_list")
+    assert phone.get(sessions).context["session_count"] == 2
+    assert [is_logged_in(browser) for browser in (laptop, phone)] == [True, True]
+    phone.post(sessions)  # "End all others"
+    assert [is_logged_in(browser) for browser in (laptop, phone)] == [False, True]
 
 
 def test_the_command_reencrypts_seeds_and_webhook_secrets(settings):

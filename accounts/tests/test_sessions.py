@@ -11,13 +11,12 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.templatetags.browsers import browser
-from accounts.tests.make import is_logged_in, log_in
+from accounts.tests.make import PAGE, is_logged_in, log_in
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("usersessions_list")
-PAGE = {"accept": "text/html,application/xhtml+xml,*/*"}
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
