@@ -5,6 +5,7 @@ encrypted second factors.
 from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import context
 from allauth.mfa.adapter import DefaultMFAAdapter
@@ -24,6 +25,8 @@ from accounts.models import User, canonical_email
 from accounts.selectors import current_user
 from accounts.services import adopt_user, is_email_verified
 from accounts.sessions import NO_ADDRESS, end_user_sessions
+
+log = structlog.get_logger()
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -79,6 +82,17 @@ class AccountAdapter(DefaultAccountAdapter):
                 path = urlsplit(context[name])._replace(scheme="", netloc="").geturl()
                 context[name] = settings.SITE_URL + path
         super().send_mail(template_prefix, email, context)
+
+    def send_notification_mail(self, template_prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Tell a user about a change of the account, which a mail that fails does not undo.
+
+        django-allauth sends it before the signals that audit the change, and an error would lose
+        the session of a new password.
+        """
+        try:
+            super().send_notification_mail(template_prefix, *args, **kwargs)
+        except OSError as error:  # also every error of smtplib; its text may contain the address
+            log.warning("mail_not_sent", mail=template_prefix, error=type(error).__name__)
 
 
 class SessionsAdapter(DefaultUserSessionsAdapter):

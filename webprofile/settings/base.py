@@ -313,6 +313,8 @@ AUTH_PASSWORD_VALIDATORS = [
 EMAIL_CONFIG = env.email_url_config(secret("EMAIL_URL", "consolemail://"))
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
+#: a request waits for the mail server; Django would wait without a limit, s
+EMAIL_TIMEOUT = 10
 HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
 #: sender of mail; mail servers accept only their own addresses
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webmaster@localhost")
