@@ -168,7 +168,8 @@ def adopt_user(user: User, *, email: str, keep: str = "") -> None:
     """Transfer an account to the user who verified its address, unless it was verified before.
 
     All access that the account had before is removed: password, second factor, identities at
-    providers, other addresses, tokens, and all sessions except the one with the key `keep`.
+    providers, other addresses, tokens, webhooks, and all sessions except the one with the key
+    `keep`.
     """
     if is_email_verified(user, email):
         return
@@ -178,6 +179,9 @@ def adopt_user(user: User, *, email: str, keep: str = "") -> None:
     user.set_unusable_password()
     user.save(update_fields=["email", "password"])
     removed = _delete_second_factor(user)
+    if webhooks := [str(webhook) for webhook in user.webhooks.all()]:
+        user.webhooks.all().delete()
+        removed["webhooks"] = webhooks
     SocialAccount.objects.filter(user=user).delete()
     EmailAddress.objects.filter(user=user).delete()
     EmailAddress.objects.create(user=user, email=email, primary=True, verified=True)

@@ -13,12 +13,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.urls import reverse
 
-from accounts.models import AuditEntry, User
+from accounts.models import AuditEntry, User, Webhook
 from accounts.services import create_account, ensure_user
 from accounts.tests.make import PASSWORD, is_logged_in, log_in, make_verified_user
 from accounts.tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
 from accounts.tokens.access import find_usable_token, issue_token
 from accounts.tokens.refresh import issue_token_pair, renew_token_pair
+from accounts.webhooks.registration import add_webhook
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
 from webprofile.settings.environment import oidc_apps, oidc_origins
@@ -124,6 +125,7 @@ def test_an_account_with_an_unverified_address_loses_all_access(client, provider
     TOTP.activate(user, generate_totp_secret())
     pair = issue_token_pair(user)
     _, secret = issue_token(user, name="squatter's", scopes=["read"], days=1)
+    add_webhook(user, url="https://squatter.example/", events=["task.finished"])
     login(client)
     user.refresh_from_db()
     assert not user.has_usable_password()
@@ -133,10 +135,12 @@ def test_an_account_with_an_unverified_address_loses_all_access(client, provider
     with pytest.raises(DomainError, match="token_invalid"):
         renew_token_pair(pair.refresh)
     assert not Authenticator.objects.exists()
+    assert not Webhook.objects.exists()
     assert SocialAccount.objects.get().uid == "42"
     (address,) = EmailAddress.objects.all()
     assert (address.email, address.verified, address.primary) == (user.email, True, True)
-    assert AuditEntry.objects.filter(action="user.adopt", target_id=user.pk).exists()
+    entry = AuditEntry.objects.get(action="user.adopt", target_id=user.pk)
+    assert entry.before["webhooks"] == ["https://squatter.example"]
 
 
 @pytest.mark.parametrize("made_by", ["the server", "an administrator"])

@@ -93,6 +93,7 @@ KEYS: dict[str, Any] = {
     "authenticator_app": _("authenticator app"),
     "recovery_codes": _("recovery codes"),
     "security_keys": _("security keys"),
+    "webhooks": _("webhooks"),
     "address": _("IP address"),
     "task_limit": _("task limit"),
     "storage_limit_gib": _("storage (GiB)"),
