@@ -16,7 +16,6 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django_dramatiq.models import Task as DramatiqMessage
 
-from accounts.models import User
 from tasks.lifecycle.cancel import CANCELLABLE, cancel_and_check
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import Task, TaskFile
@@ -31,14 +30,10 @@ if admin.site.is_registered(DramatiqMessage):
     admin.site.unregister(DramatiqMessage)
 
 
-def _cancel(task: Task, *, by: User) -> bool:
-    return cancel_and_check(task)
-
-
 CANCEL = AdminAction(
     "cancel",
     _("Cancel"),
-    _cancel,
+    cancel_and_check,
     done=ngettext_lazy("Cancelled: %(names)s.", "Cancelled: %(names)s.", "count"),
     unchanged=ngettext_lazy("%(names)s had ended.", "%(names)s had ended.", "count"),
     warning=_("The tasks end without a result. A task that runs is stopped on its device."),

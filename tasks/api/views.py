@@ -387,7 +387,7 @@ class TaskViewSet(OneTask):
     @extend_schema(summary="Cancel a task", request=None, responses=TaskAnswer)
     def cancel(self, request: Request, task_id: int) -> Response:
         """Cancel a task. One that runs ends within seconds; one that has ended does not change."""
-        cancel_task(self.get_object())
+        cancel_task(self.get_object(), by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol.messages import FEATURE_ENOUGH
 from tasks.lifecycle import wakeups
@@ -38,7 +39,7 @@ def cancel_tasks(ids: Iterable[int], *, by: User) -> CancelReport:
     """Cancel those of the tasks that `by` may see, each in its own transaction. Idempotent."""
     requested = list(dict.fromkeys(ids))
     tasks = {task.pk: task for task in visible_tasks(by).filter(pk__in=requested)}
-    report = _cancel(tasks[pk] for pk in requested if pk in tasks)
+    report = _cancel((tasks[pk] for pk in requested if pk in tasks), by)
     report.unknown = [pk for pk in requested if pk not in tasks]
     return report
 
@@ -47,39 +48,43 @@ def cancel_own_tasks(*, owner: User) -> CancelReport:
     """Cancel the user's own tasks that have not ended, even if they may cancel others' tasks."""
     own = Task.objects.filter(owner=owner, state__in=CANCELLABLE, purpose=Purpose.USER)
     # from the end of the queue, so that a freed slot does not start a task that is cancelled next
-    return _cancel(own.order_by("-pk"))
+    return _cancel(own.order_by("-pk"), owner)
 
 
-def _cancel(tasks: Iterable[Task]) -> CancelReport:
+def _cancel(tasks: Iterable[Task], by: User) -> CancelReport:
     report = CancelReport()
     for task in tasks:
-        (report.cancelled if cancel_and_check(task) else report.ended).append(task.pk)
+        (report.cancelled if cancel_and_check(task, by=by) else report.ended).append(task.pk)
     return report
 
 
-def cancel_and_check(task: Task) -> bool:
-    """Cancel a task; return whether it is, or will be, cancelled."""
-    cancel_task(task)
+def cancel_and_check(task: Task, *, by: User | None = None) -> bool:
+    """Cancel a task as `cancel_task`; return whether it is, or will be, cancelled."""
+    cancel_task(task, by=by)
     task.refresh_from_db()
     return task.state == TaskState.CANCELLING or task.outcome == "cancelled"
 
 
 @transaction.atomic
-def cancel_task(task: Task) -> None:
+def cancel_task(task: Task, *, by: User | None = None) -> None:
     """Cancel a task: one on a device is stopped by its agent, one in the queue ends immediately.
 
     A task that has ended, or whose result is being processed, is left unchanged.
+
+    by: the acting user, None for the site; a user who is not the owner is recorded in the audit log
     """
     # lock the task, so that it cannot return from a device to the queue between the transitions
     Task.objects.select_for_update().filter(pk=task.pk).first()
     idle = {TaskState.INITIATED, TaskState.WAITING}
-    if transition_if(
+    if not transition_if(
         task, TaskState.FINISHED, idle, outcome=Outcome.CANCELLED, reason="cancelled_by_user"
     ):
-        return
-    held = {TaskState.ASSIGNED, TaskState.RUNNING}
-    if transition_if(task, TaskState.CANCELLING, held):
+        if not transition_if(task, TaskState.CANCELLING, {TaskState.ASSIGNED, TaskState.RUNNING}):
+            return
         wakeups.wake_worker_on_commit(task.worker_id)
+    if by is not None and by.pk != task.owner_id:
+        before = {"owner": task.owner.email, "title": task.title}
+        record_audit_entry("task.cancel", task, by=by, before=before)
 
 
 @transaction.atomic

@@ -146,5 +146,5 @@ def _act_on_one(action: BulkAction, task: Task, by: User) -> None:
             if not is_new:
                 raise DomainError("repeated_just_now", status=409, task=copy.pk)
         case BulkAction.CANCEL | BulkAction.CANCEL_WAITING:
-            if task.state == TaskState.FINISHED or not cancel_and_check(task):
+            if task.state == TaskState.FINISHED or not cancel_and_check(task, by=by):
                 raise DomainError("run_over", status=409)

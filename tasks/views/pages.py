@@ -284,7 +284,7 @@ def compare_paired(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     task = _task(request, task_id)
-    cancel_task(task)
+    cancel_task(task, by=current_user(request))
     return redirect("tasks:detail", task.pk)
 
 

@@ -67,6 +67,7 @@ ACTIONS: dict[str, Any] = {
     "pool.create": _("Pool added"),
     "pool.change": _("Pool changed"),
     "pool.delete": _("Pool deleted"),
+    "task.cancel": _("Task cancelled"),
     "task.delete": _("Task deleted"),
     "profile.delete": _("Imported profile deleted"),
     "purge": _("Files removed by a retention rule"),
