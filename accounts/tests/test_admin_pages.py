@@ -8,6 +8,7 @@ from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import admin as django_admin
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -65,6 +66,27 @@ def test_last_seen_never_goes_back(client, root):
         end()
         assert with_sessions(User.objects.filter(pk=bob.pk)).get().seen_at == seen_at
     assert with_sessions(User.objects.filter(pk=make_user("never").pk)).get().seen_at is None
+
+
+@pytest.mark.parametrize("name", ["deactivate", "grant_workers"])
+def test_an_action_on_all_users_is_confirmed_although_a_form_has_fewer_fields(
+    client, root, settings, name
+):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 60
+    board = make_worker("board", is_public=False)
+    users = User.objects.bulk_create(User(email=f"user{n}@example.com") for n in range(100))
+    first_page = [user.pk for user in users[:50]]
+    chosen = {"action": name, "index": 0, "select_across": 1, "_selected_action": first_page}
+    form_page = page(client, f"{USERS}?q=user", **chosen)
+    assert form_page.count("<li>user") == 100
+    fields = QueryDict(mutable=True)
+    for field, value in re.findall(r'type="hidden" name="(\w+)" value="(.*?)"', form_page):
+        fields.appendlist(field, value)
+    page(client, f"{USERS}?q=user", **dict(fields.lists()), workers=[board.pk])
+    if name == "deactivate":
+        assert not User.objects.exclude(pk=root.pk).filter(is_active=True).exists()
+    else:
+        assert Grant.objects.count() == 100
 
 
 def test_devices_are_granted_to_several_users_with_a_form(client, root):
