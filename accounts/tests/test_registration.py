@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import User, canonical_email
-from accounts.tests.make import PASSWORD, is_logged_in, log_in
+from accounts.tests.make import PASSWORD, is_logged_in, log_in, make_verified_user
 from tasks.tests.make import make_user
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +142,14 @@ def test_with_mail_an_address_is_verified_before_the_first_login(client, mails):
     client.post(link)
     assert EmailAddress.objects.get().verified
     assert log_in(client, "new@example.com").url == reverse("tasks:list")
+
+
+def test_the_mail_to_an_added_address_does_not_say_that_it_was_registered(client, mails):
+    client.force_login(make_verified_user())
+    client.post(reverse("account_email"), {"action_add": "", "email": "second@example.com"})
+    (message,) = mails
+    assert "entered for an account at 127.0.0.1:8000" in message.body
+    assert "register" not in message.body
 
 
 def test_with_mail_responses_do_not_reveal_registered_addresses(mails):
