@@ -1,14 +1,16 @@
 """Changes that users make to how they log in are audited, without secrets."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
-from django.utils import translation
+from django.utils import timezone, translation
 
 from accounts.models import AuditEntry, User
 from accounts.tests.make import (
@@ -18,7 +20,11 @@ from accounts.tests.make import (
     reauthenticated_client,
     totp_code,
 )
-from tasks.tests.make import make_user
+from accounts.webhooks.registration import add_webhook
+from profiles.retention.deletion import delete_task
+from profiles.retention.policy import POLICIES, purge
+from tasks.lifecycle.cancel import cancel_task
+from tasks.tests.make import make_user, make_waiting_task
 from webprofile.admin.entries import ACTIONS, action_name, differences
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -160,3 +166,18 @@ def test_the_audit_log_shows_translated_actions(language):
         keys = {change.key for change in differences(AuditEntry.objects.first())}
     words = {"en": {"e-mail", "identity provider"}, "zh-hans": {"邮箱", "身份提供方"}}
     assert keys == words[language]
+
+
+def test_the_audit_log_names_the_values_of_every_entry_in_chinese():
+    alice, root = make_user(), make_user("root", is_staff=True, is_superuser=True)
+    add_webhook(alice, url="https://hooks.example.org/", events=["task.finished"])
+    task = make_waiting_task(alice)
+    cancel_task(task)
+    delete_task(task, by=root)
+    long_ago = timezone.now() - timedelta(days=90)
+    Session.objects.create(session_key="old", session_data="", expire_date=long_ago)
+    purge(POLICIES["sessions"], 30)
+    with translation.override("zh-hans"):
+        for entry in AuditEntry.objects.all():
+            for change in differences(entry):
+                assert re.search("[\u4e00-\u9fff]", change.key), (entry.action, change.key)

@@ -116,6 +116,12 @@ KEYS: dict[str, Any] = {
     "scopes": _("permissions"),
     "days": _("days"),
     "owner": _("owner"),
+    "title": _("title"),
+    "outcome": _("outcome"),
+    "events": _("events"),
+    "before": _("before"),
+    "rows": _("rows"),
+    "size_bytes": _("size (bytes)"),
     "version": _("MegEngine version"),
 }
 _PAGES = {
