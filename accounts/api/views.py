@@ -110,7 +110,7 @@ class AccessTokenList(ApiView):
 
 
 class AccessTokenInUse(ApiView):
-    """The access token of the request, which may revoke itself whatever its scopes are."""
+    """The access token of the request, for whose revocation the scope `read` is enough."""
 
     scope = AccessToken.Scope.READ
 

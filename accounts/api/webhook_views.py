@@ -103,7 +103,8 @@ class DeliveryAnswer(serializers.ModelSerializer[WebhookDelivery]):
             "status": {"help_text": "HTTP status of the last response; null without one."},
             "problem": {
                 "help_text": "Why the last call failed: `status`, `refused`, `unknown_name`, "
-                "`tls`, `timeout`, `unreachable`, `url`, `disabled`; empty if it did not."
+                "`tls`, `timeout`, `unreachable`, `url`, or `broke` (an error of the site). "
+                "`disabled` and `not_yours`: it was not called. Empty if it did not fail."
             },
         }
 

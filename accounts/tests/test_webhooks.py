@@ -1,18 +1,21 @@
 """A user's webhooks: pages, API, and events of devices for administrators."""
 
 import datetime
+import re
 
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from accounts.api.webhook_views import DeliveryAnswer
 from accounts.models import AuditEntry, Webhook
 from accounts.webhooks.registration import WEBHOOKS_LIMIT, add_webhook
 from tasks.lifecycle.sweep import COMING_BACK
 from tasks.management.commands.sweep import Rounds
 from tasks.tests.make import make_user, make_worker
 from webprofile.errors import DomainError
+from webprofile.messages.errors import WORDINGS
 from workers.health import close_check, open_check
 from workers.heartbeats import notify_lost_devices
 from workers.models import HealthCheck, LastHeartbeat
@@ -103,6 +106,13 @@ def test_the_api_manages_webhooks_like_the_pages():
     assert client.post(url).json()["disabled_at"] is None
     assert client.delete(url).status_code == 204
     assert client.get(url).status_code == 404
+
+
+def test_the_api_describes_every_problem_of_a_call():
+    of_changes = {"webhook_events", "webhook_limit", "webhook_busy"}
+    problems = {code for code in WORDINGS if code.startswith("webhook_")} - of_changes
+    text = DeliveryAnswer().fields["problem"].help_text
+    assert set(re.findall(r"`(\w+)`", text)) == {code.removeprefix("webhook_") for code in problems}
 
 
 def test_an_administrator_gets_one_event_of_a_lost_device(settings):
