@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from agent.statistics.summaries import variation
 from profiles.analysis.data import ProfileData
+from profiles.analysis.totals import plausible
 from profiles.formats.columns import Side
 from profiles.presenters.described import means, unknown
 
@@ -58,7 +58,7 @@ def unstable(data: ProfileData, side: Side) -> NDArray[np.bool_]:
 def stability(data: ProfileData, side: Side) -> Stability:
     spread, shaky = data.spread(side), unstable(data, side)
     totals = totals_of_passes(data, side)
-    total_cv = variation([total for total in totals if total is not None and isfinite(total)])
+    total_cv = variation([total for total in totals if total is not None])
     # the limit of the total is the lowest limit of its operators
     limit = float(limits(data, side).min(initial=CPU_LIMIT))
     return Stability(
@@ -86,8 +86,12 @@ def noise_of(total_cv: float | None, *, is_disturbed: bool) -> Noise | None:
 
 
 def totals_of_passes(data: ProfileData, side: Side) -> list[float | None]:
-    """Return the total of each pass, s, over all its operators; None for a pass without times."""
-    return [data.times_of_pass(number, side).total_s() for number in range(len(data.passes))]
+    """Return the total of each pass, s, over all its operators.
+
+    None for a pass without times, and for a total that is no possible time.
+    """
+    passes = range(len(data.passes))
+    return [plausible(data.times_of_pass(number, side).total_s()) for number in passes]
 
 
 def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> TotalPosition:
@@ -97,7 +101,7 @@ def place_of_total(total_s: float | None, passes_s: Sequence[float]) -> TotalPos
     It can lie below all totals because each pass is slow at different operators, and medians leave
     these moments out.
 
-    passes_s: finite totals of single passes, s
+    passes_s: known totals of single passes, s
     """
     if total_s is None or len(passes_s) < 2:
         return "among"

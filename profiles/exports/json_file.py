@@ -35,12 +35,11 @@ def to_json(
         over the listed operators
     aggregate: null, or the selected groups (`fields.GROUP_FIELDS`)
     """
-    columns = data.columns
     document = {
         "format": FORMAT,
         "version": VERSION,
         "meta": meta,
-        "totals": {f"{side}_s": plausible(columns.times(side).total_s()) for side in SIDES},
+        "totals": {f"{side}_s": plausible(data.columns.times(side).total_s()) for side in SIDES},
         "passes": list(data.passes),
         "left_out": [
             {"name": file.name, "code": file.code, "why": file.detail} for file in data.left_out
@@ -72,7 +71,7 @@ def _sum(data: ProfileData, side: Side, members: Rows) -> float | None:
     timed = members[times.present[members]]
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(times.end_s[timed].sum())
-    return total if len(timed) and np.isfinite(total) else None
+    return plausible(total) if len(timed) else None
 
 
 def operators_as_json(data: ProfileData, rows: Rows) -> list[dict[str, Any]]:

@@ -352,8 +352,7 @@ def _totals(attempt: Attempt, derived: DerivedData | None, side: Side) -> Sequen
         return []
     totals = dict(zip(derived.data.passes, totals_of_passes(derived.data, side), strict=True))
     last = profile_number(profile_files(attempt)[-1][0]) or 0
-    per_pass = [totals.get(profile_name(number)) for number in range(1, last + 1)]
-    return [total if total is not None and math.isfinite(total) else None for total in per_pass]
+    return [totals.get(profile_name(number)) for number in range(1, last + 1)]
 
 
 def _log_text(attempt: Attempt) -> str:

@@ -22,6 +22,7 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.durations import duration, unit_of
 from profiles.analysis.memory_plan import MemoryPlan, memory_plan
 from profiles.analysis.roofline import Roofline, Roofs, peaks_in_use, roof_shares, roofline
+from profiles.analysis.stability import totals_of_passes
 from profiles.analysis.timeline import Bars, Timeline, TimelineLane, timeline
 from profiles.formats.chrome_trace.device_times import on_several_lanes
 from profiles.formats.columns import MISSING, NumberColumn, Side, TextColumn
@@ -316,9 +317,10 @@ def pass_choices(data: ProfileData) -> list[PassChoice]:
     if len(data.passes) < 2:
         return []
     places = range(len(data.passes))
-    totals = [data.times_of_pass(place, chart_side(data)).total_s() or 0.0 for place in places]
+    totals = totals_of_passes(data, chart_side(data))
     unit = unit_of(totals)
-    ordered = sorted(places, key=totals.__getitem__)
+    keys = [math.inf if total_s is None else total_s for total_s in totals]
+    ordered = sorted(places, key=keys.__getitem__)
     return [
         {
             "place": place + 1,
@@ -347,7 +349,7 @@ def pass_sentence(data: ProfileData, place: int = 0) -> str:
         )
     return text % {
         "number": pass_number(data, place),
-        "total": duration(data.times_of_pass(place, side).total_s()),
+        "total": duration(totals_of_passes(data, side)[place]),
         "passes": len(data.passes),
     }
 

@@ -336,7 +336,7 @@ def has_noisy_overhead(measurement: AttemptMeasurement | None) -> bool:
 def side_statistics(data: ProfileData, side: Side) -> SideStatistics:
     """Compute the statistics of one side."""
     times = data.columns.times(side)
-    passes_s = [plausible(total_s) for total_s in totals_of_passes(data, side)]
+    passes_s = totals_of_passes(data, side)
     known = [time_s for time_s in passes_s if time_s is not None]
     total_s = plausible(times.total_s())
     steady = stability(data, side)

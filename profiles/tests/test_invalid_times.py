@@ -10,10 +10,12 @@ from agent.statistics.unpaired import Basis, judge_rows, judge_total
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.management.commands.profile_analyze import _columns
 from profiles.models import Profile
+from profiles.presenters.charts import pass_choices
 from profiles.tests.hostile import NODE, damage
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import get_page, make_result
+from profiles.tests.passes import data_of
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -85,13 +87,30 @@ def test_one_invalid_pass_of_three_leaves_a_total_and_no_note(client, alice, val
 
 
 def test_a_total_that_is_no_possible_time_is_null_everywhere(client, alice):
-    profile = make_result(to_json(make_profile({"1": 9e14, "2": 9e14})), owner=alice)
-    assert device_of(client, profile)["total_s"] is None
+    data = to_json(make_profile({"1": 9e14, "2": 9e14}))
+    profile = make_result(data, data, owner=alice)
+    device = device_of(client, profile)
+    assert (device["total_s"], device["passes_s"]) == (None, [None, None])
+    assert device["stability"]["total_cv"] is None
     table = client.get(f"{ROOT}{profile.pk}/operators/").json()
     assert table["totals"]["device_s"] is None
     assert [row["self_s"] for row in table["operators"]] == [9e14, 9e14]
     exported = client.get(f"/profiles/{profile.pk}/export/json/").json()
     assert exported["totals"]["device_s"] is None
+    assert [group["device_s"] for group in exported["groups"]] == [None]
+    for address in (
+        f"/profiles/{profile.pk}/export/report/",
+        f"{ROOT}{profile.pk}/charts/timeline/",
+    ):
+        assert "1800000000000000" not in client.get(address).text
+
+
+def test_a_pass_without_a_total_is_not_the_fastest():
+    choices = pass_choices(data_of(INVALID["NaN"], damage()))
+    assert [(choice["is_fastest"], choice["total"] == "–") for choice in choices] == [
+        (False, True),
+        (True, False),
+    ]
 
 
 def test_a_row_of_an_earlier_version_does_not_break_the_list(client, alice):
