@@ -87,7 +87,8 @@ def _csv(export: Export) -> list[bytes]:
 
 
 def _json(export: Export) -> list[bytes]:
-    return [to_json(export.displayed, export.rows, export.groups, export.meta)]
+    displayed = with_own_names(export.displayed, export.profile)
+    return [to_json(displayed, export.rows, export.groups, export.meta)]
 
 
 def _trace(export: Export) -> list[bytes]:
@@ -215,7 +216,6 @@ def prepare_export(
     Without parameters, all operators are exported, also those that were timed only on the host.
     Raises DomainError export_question for an invalid query.
     """
-    data = with_own_names(data, profile)
     request = table_request(parameters, data)
     displayed = data.of_pass(request.pass_number - 1) if request.pass_number else data
     address = request.address()

@@ -21,6 +21,7 @@ from profiles.analysis.select import Query, select
 from profiles.analysis.stability import stability, totals_of_passes, unstable
 from profiles.analysis.table import TableRow, rows
 from profiles.exports.drawings import curve, memory_drawing, timeline_drawing, type_bars
+from profiles.exports.originals import with_own_names
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.columns import SIDES, Side
 from profiles.formats.memory_flow.presenter import FlowQuery, memory_flow_view
@@ -48,6 +49,7 @@ def report_html(
     script = render_to_string("profiles/report.js").strip()
     facts = run_facts(profile) if profile else of_trace(data)
     measured = profile.measurement if profile else None
+    named = with_own_names(data, profile)
     context = {
         "language": translation.get_language() or "en",
         "script": mark_safe(script),  # a file of this repository
@@ -60,9 +62,9 @@ def report_html(
         "of_trace": facts.of_trace,
         "trace": trace_view(data),
         **_memory_flow(data),
-        "passes": _passes(data),
+        "passes": _passes(named),
         "stability": stability(data, "device") if len(data.passes) > 1 else None,
-        "left_out": data.left_out,
+        "left_out": named.left_out,
         "advice": advice_of(data, facts),
         "measured": measured,
         "latency": latency_words(measured) if measured else None,

@@ -105,6 +105,20 @@ def test_an_export_of_one_pass_has_its_times(client, alice):
     assert text == profile_text(parse(first), top=0, show_host=True)
 
 
+def test_the_report_numbers_the_passes_of_an_import_as_its_page_does(client, alice):
+    first = good_profile("tiny")
+    profile = make_import(alice, first, another_pass(first, 1), another_pass(first, 2)).profile
+    for place, file in enumerate(profile.upload.files.all()):
+        file.name = f"profile-{place}.json"
+        file.save()
+    for place in (1, 2, 3):
+        chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/?pass={place}").json()
+        assert chart["pass_number"] == place
+        report = client.get(f"/profiles/{profile.pk}/export/report/?pass={place}").text
+        assert f"Profiled pass {place}, one iteration" in report
+        assert all(f"<bdi>profile-{number}.json</bdi>" in report for number in range(3))
+
+
 def test_timelines_of_exports_are_of_the_chosen_pass(client, alice):
     first, second = good_profile("tiny"), another_pass(good_profile("tiny"), 2)
     profile = make_import(alice, first, second).profile
