@@ -6,6 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from profiles.analysis.passes import merge
+from profiles.exports.fields import FIELDS, values_of
 from profiles.formats.chrome_trace import dynamic_profile, events
 from profiles.formats.chrome_trace.dynamic_profile import read_dynamic
 from profiles.tests.traces import (
@@ -100,6 +102,14 @@ def test_phases_divide_the_time_of_all_kernels(tmp_path):
         ("step", 1, 10, 5),
         ("clear_grad", 1, 1, 0),
     ]
+
+
+def test_a_trace_does_not_tell_the_time_to_the_first_kernel(tmp_path):
+    profile = read(tmp_path, to_trace(*TWO_OPERATORS))
+    data = merge([("chrome_timeline.json", profile.columns)], profile.graph)
+    values = dict(zip([field.key for field in FIELDS], values_of(data, np.arange(2)), strict=True))
+    assert values["device.time_s"] == pytest.approx([5e-6, 2e-6])
+    assert values["device.kern_s"] == values["host.kern_s"] == [None, None]
 
 
 def test_a_scope_has_self_and_total_times(tmp_path):

@@ -69,8 +69,6 @@ def _share_of(context: RuleContext, operators: Mask, rule: str) -> Finding | Non
 
 def _without_wait(context: RuleContext) -> Floats:
     """Return (n,) float64, s, self times from the first kernel, or full ones without a kernel."""
-    if context.facts.of_trace:
-        return context.device_s  # kernel times only, which never include a copy's wait
     kern_s = context.data.columns.device.kern_s
     with np.errstate(invalid="ignore"):
         known = np.isfinite(kern_s) & (kern_s >= 0) & (kern_s <= context.device_s)

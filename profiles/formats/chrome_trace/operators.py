@@ -134,10 +134,13 @@ def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
 
 
 def _times(intervals: Intervals, took_s: NDArray[np.float64]) -> SideTimes:
-    """Times of one side from (n,) `took_s`; operators without an interval are not present."""
+    """Times of one side from (n,) `took_s`; operators without an interval are not present.
+
+    A trace does not record how long an operator waited for its first kernel.
+    """
     present = np.bincount(intervals.row, minlength=len(took_s)) > 0
-    times = np.where(present, took_s, np.nan)
-    return SideTimes(present, times, times)
+    unknown = np.full(len(took_s), np.nan)
+    return SideTimes(present, np.where(present, took_s, np.nan), unknown)
 
 
 # -- what they are --------------------------------------------------------------------------------
