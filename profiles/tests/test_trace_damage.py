@@ -7,12 +7,23 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from profiles.analysis.passes import merge
+from profiles.analysis.timeline import timeline
+from profiles.exports.chrome_trace import to_trace as to_chrome_trace
 from profiles.formats.chrome_trace import events
 from profiles.formats.detection import kind_of, other_kind
 from profiles.formats.errors import ProfileFormatError
 from profiles.tests.imports import make_import
 from profiles.tests.pages import get_page
-from profiles.tests.traces import MLP, RESNET, TWO_OPERATORS, read, repeat_trace, to_trace
+from profiles.tests.traces import (
+    MLP,
+    RESNET,
+    TWO_OPERATORS,
+    operator,
+    read,
+    repeat_trace,
+    to_trace,
+)
 
 GOOD = RESNET.read_bytes()
 #: begin of an event in the middle
@@ -137,6 +148,19 @@ def test_large_timestamps_keep_all_digits(tmp_path, whole, zero_us):
     assert figures(profile) == whole
     assert profile.summary.zero_us == zero_us
     assert not profile.summary.out_of_order
+
+
+def test_with_large_timestamps_threads_may_begin_before_the_first_event_of_the_file(tmp_path):
+    events = [*operator(20, "ADD", 30, 2, "b:0"), *operator(10, "MUL", 0.5, 5, "a:0")]
+    uptime_us = 2 * 86_400 * 10**6
+    late = [event | {"ts": event["ts"] + uptime_us} for event in events]
+    profile = read(tmp_path, to_trace(*late))
+    drawn = timeline(profile.graph, profile.columns.types, one_clock=True)
+    assert (drawn.odd, int(drawn.bars.counts.sum())) == ({}, 4)
+    data = merge([("chrome_timeline.json", profile.columns)], profile.graph)
+    exported = json.loads(to_chrome_trace(data, {}))
+    assert exported["otherData"]["left_out_intervals"] == "0"
+    assert profile.summary.zero_us == uptime_us
 
 
 def test_an_event_without_a_duration_is_told(tmp_path):

@@ -1,5 +1,6 @@
 """Read a Chrome trace into numpy columns, so that memory usage does not grow with its text."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -302,6 +303,13 @@ class _TraceBuilder:
         return relative_us
 
     def done(self, reader: EventReader, size_bytes: int) -> Trace:
+        if self._zero_us:
+            # an event of another thread may be earlier than the first one of the file
+            ts_us = self._columns["ts_us"].done()
+            earlier_us = max(0, -math.floor(ts_us.min()))
+            if earlier_us <= EXACT_US:
+                ts_us += earlier_us
+                self._zero_us -= earlier_us
         lanes = sorted(self._lanes, key=self._lanes.__getitem__)
         columns: dict[str, Any] = {
             # converted one by one, so that only one column is held twice
