@@ -18,7 +18,7 @@ from agent.protocol.messages import AttemptLog, AttemptStarted, Start, encode
 LOG_TICK_S = 0.2
 #: the pauses double after so many chunks, again and again: all chunks are sent again over a new
 #: connection, and the server closes one that gets too many frames at once
-_CHUNKS_UNTIL_SLOWER = 100
+_CHUNKS_UNTIL_SLOWER = 50
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
 #: while the next pass is timed
 PAUSE_BYTES = 4_000

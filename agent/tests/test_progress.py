@@ -46,4 +46,5 @@ async def test_the_log_of_a_long_script_can_be_sent_again_over_a_new_connection(
     await asyncio.wait(tasks)
     outbox.attach(frames_again.append)
     assert frames_again == frames
-    assert 100 < len(frames) < settings.AGENT_FRAMES_BURST / 2
+    # also those of three scripts that the device runs at the same time
+    assert 100 < len(frames) < settings.AGENT_FRAMES_BURST / 3
