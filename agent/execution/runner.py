@@ -51,8 +51,8 @@ _OWN_TASKS_PER_CORE = 32
 class Limits:
     """Resource limits of each process of a run; None is no limit, empty `cores` are all cores.
 
-    With a GPU, memory is limited by RLIMIT_DATA instead of RLIMIT_AS, because CUDA reserves address
-    space for the whole memory of host and device.
+    Memory is limited by RLIMIT_DATA instead of RLIMIT_AS: the libraries of the wheel take 1.7 GiB of
+    address space, and with a GPU CUDA reserves some for the whole memory of host and device.
 
     `cpu_s` depends on the task, see `for_task`. `processes` is converted to a limit on the user's
     tasks (RLIMIT_NPROC), which only slows down a fork bomb; the watchdog (`watch`) enforces the
@@ -60,7 +60,6 @@ class Limits:
     """
 
     memory_bytes: int | None = None
-    on_data_only: bool = False
     nice: int = 0
     file_bytes: int = FILE_LIMIT_BYTES
     cpu_s: int | None = None
@@ -84,7 +83,7 @@ class Limits:
         """Return the limits as (option of prlimit(1), number of the resource, soft, hard)."""
         limits: dict[str, int] = {"core": 0, "fsize": self.file_bytes}
         if self.memory_bytes is not None:
-            limits["data" if self.on_data_only else "as"] = self.memory_bytes
+            limits["data"] = self.memory_bytes
         if self.cpu_s is not None:
             limits["cpu"] = self.cpu_s
         # RLIMIT_NPROC has no effect on root, and would be misleading in the record
@@ -125,7 +124,6 @@ def choose_limits(config: Config, facts: Facts, cores: Cores | None = None) -> L
     memory = int(facts.memory_bytes * _MEMORY_SHARE) if configured is None else configured
     return Limits(
         memory_bytes=memory or None,
-        on_data_only=bool(facts.gpus),
         nice=config.nice,
         processes=runs.processes or None,
         cores=cores.measured if cores else (),

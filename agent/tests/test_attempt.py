@@ -74,7 +74,7 @@ for name in sorted(os.environ): say("env " + name + "=" + os.environ[name])
 say("stdin " + repr(os.read(0, 1)))
 import resource
 say("core " + str(resource.getrlimit(resource.RLIMIT_CORE)[1]))
-say("as " + str(resource.getrlimit(resource.RLIMIT_AS)[1]))
+say("data " + str(resource.getrlimit(resource.RLIMIT_DATA)[1]))
 say("leader " + str(os.getpgrp() == os.getpid() == os.getsid(0)))
 say("fds " + " ".join(sorted(os.listdir("/proc/self/fd"))))
 write_profile()
@@ -101,7 +101,7 @@ async def test_a_run_has_its_files_and_limits_but_no_secrets(warm_device, device
     assert "env LANG=C.UTF-8\n" in text
     assert "stdin b''" in text
     assert "core 0\n" in text
-    assert f"as {5 << 30}\n" in text
+    assert f"data {5 << 30}\n" in text
     assert "leader True\n" in text
     # 3 is the descriptor of the listing itself
     assert "fds 0 1 2 3\n" in text

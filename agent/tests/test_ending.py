@@ -16,8 +16,10 @@ from agent.protocol.messages import (
     Cancel,
     EndReason,
 )
+from agent.runtimes.command import LOAD_AND_RUN
 from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, explanation, is_alive, read_pid, wait_until
+from testdata import DATA
 
 STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
 
@@ -128,6 +130,20 @@ async def test_a_process_above_its_memory_limit_fails(device, server):
     assert "MemoryError" in server.log_text()
 
 
+@pytest.mark.megengine
+async def test_a_memory_limit_does_not_count_unused_parts_of_libraries(tmp_path, megengine_python):
+    """The libraries of the wheel take 1.7 GiB of address space, but 0.2 GiB of memory."""
+    run = await runner.start_run(
+        [megengine_python, str(LOAD_AND_RUN), str(DATA / "models" / "tiny.mge"), "--iter=1"],
+        tmp_path,
+        tmp_path / "output",
+        runner.Limits(memory_bytes=1 << 30),
+        uuid.uuid4(),
+    )
+    result = await run.wait(60, lambda: 0.1, asyncio.Event())
+    assert result.exit_code == 0, (tmp_path / "output").read_text()
+
+
 @pytest.mark.parametrize("has_prlimit", [True, False])
 async def test_limits_are_set_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
     runner._which.cache_clear()
@@ -135,7 +151,7 @@ async def test_limits_are_set_with_and_without_prlimit(tmp_path, has_prlimit, mo
         monkeypatch.setenv("PATH", str(tmp_path))
     try:
         # without prlimit, the limits are set right after the start
-        shell = "until [ -e limited ]; do /bin/sleep 0.01; done; ulimit -c; ulimit -v; exit 3"
+        shell = "until [ -e limited ]; do /bin/sleep 0.01; done; ulimit -c; ulimit -d; exit 3"
         run = await runner.start_run(
             ["/bin/sh", "-c", shell],
             tmp_path,

@@ -15,7 +15,7 @@ from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.inventory import take_inventory
 from agent.link.outbox import Outbox
 from agent.link.retries import Policies, Policy, is_transport, may_pass
-from agent.protocol.messages import AttemptLog, Facts, Gpu
+from agent.protocol.messages import AttemptLog, Facts
 from agent.protocol.notes import Note
 
 
@@ -34,19 +34,15 @@ def test_facts_with_an_unresolvable_server_lack_only_the_address():
 def test_memory_is_limited_to_a_share_of_the_machine():
     limits = limits_of(1000 << 20)
     assert limits.memory_bytes == 900 << 20
-    assert ("as" in [row[0] for row in limits.rows()]) and not limits.on_data_only
-    gpu = Gpu(name="NVIDIA H200")
-    assert "data" in [row[0] for row in limits_of(1, configured=1, gpus=(gpu,)).rows()]
+    assert "data" in [row[0] for row in limits.rows()]
     assert limits_of(1000, configured=0).memory_bytes is None
 
 
-def limits_of(memory_bytes: int, configured: int | None = None, gpus: tuple[Gpu, ...] = ()):
+def limits_of(memory_bytes: int, configured: int | None = None):
     config = Config(
         server="http://site", token="mgw_x", spool=Path("spool"), memory_limit_bytes=configured
     )
-    facts = Facts(
-        hostname="h", platform="p", machine="m", cores=1, memory_bytes=memory_bytes, gpus=gpus
-    )
+    facts = Facts(hostname="h", platform="p", machine="m", cores=1, memory_bytes=memory_bytes)
     return choose_limits(config, facts)
 
 
