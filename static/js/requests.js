@@ -30,14 +30,19 @@ export class NoAnswer extends Error {
 export const FRAGMENT_TIMEOUT_MS = 15_000;
 const JSON_TIMEOUT_MS = 60_000;
 
-/** POST an object as JSON and return the object in the response. Throws Refusal or NoAnswer. */
-export async function postJson(url, body, { login }) {
+/**
+ * POST an object as JSON and return the object in the response. Throws Refusal or NoAnswer.
+ *
+ * key: an Idempotency-Key; a repeated request with it creates nothing again
+ */
+export async function postJson(url, body, { login, key = "" }) {
   const response = await send(url, {
     method: "POST",
     headers: {
       "Content-Type": "application/json",
       Accept: "application/json",
       "X-CSRFToken": csrfToken(),
+      ...(key && { "Idempotency-Key": key }),
       ...(/\/submit\/(\?|$)/.test(url) ? finalTraceHeaders() : traceHeaders()),
     },
     body: toJson(body),

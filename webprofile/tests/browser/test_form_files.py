@@ -139,6 +139,31 @@ def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     assert Task.objects.count() == 1
 
 
+#: the site handles the first request for a task, but its response is lost
+LOSE_ONE_ANSWER = """
+const fetchReal = window.fetch;
+window.fetch = async (url, options) => {
+  const response = await fetchReal(url, options);
+  if (!url.endsWith("/api/v1/tasks/")) return response;
+  window.fetch = fetchReal;
+  throw new TypeError("connection lost");
+};
+"""
+
+
+def test_second_try_after_a_lost_answer_creates_no_second_task(form, model, uploads):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.browser.execute_script(LOSE_ONE_ANSWER)
+    form.click("#submit")
+    form.until(lambda: "does not respond" in form.text("#form-error"), "the error")
+    form.until(lambda: form.find("#submit").is_enabled(), "the form again")
+    assert Task.objects.count() == 1
+    form.click("#submit")
+    form.until(lambda: form.find("#task-status"), "the task's page")
+    assert Task.objects.get().status == "waiting"
+
+
 def test_other_model_makes_a_paired_comparison(form, model, tmp_path, uploads):
     other = tmp_path / "new.mge"
     other.write_bytes(MODEL)

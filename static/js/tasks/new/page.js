@@ -1,6 +1,7 @@
 // The new-task page: sets up the parts of the form, validates it, creates the task and uploads its files.
 
 import { acceptDrops } from "../../drops.js";
+import { toJson } from "../../numbers.js";
 import { NoAnswer, Refusal, loginUrl, onSessionEnd, postJson } from "../../requests.js";
 import { beginTrace, markPhase } from "../../trace.js";
 import { Transfer } from "../../transfer/transfer.js";
@@ -20,6 +21,8 @@ import { setUpWhere } from "./where.js";
 const form = document.getElementById("new-task");
 /** The current or last upload. */
 let transfer = null;
+/** The last request that returned no task, {text, key}: the server may have created one, which the same key returns. */
+let unanswered = { text: "", key: "" };
 
 function setUpFiles() {
   const model = form.elements.model;
@@ -74,11 +77,16 @@ function checkOptionFiles() {
 
 /** Create the task on the server. Returns the response, a NoAnswer, or null after showing why it was rejected. */
 async function create(request) {
+  const text = toJson(request);
+  if (text !== unanswered.text) unanswered = { text, key: crypto.getRandomValues(new Uint32Array(4)).join("-") };
   try {
-    return await postJson(form.dataset.tasks, request, { login: form.dataset.login });
+    const task = await postJson(form.dataset.tasks, request, { login: form.dataset.login, key: unanswered.key });
+    unanswered = { text: "", key: "" };
+    return task;
   } catch (error) {
     // the task that this form was copied from has been deleted: create the task without the reference
     if (error.field === "copied_from") return create({ ...request, copied_from: null });
+    if (error.code === "idempotency_in_progress") return new NoAnswer(error.status);
     if (error instanceof Refusal) showRefusal(error, readRows());
     else if (error instanceof NoAnswer) return error;
     else throw error;
