@@ -1,5 +1,5 @@
-// The script of every page: times in the user's time zone, keyboard shortcuts, groups with one Tab stop, and
-// menus that close on Escape and outside clicks.
+// The script of every page: times in the user's time zone, keyboard shortcuts, groups with one Tab stop, forms
+// that a double click sends once, and menus that close on Escape and outside clicks.
 
 import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes, storeTimeZone } from "./format.js";
@@ -17,6 +17,20 @@ if (document.querySelector("#palette")) {
   bindShortcuts({ palette: () => import("./palette/index.js").then(({ togglePalette }) => togglePalette()) });
 }
 for (const group of document.querySelectorAll("[data-roving]")) keepOneStop(group);
+
+/** How long a form is not sent again, as by a double click, ms. */
+const SENT_MS = 5_000;
+let sent = { form: null, at: 0 };
+window.addEventListener("pageshow", () => {
+  sent = { form: null, at: 0 };
+});
+// at the document, so that forms that scripts handle come first
+document.addEventListener("submit", (event) => {
+  const { target: form, timeStamp: at } = event;
+  if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
+  if (form === sent.form && at < sent.at + SENT_MS) event.preventDefault();
+  else sent = { form, at };
+});
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
   document.addEventListener("click", (event) => {

@@ -100,6 +100,26 @@ def test_row_of_a_task_shows_title_options_reason_and_links(pages, alice, storag
     pages.until(lambda: pages.path == f"/tasks/{failed.pk}/#failure", "why it failed")
 
 
+#: counts how often the page would send a form
+CLICK_TWICE = """
+let sent = 0;
+document.addEventListener("submit", (event) => {
+  sent += event.defaultPrevented ? 0 : 1;
+  event.preventDefault();
+});
+document.getElementById(arguments[0]).click();
+document.getElementById(arguments[0]).click();
+return sent;
+"""
+
+
+def test_double_click_sends_a_form_once(pages, alice, storage):
+    task = make_waiting_task(alice)
+    fail_task(task, reason="worker_went_offline")
+    pages.open(f"/tasks/{task.pk}/")
+    assert pages.js(CLICK_TWICE, "rerun") == 1
+
+
 def test_list_is_dense_and_fits_the_window(pages, alice, storage):
     worker = make_worker()
     for name in ("n" * 246 + ".mge", *["resnet50.mge"] * 3):
