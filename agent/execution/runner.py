@@ -51,8 +51,8 @@ _OWN_TASKS_PER_CORE = 32
 class Limits:
     """Resource limits of each process of a run; None is no limit, empty `cores` are all cores.
 
-    Memory is limited by RLIMIT_DATA instead of RLIMIT_AS: the libraries of the wheel take 1.7 GiB of
-    address space, and with a GPU CUDA reserves some for the whole memory of host and device.
+    Memory is limited by RLIMIT_DATA instead of RLIMIT_AS: the libraries of the wheel take 1.7 GiB
+    of address space, and with a GPU CUDA reserves some for the whole memory of host and device.
 
     `cpu_s` depends on the task, see `for_task`. `processes` is converted to a limit on the user's
     tasks (RLIMIT_NPROC), which only slows down a fork bomb; the watchdog (`watch`) enforces the
