@@ -49,12 +49,12 @@ TEXTS: dict[str, str] = {
         "±%(percent)s %%; the target was ±%(wanted)s %% or less."
     ),
     "interval_wide": gettext_noop(
-        "The time for latency passes expired after %(passes)s passes. The interval of the "
-        "median is ±%(percent)s %%; the target was ±%(wanted)s %%."
+        "The limit of latency passes (time, number or iterations) was reached after %(passes)s "
+        "passes. The interval of the median is ±%(percent)s %%; the target was ±%(wanted)s %%."
     ),
     "interval_unknown": gettext_noop(
-        "The time limit of the latency passes was reached. Too few passes for a confidence "
-        "interval of the median: %(passes)s."
+        "The limit of latency passes (time, number or iterations) was reached. Too few passes "
+        "for a confidence interval of the median: %(passes)s."
     ),
     "ended_early": gettext_noop("Ended early on request: the result has what was measured."),
     "input_missing": gettext_noop(

@@ -196,7 +196,10 @@ async def test_clean_passes_have_no_more_iterations_than_fit_into_the_result(
     assert "clean_too_short" in [note.code for note in read_measurement(storage).notes]
     plan = Plan(preset="custom", clean=True, clean_min_iterations=20, budget_s=60, profiled=0)
     assert (await server.run(plan=plan)).exit_code == 0
-    assert len(read_measurement(storage).passes) == 3
+    measurement = read_measurement(storage)
+    assert len(measurement.passes) == 3
+    # the budget of a minute is not over
+    assert "iterations" in str(measurement.notes[-1])
 
 
 #: a run whose processes after the first last until a file is there
