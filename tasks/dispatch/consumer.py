@@ -89,12 +89,14 @@ class AgentConsumer(ClosesOnce):
     worker: Worker | None = None
     greeted = False
     token = ""
+    #: with which the peer closed the connection; None if it is not known
+    code: int | None = None
+    _hello_due: "asyncio.Task[None] | None" = None
 
     async def connect(self) -> None:
         header = dict(self.scope["headers"]).get(b"authorization", b"")
         self.token = bearer_of(header.decode("latin-1"))
         self._opened_at = time.time()
-        self._hello_due: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
         #: attempt -> when its start order was last sent (monotonic)
         self._started: dict[UUID, float] = {}
@@ -102,8 +104,9 @@ class AgentConsumer(ClosesOnce):
         await self.accept()
         if await self.authenticate():
             self._hello_due = asyncio.create_task(self._await_hello())
-            await self.channel_layer.group_add(self._group, self.channel_name)
-            await self.channel_layer.group_send(self._group, self._event("worker.connected"))
+            assert self.worker is not None
+            await self.join(worker_group(self.worker.pk))
+            await self.channel_layer.group_send(self.group, self._event("worker.connected"))
 
     def _event(self, kind: str) -> dict[str, Any]:
         return {"type": kind, "by": self.channel_name, "at": self._opened_at}
@@ -116,12 +119,15 @@ class AgentConsumer(ClosesOnce):
             await self.close(code=CloseCode.BAD_FRAME)
 
     async def disconnect(self, code: int) -> None:
+        self.code = code
+
+    async def clean_up(self) -> None:
         if self._hello_due is not None:
             self._hello_due.cancel()
         if self.worker is not None:
             heartbeat_batch().discard(self)
-            await self.channel_layer.group_discard(self._group, self.channel_name)
-            log.info("agent_disconnected", worker=self.worker.name, code=code)
+            log.info("agent_disconnected", worker=self.worker.name, code=self.code)
+        await super().clean_up()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.is_closed or self.worker is None:
@@ -154,7 +160,7 @@ class AgentConsumer(ClosesOnce):
                 return
             # before any order is sent: two agents with one token would start the same attempt
             self.greeted = True
-            await self.channel_layer.group_send(self._group, self._event("worker.replaced"))
+            await self.channel_layer.group_send(self.group, self._event("worker.replaced"))
         assert self.worker is not None
         about = {"worker": self.worker.name, "kind": kind}
         try:
@@ -224,7 +230,7 @@ class AgentConsumer(ClosesOnce):
             await self.close(code=CloseCode.BAD_FRAME)
         elif event["by"] != self.channel_name:
             # the older one joined the group after this one had announced itself
-            await self.channel_layer.group_send(self._group, self._event("worker.connected"))
+            await self.channel_layer.group_send(self.group, self._event("worker.connected"))
 
     def _precedes(self, event: dict[str, Any]) -> bool:
         """Whether this connection was opened before the one that an event is about."""
@@ -233,10 +239,6 @@ class AgentConsumer(ClosesOnce):
     async def worker_revoked(self, event: dict[str, Any]) -> None:
         """Handle the revocation of a token of this worker, which may be another than this one."""
         await self.authenticate()
-
-    @property
-    def _group(self) -> str:
-        return worker_group(self.worker.pk if self.worker else 0)
 
     async def authenticate(self) -> bool:
         """Look the token up; close the connection if it is unknown or revoked."""

@@ -87,12 +87,33 @@ class SocketCounter:
 
 
 class ClosesOnce(AsyncWebsocketConsumer):
-    """A consumer that sends nothing after its close.
+    """A consumer that sends nothing after its close, and leaves its group at its end.
 
     Frames that were already received are still passed to a consumer after it closed its socket.
     """
 
     is_closed = False
+    group = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Run the consumer, then clean up.
+
+        `disconnect` is not called after an error, such as a frame that is sent to a peer that has
+        gone.
+        """
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.clean_up()
+
+    async def join(self, group: str) -> None:
+        self.group = group
+        await self.channel_layer.group_add(group, self.channel_name)
+
+    async def clean_up(self) -> None:
+        """Leave the group."""
+        if self.group:
+            await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def close(self, code: int | bool | None = None, reason: str | None = None) -> None:
         if not self.is_closed:
@@ -122,17 +143,11 @@ class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
     """
 
     is_counted = False
-    group = ""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Run the consumer, then leave its group; after an error `disconnect` is not called."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            if self.is_counted:
-                _OPEN_SOCKETS.give_back(scope["user"].pk)
-            if self.group:
-                await self.channel_layer.group_discard(self.group, self.channel_name)
+    async def clean_up(self) -> None:
+        if self.is_counted:
+            _OPEN_SOCKETS.give_back(self.scope["user"].pk)
+        await super().clean_up()
 
     async def is_let_in(self) -> bool:
         """Accept the socket; close it and return False without a login or with too many sockets."""
@@ -147,10 +162,6 @@ class BrowserConsumer(ClosesOnce, AsyncJsonWebsocketConsumer):
             return False
         self.pace = Pace(settings.READER_FRAMES_BURST, settings.READER_FRAMES_PER_S)
         return True
-
-    async def join(self, group: str) -> None:
-        self.group = group
-        await self.channel_layer.group_add(group, self.channel_name)
 
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any

@@ -136,6 +136,23 @@ async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connect
     assert await again.socket.receive_nothing(0.2)
 
 
+async def test_a_connection_that_breaks_while_it_is_answered_is_logged_and_forgotten(
+    monkeypatch, caplog
+):
+    worker, token = await enrol_device()
+    agent = await connect_agent(token)
+
+    async def fail(*_):
+        raise ConnectionError("the agent has gone")
+
+    monkeypatch.setattr(AgentConsumer, "send", fail)
+    await agent.send(final_report(uuid.uuid4()))
+    with pytest.raises(ConnectionError):
+        await agent.socket.wait()
+    assert worker_group(worker.pk) not in get_channel_layer().groups
+    assert "agent_disconnected" in caplog.text
+
+
 async def test_enrolling_again_closes_only_the_former_connection():
     worker, token = await enrol_device()
     former = await connect_agent(token)
