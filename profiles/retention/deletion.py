@@ -17,6 +17,7 @@ from django.utils import timezone
 from accounts.audit import record_audit_entry
 from accounts.models import User
 from profiles.models import RemovedObjects
+from tasks.audit import record_change
 from tasks.lifecycle.wakeups import task_changed_on_commit
 from tasks.models import Artifact, Task, TaskFile, artifact_key
 from tasks.states import TaskState
@@ -83,11 +84,17 @@ def refuse_removed(row: Artifact | TaskFile | None) -> None:
 
 
 @transaction.atomic
-def keep_task_files(task: Task, *, keep: bool) -> None:
-    """Exempt a task's files from retention, or end the exemption. Idempotent."""
+@transaction.atomic
+def keep_task_files(task: Task, *, keep: bool, by: User | None = None) -> None:
+    """Exempt a task's files from retention, or end the exemption. Idempotent.
+
+    by: the acting user, as of `record_change`
+    """
     changed = Task.objects.filter(pk=task.pk).exclude(keeps_files=keep)
     if changed.update(keeps_files=keep, updated_at=F("updated_at")):
         log.info("task_keeps_files", task=task.pk, keep=keep)
+        was, now = {"keeps_files": not keep}, {"keeps_files": keep}
+        record_change("task.change", task, by=by, before=was, after=now)
     task.refresh_from_db()
 
 

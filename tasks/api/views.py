@@ -402,7 +402,7 @@ class TaskViewSet(OneTask):
 
         A task whose run has ended, or is being cancelled, does not change.
         """
-        end_early(self.get_object())
+        end_early(self.get_object(), by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(
@@ -517,7 +517,7 @@ class TaskViewSet(OneTask):
         worker = find_worker(body["worker"])
         if worker is None:
             raise DomainError("worker_unknown", field="worker")
-        rebinding.move_task(task, to=worker)
+        rebinding.move_task(task, to=worker, by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(
@@ -540,7 +540,7 @@ class TaskViewSet(OneTask):
         """
         task = self.get_object()
         body = KeepBody.read(request.data)
-        keep_task_files(task, **body)
+        keep_task_files(task, **body, by=self.request.user)
         return self.retrieve(request, task_id)
 
     @extend_schema(summary="Show the baseline", responses=BaselineAnswer)
@@ -559,7 +559,8 @@ class TaskViewSet(OneTask):
         Models are identified by their file names. Each owner has one baseline per model and device.
         """
         task = self.get_object()
-        (pin_baseline if PinBody.read(request.data)["pin"] else unpin_baseline)(task)
+        change = pin_baseline if PinBody.read(request.data)["pin"] else unpin_baseline
+        change(task, by=self.request.user)
         return self.baseline(request, task_id)
 
 

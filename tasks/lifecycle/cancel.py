@@ -7,9 +7,9 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from accounts.audit import record_audit_entry
 from accounts.models import User
 from agent.protocol.messages import FEATURE_ENOUGH
+from tasks.audit import record_change
 from tasks.lifecycle import wakeups
 from tasks.lifecycle.transitions import add_event, transition_if
 from tasks.models import Attempt, Purpose, Task
@@ -71,7 +71,7 @@ def cancel_task(task: Task, *, by: User | None = None) -> None:
 
     A task that has ended, or whose result is being processed, is left unchanged.
 
-    by: the acting user, None for the site; a user who is not the owner is recorded in the audit log
+    by: the acting user, as of `record_change`
     """
     # lock the task, so that it cannot return from a device to the queue between the transitions
     Task.objects.select_for_update().filter(pk=task.pk).first()
@@ -82,16 +82,17 @@ def cancel_task(task: Task, *, by: User | None = None) -> None:
         if not transition_if(task, TaskState.CANCELLING, {TaskState.ASSIGNED, TaskState.RUNNING}):
             return
         wakeups.wake_worker_on_commit(task.worker_id)
-    if by is not None and by.pk != task.owner_id:
-        before = {"owner": task.owner.email, "title": task.title}
-        record_audit_entry("task.cancel", task, by=by, before=before)
+    record_change("task.cancel", task, by=by)
 
 
 @transaction.atomic
-def end_early(task: Task) -> None:
+def end_early(task: Task, *, by: User | None = None) -> None:
     """Let a run end after its current pass or pair; what was measured becomes the task's result.
 
     A task whose run has ended, is being cancelled or was ended early before is left unchanged.
+
+    by: the acting user, as of `record_change`
+
     Raises DomainError if the run cannot be ended early.
     """
     # lock the task, so that two requests write one event
@@ -107,6 +108,7 @@ def end_early(task: Task) -> None:
     Task.objects.filter(pk=task.pk).update(event_seq=F("event_seq") + 1, updated_at=timezone.now())
     task.refresh_from_db()
     add_event(task, "task.enough", {})
+    record_change("task.end_early", task, by=by)
     wakeups.wake_worker_on_commit(task.worker_id)
 
 

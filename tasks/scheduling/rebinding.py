@@ -6,6 +6,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
+from tasks.audit import record_change
 from tasks.lifecycle.transitions import add_event
 from tasks.lifecycle.wakeups import dispatch_on_commit
 from tasks.models import Task
@@ -71,16 +72,21 @@ def runtime_to_move(task: Task, to: Worker) -> Runtime:
 
 
 @transaction.atomic
-def move_task(task: Task, *, to: Worker) -> None:
-    """Move a waiting task to a worker that its owner chose. Idempotent.
+def move_task(task: Task, *, to: Worker, by: User | None = None) -> None:
+    """Move a waiting task to a worker that a user chose. Idempotent.
+
+    by: the acting user, as of `record_change`
 
     Clears the task's target. Raises DomainError as `runtime_to_move`, or not_waiting if the task no
     longer waits.
     """
     runtime = runtime_to_move(task, to)
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
+    before = {"worker": task.worker.name}
     if not is_moved and not rebind_task(task, to=runtime, because="asked"):
         raise DomainError("not_waiting", status=409)
+    if not is_moved:
+        record_change("task.change", task, by=by, before=before, after={"worker": to.name})
     Task.objects.filter(pk=task.pk).update(target=None)
     task.target = None
     dispatch_on_commit({to.pk})
@@ -105,3 +111,6 @@ def prioritize_task(task: Task, *, priority: int, by: User) -> None:
     if not changed:
         raise DomainError("not_waiting", status=409)
     add_event(task, "task.prioritized", {"from": before, "to": priority})
+    record_change(
+        "task.change", task, by=by, before={"priority": before}, after={"priority": priority}
+    )

@@ -293,7 +293,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 def enough(request: HttpRequest, task_id: int) -> HttpResponse:
     """End the run of a task early, and keep what was measured."""
     task = _task(request, task_id)
-    end_early(task)
+    end_early(task, by=current_user(request))
     return redirect("tasks:detail", task.pk)
 
 
@@ -313,7 +313,7 @@ def move(request: HttpRequest, task_id: int) -> HttpResponse:
     worker = Worker.objects.filter(pk=parse_key(request.POST.get("worker", ""))).first()
     if worker is None:
         raise DomainError("worker_unknown", field="worker")
-    rebinding.move_task(task, to=worker)
+    rebinding.move_task(task, to=worker, by=current_user(request))
     return redirect("tasks:detail", task.pk)
 
 
@@ -332,7 +332,7 @@ def prioritize(request: HttpRequest, task_id: int) -> HttpResponse:
 def keep_files(request: HttpRequest, task_id: int) -> HttpResponse:
     """Exempt the task's files from retention rules (`keep`: yes), or end the exemption."""
     task = _task(request, task_id)
-    keep_task_files(task, keep=request.POST.get("keep") == "yes")
+    keep_task_files(task, keep=request.POST.get("keep") == "yes", by=current_user(request))
     # the page is long: scroll back to the button
     return redirect(f"{reverse('tasks:detail', args=[task.pk])}#retention")
 

@@ -89,7 +89,8 @@ def pin(request: HttpRequest, task_id: int) -> HttpResponse:
     `query` holds the filters of the list if the request comes from there.
     """
     task = get_object_or_404(visible_tasks(current_user(request)), pk=task_id)
-    (pin_baseline if request.POST.get("pin") == "yes" else unpin_baseline)(task)
+    change = pin_baseline if request.POST.get("pin") == "yes" else unpin_baseline
+    change(task, by=current_user(request))
     if "query" not in request.POST:
         return redirect("tasks:detail", task.pk)
     return redirect(f"{_list_url(request.POST['query'], request)}#task-{task.pk}")
