@@ -2,6 +2,7 @@
 
 import pytest
 
+from profiles.analysis.timeline import timeline
 from profiles.tests.imports import make_import
 from profiles.tests.pages import whole_page
 from profiles.tests.traces import (
@@ -116,6 +117,8 @@ def test_a_merged_trace_keeps_its_processes_apart(tmp_path):
         ("2 nr_alive", 70, 70),
     ]
     assert (summary.copies, summary.repeated) == (0, 0)
+    drawn = timeline(profile.graph, columns.types, one_clock=True)
+    assert [lane.name for lane in drawn.lanes] == ["worker (1)", "worker (2)", "xpux:0", "xpux:1"]
 
 
 @pytest.mark.django_db

@@ -6,6 +6,7 @@ prepared and launched them. Traces have neither the computation nor the memory o
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.device_times import DeviceTimes, device_times, summed_s
 from profiles.formats.chrome_trace.lanes import Codes, Lane
-from profiles.formats.chrome_trace.reader import NONE, TraceTexts
+from profiles.formats.chrome_trace.reader import LONGEST_TEXT, NONE, TraceTexts
 from profiles.formats.chrome_trace.spans import Index
 from profiles.formats.columns import (
     MISSING,
@@ -114,13 +115,16 @@ def operators_of(lanes: list[Lane]) -> TraceOperators:
 
 def _intervals(lanes: list[Lane], ids: NDArray[np.int64]) -> Intervals:
     rows, starts, ends, names = [], [], [], list[str]()
+    uses = Counter(lane.name for lane in lanes)
     for lane in lanes:
+        # the threads of several processes may have the same names
+        name = lane.name if uses[lane.name] == 1 else f"{lane.name} ({lane.key[0]})"[:LONGEST_TEXT]
         numbers = lane.operator
         timed = np.flatnonzero(numbers != NONE)
         rows.append(np.searchsorted(ids, numbers[timed]).astype(np.int32))
         starts.append(lane.spans.begin_us[timed] * _S_PER_US)
         ends.append(lane.spans.end_us[timed] * _S_PER_US)
-        names += [lane.name] * len(timed)
+        names += [name] * len(timed)
     empty = np.array([], np.float64)
     start = np.concatenate(starts) if starts else empty
     return Intervals(
