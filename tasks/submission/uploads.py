@@ -37,16 +37,26 @@ class FileStore:
         self._known: dict[tuple[str, int], str] = {}
 
     def store(self, row: TaskFile, path: Path) -> None:
-        """Store a file. Raises OSError; DomainError storage_unreachable, object_missing."""
+        """Store a file. Raises OSError; DomainError storage_unreachable."""
         content = (row.md5, row.size_bytes)
-        if content in self._known:
-            copy_object(self._known[content], row)
-        else:
+        if not self._is_copied(content, row):
             row.copy = secrets.token_hex(8)
             with path.open("rb") as file:
                 storage.write_from(row.object_key, file)
             self._known[content] = row.object_key
         mark_file_stored(row)
+
+    def _is_copied(self, content: tuple[str, int], row: TaskFile) -> bool:
+        """Copy a file that was sent before; return False if there is none, or it was removed."""
+        if content not in self._known:
+            return False
+        try:
+            copy_object(self._known[content], row)
+        except DomainError as error:
+            if error.code != "object_missing":
+                raise
+            return False
+        return True
 
 
 def confirm_object(file: UploadedFile) -> StoredObject | None:

@@ -12,6 +12,7 @@ from tasks.lifecycle.transitions import transition_if
 from tasks.management.commands import submit as submit_command
 from tasks.models import Task, TaskFile
 from tasks.states import Status, TaskState
+from tasks.submission.uploads import confirm_task
 from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes, run_submit
 from webprofile.storage import storage as object_store
 from webprofile.storage.s3 import ObjectStorage
@@ -78,6 +79,17 @@ def test_same_content_is_uploaded_once(alice, folder, monkeypatch):
     assert len(keys) == 1
     for row in TaskFile.objects.all():
         assert object_store.read(row.object_key, limit_bytes=99) == MODEL
+
+
+def test_content_is_uploaded_again_if_its_first_task_was_deleted(alice, folder, monkeypatch):
+    def confirm_and_remove(task) -> None:
+        confirm_task(task)
+        for file in task.files.all():
+            object_store.delete(file.object_key)
+
+    monkeypatch.setattr("tasks.management.commands.submit.confirm_task", confirm_and_remove)
+    run_submit("-m", "net.mge", "-w", "x86-1", "-r", "2")
+    assert [task.status for task in Task.objects.all()] == ["waiting", "waiting"]
 
 
 def test_dry_run_prints_the_matrix_and_creates_no_task(alice, folder):

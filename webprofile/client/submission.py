@@ -22,6 +22,8 @@ KEY_REUSED = (
     "With this --key another task was submitted: its files, its arguments or the newest version of "
     "its device have changed since. To submit it as it is now, use a new --key."
 )
+#: errors of a request that refers to files of an earlier task, after which they are uploaded
+_NOT_BY_NAME = frozenset({"idempotency_key_reused", "file_unknown", "file_gone", "file_changed"})
 #: smallest file that is uploaded in parts, which are hashed while others are uploaded
 PARTS_FROM_BYTES = 64 << 20
 
@@ -183,7 +185,7 @@ def _make(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> i
     for row, batch_file in zip(task["files"], cell.files, strict=True):
         _learn_sum(run, row["md5"], batch_file.path)
         content = (row["kind"], row["name"], row["md5"], row["size_bytes"])
-        run.known.setdefault(content, row["id"])
+        run.known[content] = row["id"]
     return number
 
 
@@ -207,8 +209,9 @@ def _created(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -
             task: dict[str, Any] = run.api.post("tasks/", body, key=run.key_of(cell))
         except ProblemError as error:
             whole = _body(run, cell, may_name=False)
-            if error.code == "idempotency_key_reused" and body != whole:
-                # before the interruption this task uploaded its files itself
+            if error.code in _NOT_BY_NAME and body != whole:
+                # before an interruption this task uploaded its files itself, or the task that has
+                # them was deleted meanwhile
                 body = whole
                 continue
             is_full = error.code == "quota_reached" and may_wait

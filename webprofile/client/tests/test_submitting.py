@@ -95,6 +95,18 @@ def test_equal_files_are_uploaded_once(client, matrix, proxy):
     assert TaskFile.objects.exclude(stored_at=None).count() == 16
 
 
+def test_files_are_uploaded_again_if_their_task_was_deleted(client, proxy):
+    def delete_all_before_the_next_task(method: str, path: str) -> str:
+        if (method, path) == ("POST", "/api/v1/tasks/"):
+            Task.objects.all().delete()
+            connection.close()  # of the proxy's thread
+        return ""
+
+    proxy.plan = delete_all_before_the_next_task
+    client.run("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--no-wait")
+    assert Task.objects.get().status == "waiting"
+
+
 @pytest.mark.parametrize(("last", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
 def test_exit_code_of_submit_tells_whether_all_tasks_succeeded(client, outcomes, last, code):
     outcomes += ["succeeded", last]
