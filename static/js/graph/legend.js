@@ -1,20 +1,27 @@
 // The legend of colours, and the breadcrumbs from the whole graph to the visible part.
 
-/** Show one swatch for each colour class. texts: the lower bound of each class; for heat also the maximum, last. */
+/**
+ * Show one swatch for each colour class; classes with the same text share one entry. If all have the same, nothing is
+ * coloured, and the list stays empty.
+ * texts: the lower bound of each class; for heat also the maximum, last.
+ */
 export function showLegend(list, { prefix, texts }) {
+  const entries = new Map();
   const classes = prefix === "heat" ? texts.slice(0, -1) : texts;
-  list.replaceChildren(
-    ...classes.map((text, number) => {
+  for (const [number, text] of classes.entries()) {
+    const isHottest = prefix === "heat" && number === classes.length - 1;
+    const label = isHottest && text !== texts.at(-1) ? `${text} – ${texts.at(-1)}` : text;
+    if (!entries.has(label)) {
       const item = document.createElement("li");
       item.className = "graph__class";
-      const swatch = document.createElement("span");
-      swatch.className = `graph__swatch graph__swatch--${prefix}${number}`;
-      const label = document.createElement("span");
-      label.textContent = prefix === "heat" && number === classes.length - 1 ? `${text} – ${texts.at(-1)}` : text;
-      item.append(swatch, label);
-      return item;
-    }),
-  );
+      item.append(label);
+      entries.set(label, item);
+    }
+    const swatch = document.createElement("span");
+    swatch.className = `graph__swatch graph__swatch--${prefix}${number}`;
+    entries.get(label).lastChild.before(swatch);
+  }
+  list.replaceChildren(...(entries.size > 1 ? entries.values() : []));
 }
 
 /** Show the breadcrumbs as links; `open(place)` is called for clicks without a modifier key. */

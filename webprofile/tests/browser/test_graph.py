@@ -9,6 +9,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from profiles.tests.graph_edits import profile_of
+from profiles.tests.make import to_json
 from profiles.tests.pages import make_result
 from tasks.models import TaskFile
 from tasks.tests.make import make_user
@@ -96,6 +98,18 @@ def test_drawn_graph_neither_takes_the_focus_nor_scrolls_the_page(make_graph_pag
     graph.open(f"/tasks/{graph.profile.attempt.task_id}/graph/")
     script = "return [document.activeElement.tagName, document.querySelector('.view').scrollTop]"
     assert graph.js(script) == ["BODY", 0]
+
+
+def test_colours_of_times_that_read_the_same_share_one_entry_of_the_legend(make_graph_page):
+    profile = profile_of("two_inputs")
+    for intervals in profile["profiler"]["device"].values():
+        for interval in intervals.values():
+            interval.update(start=0.0, kern=0.0, end=2e-6)
+    graph = make_graph_page(to_json(profile))
+    graph.open_alone()
+    entries = graph.all("[data-graph=legend] li")
+    assert [entry.text for entry in entries] == ["0 µs", "< 1 µs", "1 µs", "2 µs"]
+    assert len(graph.all("[data-graph=legend] .graph__swatch")) == 10
 
 
 def test_click_in_the_graph_selects_the_operator_and_shows_its_figures(make_graph_page):
