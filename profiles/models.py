@@ -87,6 +87,7 @@ class OpenedFile(UploadedFile):
 
     class Meta:
         verbose_name = _("file")
+        verbose_name_plural = _("files")
         ordering = ["number"]
         constraints = [
             models.UniqueConstraint(name="opened_file_number", fields=["upload", "number"])

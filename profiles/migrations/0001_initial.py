@@ -29,6 +29,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'file',
+                'verbose_name_plural': 'files',
                 'ordering': ['number'],
                 'indexes': [models.Index(condition=models.Q(('upload_removal_at__isnull', False)), fields=['upload_removal_at'], name='opened_upload_removal')],
             },
