@@ -39,6 +39,7 @@ class Migration(migrations.Migration):
                 ('retired_at', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='retired')),
                 ('facts', models.JSONField(blank=True, default=dict, editable=False, verbose_name='facts')),
                 ('agent_version', models.CharField(blank=True, editable=False, max_length=32, verbose_name='agent version')),
+                ('changed_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('may_lack_scatter', models.BooleanField(db_default=True, default=True, editable=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='registered')),
             ],
