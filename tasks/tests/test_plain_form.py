@@ -125,6 +125,7 @@ def test_script_is_submitted(client, alice):
         ({"iter": "x"}, "iter: "),
         ({"data-files": sent("a.npy", b"nothing")}, "is not an .npy file"),
         ({"fast_run_algo_policy-source": "upload"}, "fast_run_algo_policy: "),
+        ({"fast_run_algo_policy-source": "9" * 5000}, "fast_run_algo_policy: "),
         ({"fast_run": "on", "full_run": "on"}, "full_run"),
         ({"runtime": "9.9"}, "9.9"),
     ],

@@ -22,6 +22,7 @@ from tasks.submission.schema import TaskBody, find_worker, task_request_of
 from tasks.submission.uploads import check_sources, confirm_task
 from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
+from webprofile.integers import parse_key
 from webprofile.storage import storage
 
 #: a file of the request, in the format of the API, and its content; None if it is a stored one
@@ -153,7 +154,7 @@ def _files(form: QueryDict, files: MultiValueDict[str, UploadedFile]) -> Iterato
             yield _described("option", content, option=name), content
         elif source:
             # without its file, "upload" is refused as a file without a name
-            stored = {"from_task": int(source)} if source.isdecimal() else {}
+            stored = {"from_task": task} if (task := parse_key(source)) else {}
             yield {"kind": TaskFile.Kind.OPTION, "option": name, **stored}, None
 
 
