@@ -66,7 +66,8 @@ DESCRIPTIONS = {
         "why",
     ),
     "mgw_results_overdue": Description(
-        "Results that were queued for reading more than 20 s ago and are not read yet."
+        "Results of runs that were queued for reading more than 20 s ago, and that no actor has "
+        "begun to read."
     ),
     "mgw_imports_unread": Description("Uploaded profiles that are not read yet."),
     "mgw_removals_due": Description(
@@ -166,8 +167,9 @@ def _tasks() -> Iterator[Metric]:
     by_state = dict(live.values_list("state").annotate(Count("pk")))
     counts: dict[str, float] = {state.value: by_state.get(state.value, 0) for state in sorted(LIVE)}
     yield _by_label("mgw_tasks_live", counts)
-    unread = Task.objects.filter(state=TaskState.PROCESSING)
-    late = unread.filter(hinted_at__lt=timezone.now() - RESEND_AFTER).count()
+    # the sweep renews `hinted_at` of a result that nobody reads; reading begins with a deadline
+    unread = Task.objects.filter(state=TaskState.PROCESSING, processing_deadline_at=None)
+    late = unread.filter(updated_at__lt=timezone.now() - RESEND_AFTER).count()
     yield _gauge("mgw_results_overdue", late)
 
 

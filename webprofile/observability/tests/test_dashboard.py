@@ -116,6 +116,15 @@ def test_each_alert_has_a_severity_a_summary_and_an_action():
             assert {"summary", "action"} == rule["annotations"].keys()
 
 
+def test_alert_about_an_increase_tells_the_increase_and_not_the_total():
+    """`$value` is the left side of the comparison."""
+    rules = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
+    increases = [rule for rule in rules.values() if " than " in rule["annotations"]["summary"]]
+    assert rules["AgentsLost"] in increases
+    for rule in increases:
+        assert " offset " in rule["expr"].rpartition(" > ")[0]
+
+
 def test_reference_lists_each_metric_with_its_labels(metric_labels):
     text = (settings.BASE_DIR / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(mgw_\w+)` \| \w+ \| ([^|]*) \|", text, re.MULTILINE)

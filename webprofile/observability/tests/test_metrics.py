@@ -12,6 +12,7 @@ from profiles.tests.imports import make_upload
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.counters import count_outcomes
+from tasks.lifecycle.outcomes import begin_reading
 from tasks.lifecycle.sweep import sweep
 from tasks.models import Attempt, EndTally, Mark, Task
 from tasks.tests.make import (
@@ -168,6 +169,20 @@ def test_sweep_age_grows_when_no_sweep_runs(read_metrics):
     assert read_metrics()["mgw_sweep_age_seconds"] < 5
     Mark.objects.update(at=timezone.now() - datetime.timedelta(seconds=100))
     assert 80 < read_metrics()["mgw_sweep_age_seconds"] < 90
+
+
+def test_results_that_no_actor_reads_are_overdue_however_often_the_sweep_repeats_them(
+    read_metrics,
+):
+    attempt = make_attempt()
+    receive_report(attempt, finished_report(attempt))
+    assert read_metrics()["mgw_results_overdue"] == 0
+    long_ago = timezone.now() - datetime.timedelta(minutes=2)
+    Task.objects.update(updated_at=long_ago, hinted_at=long_ago)
+    sweep()
+    assert read_metrics()["mgw_results_overdue"] == 1
+    begin_reading(Task.objects.get())
+    assert read_metrics()["mgw_results_overdue"] == 0
 
 
 def test_task_transitions_are_counted_and_timed():
