@@ -192,7 +192,9 @@ class Supervisor:
                 kept.up.clear()
                 await self._pause(kept, reason)
             kept.up.set()  # ends the wait in `start`
-        except PartError as error:
+        except (PartError, OSError) as error:
+            if isinstance(error, OSError):  # such as a folder of logs that was deleted
+                error = PartError(f"{kept.part.name} cannot be started: {error}")
             if not self.failure.done():
                 self.failure.set_exception(error)
 
@@ -213,7 +215,9 @@ class Supervisor:
             kept.up.set()
             while not over.done():
                 await asyncio.wait({over}, timeout=30)
-                bound_log(self._layout.log(part.name))
+                # of a log that was deleted, or on a full disk, nothing is copied
+                with contextlib.suppress(OSError):
+                    bound_log(self._layout.log(part.name))
         if over.done():
             reason = self._why(part.name, over.result())
         else:
@@ -304,7 +308,9 @@ class Supervisor:
         if code < 0:
             ending = f"was killed by {signal.Signals(-code).name}."
         log = self._layout.log(name)
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        lines: list[str] = []
+        with contextlib.suppress(FileNotFoundError):  # the user deleted it
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
         tail = (f"    {line}" for line in lines)
         return "\n".join([f"{ending} Its log, {log}, ends with:", *tail])
 

@@ -64,6 +64,24 @@ async def test_killed_part_is_reported_with_its_signal(
     assert "shot was killed by SIGKILL." in await lines_until(capsys, "shot starts again.")
 
 
+async def test_part_whose_log_was_deleted_is_restarted(
+    supervisor: Supervisor, layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await supervisor.start(Part("unlogged", ["sh", "-c", "sleep 1; exit 7"]))
+    layout.log("unlogged").unlink()
+    assert "unlogged exited with code 7." in await lines_until(capsys, "unlogged starts again.")
+
+
+async def test_part_that_cannot_be_started_again_is_reported(
+    supervisor: Supervisor, layout: Layout
+) -> None:
+    await supervisor.start(Part("unlogged", ["sh", "-c", "sleep 1; exit 7"]))
+    layout.log("unlogged").unlink()
+    layout.log("unlogged").parent.rmdir()
+    with pytest.raises(PartError, match=r"unlogged cannot be started: .*unlogged\.log"):
+        await asyncio.wait_for(asyncio.shield(supervisor.failure), 20)
+
+
 async def test_too_many_restarts_fail(supervisor: Supervisor) -> None:
     starting = asyncio.create_task(supervisor.start(Part("hopeless", ["sh", "-c", "exit 3"])))
     with pytest.raises(PartError, match=r"hopeless died 3 times, last: it exited with code 3"):
