@@ -10,6 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/parts.sh"
 : "${BACKUP_FOLDER:?where backups are kept}"
 : "${BACKUP_KEEP:=14}"
+[[ $BACKUP_KEEP =~ ^[1-9][0-9]*$ ]] || { echo "BACKUP_KEEP is no number above 0: $BACKUP_KEEP" >&2; exit 1; }
 umask 077
 export LC_ALL=C
 use_database
@@ -21,6 +22,8 @@ mkdir -p "$BACKUP_FOLDER"
 # a backup deletes objects that no complete backup names, so two must not run at the same time
 exec 9>"$BACKUP_FOLDER/.lock"
 flock --nonblock 9 || { echo "Another backup is being made in $BACKUP_FOLDER." >&2; exit 1; }
+# of backups that were killed
+rm -rf "$BACKUP_FOLDER"/.[0-9]*Z
 mkdir -p "$BACKUP_FOLDER/objects" "$draft"
 trap 'rm -rf "$draft"' EXIT
 

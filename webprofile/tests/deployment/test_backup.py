@@ -1,0 +1,69 @@
+"""Tests of docker/backup with programs that pretend to read database and object storage.
+
+test_site.py makes and restores a backup of a real site.
+"""
+
+import subprocess
+
+import pytest
+
+from webprofile.tests.deployment.environment_names import ROOT
+
+#: object storage is the folder $BUCKET
+_PROGRAMS = {
+    "rclone": """case $1 in
+copy) cp -r "$BUCKET/." "$3" ;;
+lsf) cd "$BUCKET" && find . -type f -printf '%P\\n' ;;
+esac""",
+    "pg_dump": 'for word; do case $word in --file=*) echo rows >"${word#--file=}" ;; esac; done',
+    "pg_restore": "echo contents",
+}
+
+
+@pytest.fixture
+def back_up(tmp_path):
+    """A function that makes a backup in `backups` and returns the ended process."""
+    for name, script in _PROGRAMS.items():
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    (tmp_path / "bucket" / "tasks").mkdir(parents=True)
+    (tmp_path / "bucket" / "tasks" / "model.mge").write_text("model")
+
+    def back_up(**more: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+            "BUCKET": str(tmp_path / "bucket"),
+            "BACKUP_FOLDER": str(tmp_path / "backups"),
+            "DATABASE_URL": "postgres://site@rows.example.org/site",
+            "S3_ENDPOINT_URL": "https://files.example.org",
+        }
+        return subprocess.run(
+            [ROOT / "docker" / "backup" / "backup.sh"],
+            env=environment | more,
+            capture_output=True,
+            text=True,
+        )
+
+    return back_up
+
+
+def test_backup_removes_what_a_killed_one_left(back_up, tmp_path):
+    left = tmp_path / "backups" / ".20260101T000000Z"
+    left.mkdir(parents=True)
+    (left / "rows.dump").write_text("half of the rows")
+    result = back_up()
+    assert result.returncode == 0, result.stderr
+    names = {path.name for path in (tmp_path / "backups").iterdir()}
+    assert names == {result.stdout.strip().rpartition("/")[2], "objects", ".lock"}
+    assert (tmp_path / "backups" / "objects" / "tasks" / "model.mge").read_text() == "model"
+
+
+@pytest.mark.parametrize("keep", ["0", "-1", "all"])
+def test_backup_refuses_to_keep_no_backup(back_up, tmp_path, keep):
+    made = back_up().stdout.strip()
+    result = back_up(BACKUP_KEEP=keep)
+    assert result.returncode == 1
+    assert "BACKUP_KEEP" in result.stderr
+    assert (tmp_path / "backups" / made / "rows.dump").is_file()
