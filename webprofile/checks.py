@@ -57,9 +57,9 @@ def _storage() -> Iterator[CheckMessage]:
             hint="Set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY.",
             id="webprofile.W002",
         )
-    if settings.S3_ADDRESSING not in {"path", "virtual", "auto"}:
+    if settings.S3_ADDRESSING not in {"path", "virtual"}:
         yield Error(
-            f"S3_ADDRESSING is none of path, virtual, auto: {settings.S3_ADDRESSING!r}.",
+            f"S3_ADDRESSING is neither path nor virtual: {settings.S3_ADDRESSING!r}.",
             hint="SeaweedFS, MinIO: path. AWS: virtual.",
             id="webprofile.E006",
         )
@@ -91,7 +91,7 @@ def _storage() -> Iterator[CheckMessage]:
 
 def _stored_as_the_sites_own() -> bool:
     """Return whether storage shares an origin with the site; virtual hosts of buckets never do."""
-    if settings.S3_ADDRESSING == "virtual" or not settings.S3_PUBLIC_ENDPOINT_URL:
+    if settings.S3_ADDRESSING == "virtual":
         return False
     own = {settings.SITE_URL, settings.NETRON_ORIGIN, *settings.CSRF_TRUSTED_ORIGINS} - {""}
     return origin_of(settings.S3_PUBLIC_ENDPOINT_URL) in {origin_of(url) for url in own}

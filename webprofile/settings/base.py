@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from webprofile.observability.logging import configure_logging
 from webprofile.settings.api import *  # noqa: F403
 from webprofile.settings.environment import (
+    aws_endpoint,
     broker_of,
     oidc_apps,
     oidc_origins,
@@ -171,12 +172,15 @@ DRAMATIQ_AUTODISCOVER_MODULES = ["actors"]  # the default, "tasks", means <app>/
 # AWS: S3_ENDPOINT_URL empty, S3_ADDRESSING=virtual, and no keys where the machine has a role.
 # SeaweedFS, MinIO: both endpoints, S3_ADDRESSING=path.
 
+S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
+S3_REGION = env.str("S3_REGION", default="us-east-1")
 #: endpoints of object storage for the server, and for browsers and agents; empty for
 #: the AWS endpoint of the region
 S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000").rstrip("/")
-S3_PUBLIC_ENDPOINT_URL = env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL).rstrip("/")
-S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
-S3_REGION = env.str("S3_REGION", default="us-east-1")
+# named here and not left to boto3, since the policy of pages names it too
+S3_PUBLIC_ENDPOINT_URL = (
+    env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL) or aws_endpoint(S3_REGION)
+).rstrip("/")
 #: both empty to use the credentials that boto3 finds, such as the role of a machine or pod
 S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
 S3_SECRET_ACCESS_KEY = secret("S3_SECRET_ACCESS_KEY", "")
@@ -192,7 +196,7 @@ S3_KMS_KEY_ID = env.str("S3_KMS_KEY_ID", default="")
 #: file of CA certificates that replace those of the system
 S3_CA_BUNDLE = env.str("S3_CA_BUNDLE", default="")
 # for browsers, in the form of a CSP source
-_storage_origin = S3_PUBLIC_ENDPOINT_URL or f"https://s3.{S3_REGION}.amazonaws.com"
+_storage_origin = S3_PUBLIC_ENDPOINT_URL
 if S3_ADDRESSING == "virtual":
     _storage_origin = _storage_origin.replace("://", f"://{S3_BUCKET}.", 1)
 

@@ -71,6 +71,11 @@ def _with_patience(url: str) -> str:
     return parts._replace(query=urlencode(_PATIENCE | dict(parse_qsl(parts.query)))).geturl()
 
 
+def aws_endpoint(region: str) -> str:
+    """Return the URL of AWS S3 in a region."""
+    return f"https://s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
 def retention_rules(text: str) -> dict[str, int]:
     """Parse RETENTION ("dumps=30d failed=30d") into days by kind; other kinds are kept for ever.
 

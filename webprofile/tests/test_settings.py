@@ -45,6 +45,8 @@ def test_valid_settings_pass_the_checks(settings, changes):
         ({"AA_RUN_S": 2}, "webprofile.E016"),
         ({"S3_ACCESS_KEY_ID": "", "S3_SECRET_ACCESS_KEY": ""}, "webprofile.W002"),
         ({"S3_ADDRESSING": "host"}, "webprofile.E006"),
+        # boto3 would choose, and the policy of pages would name another host
+        ({"S3_ADDRESSING": "auto"}, "webprofile.E006"),
         ({"S3_ENCRYPTION": "kms"}, "webprofile.E007"),
         ({"S3_KMS_KEY_ID": "arn:aws:kms:1"}, "webprofile.E008"),
         ({"S3_CA_BUNDLE": "/no/such/file"}, "webprofile.E009"),
@@ -165,3 +167,21 @@ def test_urls_with_passwords_are_read_from_files(tmp_path):
         "rows.example.org", "5433", "secret", patient(urls["REDIS_URL"]), "mail.example.org",
         "True",
     ], result.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1", "cn-north-1"])
+@pytest.mark.parametrize("addressing", ["path", "virtual"])
+def test_pages_may_send_files_to_the_bucket_of_a_region_of_aws(region, addressing):
+    show = (
+        "import django; django.setup(); from django.conf import settings as s;"
+        "from webprofile.origins import origin_of; from webprofile.storage import storage;"
+        "url, _ = storage.presign_put('a', size_bytes=1, md5='0' * 32, is_browser=True);"
+        "print(origin_of(url), *s.CONTENT_SECURITY_POLICY['DIRECTIVES']['connect-src'])"
+    )
+    environment = {"S3_ENDPOINT_URL": "", "S3_REGION": region, "S3_ADDRESSING": addressing}
+    environment |= {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test"}
+    result = subprocess.run(
+        [sys.executable, "-c", show], env=os.environ | environment, capture_output=True, text=True
+    )
+    origin, *allowed = result.stdout.split()
+    assert origin in allowed, result.stderr

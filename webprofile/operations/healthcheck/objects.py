@@ -98,7 +98,7 @@ def unreachable(text: str) -> Finding:
     It may still respond to browsers, unless it is the same as the internal address.
     """
     address = settings.S3_PUBLIC_ENDPOINT_URL
-    if address == settings.S3_ENDPOINT_URL:
+    if settings.S3_ENDPOINT_URL in {address, ""}:  # AWS, if it is empty
         return broken(text, PUBLIC_STEP)
     step = f"If that is so for browsers too, correct it. Try there: curl -I {address}"
     return odd(f"{text} This machine may be the only one.", step)
