@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import yaml
 from webprofile.tests.deployment.composition import composition, filled
 from webprofile.tests.deployment.environment_names import ROOT, read_by_settings
 from webprofile.tests.images.__main__ import BUILT, HOSTS
+from webprofile.tests.reference_pages import SETTINGS
 
 DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict] = COMPOSE["services"]
+GROUPS = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))["group"]
 DOCKERFILES = sorted(DOCKER.glob("*/*Dockerfile"))
 #: services that run once
 ONCE = {"migrate", "storage", "backup"}
@@ -141,6 +144,22 @@ def test_settings_read_each_variable_of_the_site(name):
 def test_other_services_read_each_of_their_variables(name, files):
     environment = SERVICES[name]["environment"].keys()
     assert environment <= names_in(*(DOCKER / file for file in files))
+
+
+@pytest.mark.parametrize("name", ["proxy", "backup"])
+def test_each_setting_of_proxy_and_backup_reaches_its_container(name):
+    """They do not read site.env."""
+    groups = {group.get("read_by"): group["settings"] for group in GROUPS}
+    assert groups[f"docker/{name}"].keys() <= SERVICES[name]["environment"].keys()
+
+
+def test_guide_lists_the_settings_that_belong_into_env_instead_of_site_env():
+    """`environment` of a service overrides its `env_file`."""
+    environment = SERVICES["web-1"]["environment"]
+    chosen = {name for name, value in environment.items() if f"${{{name}" in value}
+    guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"Into `docker/\.env` go, (.*?) and the settings of proxy", guide)
+    assert chosen == set(re.findall(r"`(\w+)`", listed))
 
 
 def test_each_command_is_a_script_of_the_repository():
