@@ -7,7 +7,14 @@ set -eu
 cd "$(dirname "$0")"
 compose() { docker compose "$@"; }
 
-if [ "${PULL:-}" ]; then compose pull; else compose build; fi
+if [ "${PULL:-}" ]; then
+    compose pull
+else
+    compose build
+    # it belongs to no service that is replaced below
+    compose --profile backup build backup
+fi
+compose run --rm --no-deps storage
 compose run --rm --no-deps migrate
 for part in web-1 web-2 dispatch actors sweep; do
     echo "replacing $part"

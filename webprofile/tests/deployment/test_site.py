@@ -234,7 +234,12 @@ def test_site_serves_all_requests_during_an_upgrade(device, credentials, testdat
     for thread in threads:
         thread.join()
     assert upgrade.returncode == 0, upgrade.stderr
-    assert commands[0] == "compose build" and commands[1] == "compose run --rm --no-deps migrate"
+    assert commands[:4] == [
+        "compose build",
+        "compose --profile backup build backup",
+        "compose run --rm --no-deps storage",
+        "compose run --rm --no-deps migrate",
+    ]
     replaced = {name for name in before if device.parts[name].process.pid != before[name]}
     assert replaced == {"web-1", "web-2", "dispatch", "actors", "sweep"}
     assert len(answers) > 20 and set(answers) == {200}
