@@ -1,8 +1,10 @@
 """Tests of `manage.py COMMAND --help`."""
 
 import argparse
+import re
 
 import pytest
+from django.conf import settings
 from django.core.management import load_command_class
 
 COMMANDS = {
@@ -28,6 +30,15 @@ def test_help_of_each_command_has_an_example_and_explains_each_argument(name):
         assert parser.description
         hidden = {action.dest for action in parser._actions if not action.help}
         assert hidden <= {"verb", "email", "workers", "names"}, words
+
+
+def test_documented_verbs_exist():
+    page = (settings.BASE_DIR / "docs" / "command-line.md").read_text(encoding="utf-8")
+    documented = re.findall(r"`(\w+) (\w[\w-]*(?:\\\|[\w-]+)+)`", page)
+    assert {name for name, _ in documented} == {"tasks", "workers", "users"}
+    for name, verbs in documented:
+        words = {f"{name} {verb}" for verb in verbs.split("\\|")}
+        assert words - parsers(name).keys() == set()
 
 
 def test_help_lists_own_arguments_before_those_of_django():
