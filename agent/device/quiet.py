@@ -46,14 +46,18 @@ class QuietMode:
         if self._measured:
             self._heartbeat.renew_leases(self.held(), self.heartbeat_s)
 
-    async def begin(self, halted: asyncio.Event, since: Counters | None = None) -> Observer:
+    async def begin(
+        self, halted: asyncio.Event, since: Counters | None = None, *, may_use_gpu: bool = True
+    ) -> Observer:
         """Wait until the device is idle, then start observing it. Returns early if `halted` is set.
 
-        `since` are counters that were read before, so that an idle device causes no delay.
+        `since` are counters that were read before, so that an idle device causes no delay. What
+        happens on the GPUs of the device does not matter to a run that may not use one.
         """
+        gpus = self.gpus if may_use_gpu else None
         rested_s = await cool_down(self._limits, self._ended_s, halted)
-        gate = await wait_until_idle(self._limits, halted, since, self.gpus)
-        observer = Observer(gpus=self.gpus, cores=self._cores)
+        gate = await wait_until_idle(self._limits, halted, since, gpus)
+        observer = Observer(gpus=gpus, cores=self._cores)
         observer.begin(replace(gate, rested_s=rested_s), since)
         self._measured += 1
         self.renew()

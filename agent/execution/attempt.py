@@ -252,7 +252,10 @@ class Attempt:
         report.passes = pass_runner.done
         report.passes.has_enough = self._has_enough
         prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
-        observer = report.observer = await tools.quiet_mode.begin(self._halted, since)
+        may_use_gpu = any(own is None or own.may_use_gpu for _, own in prepared)
+        observer = report.observer = await tools.quiet_mode.begin(
+            self._halted, since, may_use_gpu=may_use_gpu
+        )
         # a script is not measured, and a plan without a clean pass is too short for the readings
         is_measured = order.plan.clean and not order.script
         canary = tools.canary if is_measured and not tools.quiet_mode.is_shared else None

@@ -18,6 +18,7 @@ from agent.protocol.options import (
     clean_iterations_of,
     clean_passes_of,
     has_dump_pass,
+    may_use_gpu,
     options_of_passes,
 )
 from agent.protocol.run_log import RunLog
@@ -57,6 +58,7 @@ class PassBuilder:
             order.options, runtime=runtime, files=files, profiled=order.plan.profiled > 0
         )
         self.dumps = has_dump_pass(self.options)
+        self.may_use_gpu = may_use_gpu(self.options, runtime)
         self._shared = options_of_passes(self.options, order.plan)
 
     def inspect(self) -> Pass:

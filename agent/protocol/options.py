@@ -417,6 +417,13 @@ def _device_of(chosen: Mapping[str, Value], runtime: Capabilities) -> str:
     return "cpu" if sure or on_cpu else ""
 
 
+def may_use_gpu(options: Mapping[str, Value], runtime: Capabilities) -> bool:
+    """Return whether a run with these validated options may use a GPU."""
+    if runtime.kind == "wheel" and any(OPTIONS[name].wheel_graph for name in options):
+        return "cpu" not in options  # the model chooses the device
+    return _device_of(options, runtime) != "cpu"
+
+
 def build_arguments(
     model: str,
     inputs: Mapping[str, str],

@@ -4,8 +4,10 @@ import asyncio
 import io
 import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pynvml
 import pytest
 
 from agent.config import GateLimits
@@ -582,6 +584,30 @@ async def test_a_run_with_more_threads_than_cores_is_not_judged_by_its_own_waiti
     (only,) = read_measurement(storage).passes
     assert only.waited_ms == 90.0
     assert "waited" not in [item.code for item in only.disturbances]
+
+
+@pytest.mark.parametrize("option", ["cpu", "cuda"])
+async def test_other_processes_on_a_gpu_disturb_only_runs_that_may_use_it(
+    device, server, storage, monkeypatch, option
+):
+    answers = {
+        "nvmlInit": None,
+        "nvmlShutdown": None,
+        "nvmlDeviceGetCount": 1,
+        "nvmlDeviceGetHandleByIndex": 0,
+        "nvmlDeviceGetName": "NVIDIA H200",
+        "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=1, usedGpuMemory=None)],
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, lambda *_, answer=answer: answer)
+    device.install(fake_run())
+    (runtime,) = device.runtimes.values()
+    info = RuntimeInfo(version="1.13.0", kind="binary", builds=("cuda",))
+    device.runtimes = {"1.13.0": replace(runtime, info=info)}
+    device.start()
+    assert (await server.run(options={option: True})).exit_code == 0
+    found = [item.code for item in read_measurement(storage).disturbances]
+    assert found == (["gpu_shared"] if option == "cuda" else [])
 
 
 async def test_the_threads_of_a_binary_are_sampled(device, server, storage):

@@ -24,6 +24,7 @@ from agent.protocol.options import (
     check_options,
     describe,
     find_problems,
+    may_use_gpu,
     unavailable,
 )
 
@@ -372,3 +373,21 @@ def test_a_default_flag_is_left_out_if_the_binary_lacks_it():
     runtime = Capabilities(kind="binary", flags=frozenset({"iter", "profile"}))
     chosen = check_options({"iter": 3}, runtime=runtime)
     assert "--no_sanity_check" not in build_arguments("m.mge", {}, chosen, "p.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "builds", "options", "expected"),
+    [
+        ("wheel", {"cuda"}, {}, False),
+        ("wheel", {"cuda"}, {"cuda": True}, True),
+        ("wheel", {"cuda"}, {"mdl": True}, True),
+        ("wheel", {"cuda"}, {"mdl": True, "cpu": True}, False),
+        ("binary", {"cuda"}, {}, True),
+        ("binary", {"cuda"}, {"multithread": 2}, False),
+        ("binary", set(), {}, False),
+    ],
+)
+def test_a_run_may_use_a_gpu_unless_its_options_or_its_build_exclude_it(
+    kind, builds, options, expected
+):
+    assert may_use_gpu(options, Capabilities(kind, builds=frozenset(builds))) is expected
