@@ -17,6 +17,9 @@ from allauth.socialaccount.forms import SignupForm as AllauthSocialSignupForm
 from django import forms
 from django.conf import settings
 from django.core.cache import cache
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, canonical_email
@@ -73,6 +76,18 @@ class SignupForm(allauth_forms.SignupForm):
         super().__init__(*args, **kwargs)
         self.fields["email"].label = _("E-mail")
         _check_password_while_typing(self)
+
+    def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
+        """Create the user, or go to the login page if another request has just done so.
+
+        A double click sends the form twice, and the browser shows the second response.
+        """
+        try:
+            with transaction.atomic():
+                saved: tuple[User | None, HttpResponse | None] = super().try_save(request)
+        except IntegrityError:
+            return None, redirect("account_login")
+        return saved
 
 
 class SocialSignupForm(AllauthSocialSignupForm):

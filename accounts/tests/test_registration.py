@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.forms import SignupForm
 from accounts.models import User, canonical_email
 from accounts.tests.make import PASSWORD, is_logged_in, log_in, make_verified_user
 from tasks.tests.make import make_user
@@ -65,6 +66,21 @@ def test_registration_logs_in_without_a_mail_server(client):
     assert register(client, "New@Example.com").status_code == 302
     assert User.objects.get().email == "new@example.com"
     assert is_logged_in(client)
+
+
+def test_the_second_request_of_a_double_click_leads_to_the_login_page(client, monkeypatch):
+    validate = SignupForm.clean
+
+    def validate_before_the_first_request_ends(form):
+        monkeypatch.undo()
+        data = validate(form)
+        register(Client())
+        return data
+
+    monkeypatch.setattr(SignupForm, "clean", validate_before_the_first_request_ends)
+    page = register(client)
+    assert (page.status_code, page.url) == (302, LOGIN)
+    assert log_in(client, User.objects.get().email).url == reverse("tasks:list")
 
 
 @pytest.mark.parametrize(
