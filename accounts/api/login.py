@@ -45,7 +45,8 @@ def _check_code(request: HttpRequest, user: User, code: str) -> None:
             key = f"mfa-auth-user-{user.pk}"
             raise _throttled(login_limits.limit_wait_s(request, "login_failed", key))
         raise DomainError("login_failed", status=401)
-    form.save()
+    # not `form.save()`, which would also write the login into a session
+    form.authenticator.record_usage()
 
 
 def _is_verified(user: User) -> bool:

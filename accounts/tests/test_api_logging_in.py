@@ -7,6 +7,7 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.contrib.auth.hashers import make_password
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.core.cache import cache
 from django.test import Client
@@ -177,6 +178,15 @@ def test_a_second_factor_is_required_and_a_code_works_once():
     code = totp_code(secret)
     assert log_in(user, code=code).status_code == 200
     expect_problem(log_in(user, code=code), 401, "login_failed")
+
+
+def test_a_login_with_a_second_factor_leaves_no_session_and_no_cookie():
+    user = make_user()
+    app = TOTP.activate(user, secret := generate_totp_secret()).instance
+    assert not log_in(user, code=totp_code(secret)).cookies
+    assert not Session.objects.exists()
+    app.refresh_from_db()
+    assert app.last_used_at is not None
 
 
 def test_a_code_works_once_while_it_is_valid(settings):
