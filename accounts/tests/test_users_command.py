@@ -87,6 +87,12 @@ def test_users_are_promoted_and_demoted_except_the_last_administrator():
     assert User.objects.get(email="alice@example.com").is_active
 
 
+def test_an_address_may_be_written_as_at_its_registration(set_stdin):
+    set_stdin(f"{NEW_PASSWORD}\n")
+    users("create", "Bob@BÜCHER.example")
+    assert "is now an administrator" in users("promote", "bob@bücher.example")
+
+
 def test_sessions_are_ended(client):
     alice = make_user("alice")
     log_in(client, alice.email)
