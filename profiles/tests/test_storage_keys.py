@@ -1,6 +1,7 @@
 """Rotation of storage keys: one process signs with the old keys, another with the new ones."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import boto3
 import httpx2
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from webprofile.operations.devserver.layout import free_ports
 
@@ -94,3 +96,85 @@ def test_urls_of_both_key_pairs_work_until_the_old_pair_is_removed(tmp_path):
     with serve_storage(folder, port, NEW):
         assert httpx2.get(old[0]).status_code == 403
         assert httpx2.get(new[0]).content == b"old"
+
+
+@contextmanager
+def serve_seaweedfs(folder, ports, pair):
+    """SeaweedFS as docker/storage starts it, with a pair of keys from files."""
+    environment = {**os.environ, "STORAGE_FOLDER": str(folder), "S3_BIND": "127.0.0.1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for name, value in zip(("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"), pair, strict=True):
+        file = folder.parent / name
+        file.write_text(value, encoding="utf-8")
+        environment[f"{name}_FILE"] = str(file)
+    options = [f"-{name}={port}" for name, port in ports.items()]
+    options += [f"-{name}.localSocket={folder.parent}/{name}.sock" for name in ("s3", "filer")]
+    with (folder.parent / "log").open("ab") as log:
+        server = subprocess.Popen(
+            [ROOT / "docker" / "storage" / "entrypoint.sh", *options],
+            env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def is_accepted(port, pair):
+    """Whether SeaweedFS lists its buckets for a pair of keys; it may still be starting."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        aws_access_key_id=pair[0],
+        aws_secret_access_key=pair[1],
+        region_name="us-east-1",
+    )
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            client.list_buckets()
+        except EndpointConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        except ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status == 403:
+                return False
+            assert time.monotonic() < deadline, error
+            time.sleep(0.5)
+        else:
+            return True
+
+
+@pytest.mark.production
+def test_keys_of_the_shipped_storage_are_rotated_by_the_documented_commands(tmp_path):
+    page = (ROOT / "docs" / "rotation.md").read_text(encoding="utf-8")
+    add, remove = re.findall(r"echo '(s3\.configure .*)' \| weed", page)
+    add = add.replace("NEW_ID", NEW[0]).replace("NEW_SECRET", NEW[1])
+    folder = tmp_path / "objects"
+    folder.mkdir()
+    names = ["s3.port", "master.port", "volume.port", "filer.port"]
+    names += [f"{name}.grpc" for name in names]
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+
+    def shell(command):
+        weed = Path(sys.executable).with_name("weed")
+        master = f"127.0.0.1:{ports['master.port']}.{ports['master.port.grpc']}"
+        subprocess.run(
+            [weed, "shell", f"-master={master}"], input=command, text=True, check=True, timeout=90
+        )
+
+    with serve_seaweedfs(folder, ports, OLD):
+        assert is_accepted(ports["s3.port"], OLD)
+        assert not is_accepted(ports["s3.port"], NEW)
+        shell(add)
+        time.sleep(2)
+        assert is_accepted(ports["s3.port"], NEW)
+        assert is_accepted(ports["s3.port"], OLD)
+    with serve_seaweedfs(folder, ports, NEW):
+        assert is_accepted(ports["s3.port"], NEW)
+        shell(remove)
+        time.sleep(2)
+        assert is_accepted(ports["s3.port"], NEW)
+        assert not is_accepted(ports["s3.port"], OLD)
