@@ -7,6 +7,7 @@ and wake-ups are passed directly to the functions that handle them.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,3 +116,16 @@ def test_task_takes_few_statements_from_submission_to_result(storage, testdata):
     assert Task.objects.get(pk=task["id"]).outcome == "succeeded"
     counts = statements.counts()
     assert counts.total() <= LIMIT, counts
+
+
+def test_documents_name_the_limit(settings):
+    docs = settings.BASE_DIR / "docs"
+    scaling = (docs / "scaling.md").read_text(encoding="utf-8")
+    assert f"fails above {LIMIT}." in scaling
+    _, table = scaling.split("| step | process |")
+    rows = re.findall(r"^\| (.*?) \|.*\| (\d+) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    *steps, (total, number) = rows
+    assert (total, int(number)) == ("total", LIMIT)
+    assert sum(int(count) for _, count in steps) == LIMIT
+    dispatch = (docs / "architecture" / "dispatch.md").read_text(encoding="utf-8")
+    assert f"costs {LIMIT} SQL statements" in dispatch
