@@ -63,12 +63,14 @@ def runtime_to_move(task: Task, to: Worker) -> Runtime:
 
     Raises DomainError if the worker cannot run the task.
     """
+    # first, since most devices that cannot run the task lack its version
+    runtime = runtime_of(task.owner, to, task.runtime_version)
     arrays = {file.object_key: file.arrays for file in task.files.all()}
     for arm in arm_requests(request_of(task)):
         version = arm.runtime_version or task.runtime_version
         own = [array for file in arm.files for array in arrays[file.source]]
         check_fits(runtime_of(task.owner, to, version), arm, own)
-    return runtime_of(task.owner, to, task.runtime_version)
+    return runtime
 
 
 @transaction.atomic
