@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from profiles.analysis.data import ProfileData
 from profiles.analysis.select import Query
 from profiles.formats.columns import MISSING, ProfileColumns
+from profiles.presenters.charts import pass_number
 from profiles.tables.columns import FIXED, columns_available, columns_without
 from profiles.tables.request import SIDES, STATISTIC_ORDERS, TableRequest
 
@@ -46,7 +47,9 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
             [("device", _("device")), ("host", _("host")), ("both", _("device and host"))],
             next(word for word, sides in SIDES.items() if sides == request.sides),
         ),
-        "passes": range(1, len(data.passes) + 1) if several else (),
+        "passes": [(place + 1, pass_number(data, place)) for place in range(len(data.passes))]
+        if several
+        else (),
         "types": [
             {"name": name, "count": count, "is_chosen": name in query.types}
             for name, count in types.items()

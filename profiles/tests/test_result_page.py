@@ -282,6 +282,18 @@ def test_several_passes_add_statistics_and_their_orders(client, alice):
     assert "badge--unstable" not in single
 
 
+def test_table_and_timeline_call_a_pass_by_the_same_number(client, alice):
+    content = good_profile("tiny")
+    damaged = b'{"graph_exec": 1, "profiler": 2}'
+    profile = make_result(damaged, content, scale_times(content, 1.2), owner=alice)
+    page = text_of(client.get(f"{result_url(profile)}?pass=2"))
+    offered = re.findall(r'<option value="(\d+)"[^>]*>pass (\d+)<', page)
+    assert offered == [("1", "2"), ("2", "3")]
+    for place, number in offered:
+        chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/?pass={place}").json()
+        assert chart["pass_number"] == int(number)
+
+
 def test_columns_can_be_selected(client, alice):
     page = result_url(make_result(good_profile("tiny"), owner=alice))
     html = text_of(client.get(f"{page}?cols=time,flops"))
