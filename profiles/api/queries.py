@@ -21,6 +21,8 @@ LONGEST_TEXT = 500
 MOST_TASKS = 200
 #: maximum of a row, step or pass number
 ROW_LIMIT = 2**31 - 1
+#: what the parameter `pass` means
+_PASS = "The place of a profiled pass, from 1, among those that were merged"
 _TIME = r"^([0-9]{1,12}(\.[0-9]{0,12})?|\.[0-9]{1,12})(e-?[0-9]{1,2})?(s|ms|us|ns)?$"
 
 
@@ -113,7 +115,7 @@ class PassesQuery(TableQuery):
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
         declared["pass"] = _whole(
-            "Times of this profiled pass, from 1; 0 or nothing: medians over all passes.", high=999
+            f"{_PASS}, whose times are listed; 0 or nothing: medians over all passes.", high=999
         )
         return declared
 
@@ -156,7 +158,7 @@ class TextQuery(PassesQuery):
             "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
             "(`--confluence`).",
         )
-        declared["pass"] = _whole("The profiled pass, from 1; 0 or nothing: the first.", high=999)
+        declared["pass"] = _whole(f"{_PASS}; 0 or nothing: the first.", high=999)
         return declared
 
 
@@ -181,7 +183,7 @@ class TimelineQuery(WindowQuery):
     def get_fields(self) -> dict[str, serializers.Field]:
         declared = super().get_fields()
         declared["pass"] = fields.Whole(
-            default=1, min_value=1, max_value=999, help_text="The profiled pass, from 1."
+            default=1, min_value=1, max_value=999, help_text=f"{_PASS}."
         )
         return declared
 

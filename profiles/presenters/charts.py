@@ -119,7 +119,9 @@ class TimelineChart(ChartText, BarColumns):
     lanes: Annotated[Sequence[LaneAnswer], means("The lanes.")]
     span: Annotated[float | None, unknown("From the first start to the last end, µs.")]
     merged: Annotated[bool, means("Whether a bar has several operators.")]
-    pass_number: Annotated[int, means("The profiled pass that is drawn, from 1.")]
+    pass_number: Annotated[
+        int, means("The number of the pass that is drawn, which its file has, too.")
+    ]
     passes: Annotated[
         int, means("Profiled passes that were merged; tables show medians over them.")
     ]
