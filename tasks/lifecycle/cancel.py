@@ -95,7 +95,9 @@ def end_early(task: Task, *, by: User | None = None) -> None:
 
     Raises DomainError if the run cannot be ended early.
     """
-    # lock the task, so that two requests write one event
+    # the attempt is locked before the task, as where an attempt ends, so that the two cannot block
+    # each other; the task, so that two requests write one event
+    Attempt.objects.select_for_update().filter(task=task, ended_at=None).first()
     locked = Task.objects.select_for_update().filter(pk=task.pk).first()
     attempt = last_attempt(task)
     if locked is None or locked.state in (TaskState.CANCELLING, *_OVER):
