@@ -5,6 +5,7 @@ import platform
 import re
 import socket
 from collections.abc import Mapping
+from pathlib import PurePath
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -25,10 +26,34 @@ def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) ->
         machine=platform.machine()[:40],
         cpu_model=_cpu_model()[:200],
         cores=os.cpu_count() or 1,
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=usable_memory_bytes(),
         gpus=find_gpus(),
         labels=dict(labels),
     )
+
+
+def usable_memory_bytes(root: str = "/") -> int:
+    """Return the memory of the machine, or that of the agent's control group if it is limited.
+
+    Limits of a container, of a service and of the groups above them count (cgroup v2 and v1). The
+    kernel kills processes of the group beyond its limit, the agent among them.
+
+    root: folder that contains /proc and /sys
+    """
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for line in read_text(f"{root}/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            top, name = PurePath(root, "sys/fs/cgroup"), "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = PurePath(root, "sys/fs/cgroup/memory"), "memory.limit_in_bytes"
+        else:
+            continue
+        # a container sees its own group as the top, whatever the path says
+        folder = PurePath(group.lstrip("/"))
+        texts = (read_text(f"{top / part}/{name}") for part in (folder, *folder.parents))
+        sizes += [int(text) for text in texts if text.isdecimal()]
+    return min(sizes)
 
 
 def _address_towards(server: str) -> str:

@@ -2,14 +2,16 @@
 
 import itertools
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from agent.config import Config, RunLimits, RuntimeEntry
 from agent.device.cores import Cores
-from agent.device.facts import read_facts
+from agent.device.facts import read_facts, usable_memory_bytes
 from agent.execution.runner import choose_limits
 from agent.execution.sandbox import Sandbox, find_sandbox
 from agent.inventory import take_inventory
@@ -29,6 +31,28 @@ def test_facts_describe_this_machine():
 
 def test_facts_with_an_unresolvable_server_lack_only_the_address():
     assert read_facts("http://no-such-host.invalid").ip == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "memory_bytes"),
+    [
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "1048576"}, 1 << 20),
+        ("0::/host/path", {"memory.max": "1048576"}, 1 << 20),
+        ("4:cpu,memory:/a", {"memory/a/memory.limit_in_bytes": "1048576"}, 1 << 20),
+        ("0::/a", {"a/memory.max": "max", "memory.max": str(1 << 62)}, None),
+        ("5:cpu:/a", {"a/memory.max": "1048576"}, None),
+    ],
+    ids=["a group above", "a container", "cgroup v1", "no limit", "another controller"],
+)
+def test_memory_of_a_limited_control_group_is_its_limit(tmp_path, group, files, memory_bytes):
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(f"{group}\n")
+    for name, text in files.items():
+        path = tmp_path / "sys" / "fs" / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    expected = memory_bytes or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert usable_memory_bytes(str(tmp_path)) == expected
 
 
 def test_memory_is_limited_to_a_share_of_the_machine():
