@@ -26,8 +26,9 @@ enrol() {
         exit 1
     fi
     umask 077
-    # write agent.toml atomically: without its first line models would run without a sandbox
-    set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet
+    # write agent.toml atomically: without its first line models would run without a sandbox. A start
+    # that was killed meanwhile leaves files, which --force replaces
+    set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet --force
     [ -z "${RUNTIME_PYTHON:-}" ] || set -- "$@" --runtime-python "$RUNTIME_PYTHON"
     [ -z "${RUNTIME_BINARY:-}" ] || set -- "$@" --runtime-binary "$RUNTIME_BINARY"
     # a code is valid once, so the steps after the enrolment must not fail half-way
