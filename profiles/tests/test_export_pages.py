@@ -88,6 +88,17 @@ def test_csv_has_the_rows_of_the_query(client, imported):
     assert len(rows_of(client, imported, "?op=3&cols=op,time&page=2")) == len(data.columns)
 
 
+def test_the_menu_of_exports_says_which_rows_a_file_has(client, task_profile):
+    every = len(profile_data(task_profile).columns)
+    page = f"/tasks/{task_profile.attempt.task_id}/"
+    all_rows, table = "all operators", "the filtered and sorted rows of the table"
+    # the filter of the browser's own table, which the server does not know
+    for query, text in (("?q=conv&sort=op", all_rows), ("?text=conv", table)):
+        menu = client.get(page + query).text
+        assert f"for spreadsheets; {text}" in menu
+        assert (len(rows_of(client, task_profile, query)) == every) == (text == all_rows)
+
+
 def test_an_export_of_one_pass_has_its_times(client, alice):
     first, second = good_profile("resnet18"), another_pass(good_profile("resnet18"), 1)
     profile = make_import(alice, first, second).profile
