@@ -1,6 +1,7 @@
 """Operators of paired comparisons: which made an arm slower, in the API, on pages and in charts."""
 
 import json
+import re
 
 import pytest
 
@@ -159,3 +160,17 @@ def test_other_profiles_have_no_differences_of_arms(alice):
     expect_problem(client.get(f"{charts_of(task)}/charts/baseline/"), 404, "baseline_none")
     netron = client.get(f"{charts_of(task)}/graph/netron/", {"colour": "change"})
     expect_problem(netron, 404, "pairs_unprofiled")
+
+
+def test_filters_of_the_server_show_the_operators_of_a_paired_comparison(client, alice):
+    task = make_paired_task(SLOWER, owner=alice, operators=operator_files(BASE, CHANGED))
+    client.force_login(alice)
+    page = client.get(f"/tasks/{task.pk}/operators/").text
+    more = re.search(r'href="([^"]+)" id="more-filters"', page)[1]
+    form = client.get(more).text
+    sent = re.search(r'id="table-form" method="get" action="([^"]+)"', form)[1]
+    table = client.get(f"{sent}?rows=1").text
+    assert table.count("<tr data-row=") == 1
+    operator = re.search(r'href="([^"]+/operators/\d+/[^"]*)"', table)[1].replace("&amp;", "&")
+    back = re.search(r'class="crumb"><a href="([^"]+)"', client.get(operator).text)[1]
+    assert client.get(back.replace("&amp;", "&")).text.count("<tr data-row=") == 1

@@ -52,8 +52,15 @@ class ResultLinks:
     model: str = ""
     login: str = ""
 
-    def tables(self) -> TableLinks:
-        return TableLinks(self.page, f"{self.parts}operators/")
+    def tables(self, profile: Profile) -> TableLinks:
+        return TableLinks(self.operators(profile), f"{self.parts}operators/")
+
+    def operators(self, profile: Profile) -> str:
+        """Return the address of the view with the operators, which is not the first view of a
+        paired comparison.
+        """
+        is_paired = profile.attempt is not None and profile.attempt.task.is_paired
+        return f"{self.page}operators/" if is_paired else self.page
 
 
 def profile_links(profile: Profile) -> ResultLinks:

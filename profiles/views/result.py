@@ -209,7 +209,7 @@ def result_page(
     if chosen == "operators" and profile is not None and data is not None:
         # options of profile_analyze are answered by the server
         context["is_server_table"] = not PARAMETERS.isdisjoint(request.GET)
-        context |= _tables(data, _table_request(request, data), links.tables())
+        context |= _tables(data, _table_request(request, data), links.tables(profile))
     context |= {
         "view": chosen,
         "view_template": f"profiles/views/{chosen}.html",
@@ -334,7 +334,7 @@ def operator_page(
         "profile": profile,
         "operator": operator_facts(data, row),
         "is_one_sample": is_one_sample(data, profile),
-        "without": f"{links.page}{_table_request(request, data).address()}",
+        "without": f"{links.operators(profile)}{_table_request(request, data).address()}",
     }
     name = "profiles/_operator.html" if is_part else "profiles/operator.html"
     return render(request, name, context)
