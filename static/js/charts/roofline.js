@@ -29,7 +29,8 @@ export function rooflineChart({ data, operators, words, chart }) {
   order.forEach((point, item) => {
     const rank = operators.rankOf(data.rows[point]);
     const group = rank >= 0 && rank < COLOURED_TYPES ? rank : COLOURED_TYPES;
-    groups.set(group, [...(groups.get(group) ?? []), item]);
+    if (groups.has(group)) groups.get(group).push(item);
+    else groups.set(group, [item]);
   });
   const ranks = [...groups.keys()].sort((a, b) => a - b);
   const nameOf = (rank) => (rank < COLOURED_TYPES ? clean(operators.typeName(operators.order[rank]), 40) : words.others);
