@@ -456,6 +456,19 @@ def test_the_timelines_follow_the_chosen_pass(open_page):
     assert strip.first_selected_option.get_attribute("value") == "1"
 
 
+@pytest.mark.exhaustive
+def test_times_on_the_host_have_a_heading_of_their_own(open_page):
+    page = open_page(to_json(make_profile({"1": {}}, host={"1": 0.5})))
+    page.open()
+    headings = page.texts("[role=columnheader]")
+    assert any(text.startswith("Host ms") for text in headings)
+    assert not any(text.startswith("Device") for text in headings)
+    assert page.column("device") == ["500"]
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    page.find("#strip canvas").send_keys(Keys.ENTER)
+    assert "busy 500 ms, idle 0 s" in page.find("#strip [data-strip=about]").text
+
+
 def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.browser.get(f"{page.address}scopes/")

@@ -182,15 +182,17 @@ export class TimelineStrip {
     const rows = new Set();
     const byType = new Map();
     let busy = 0;
-    const { lane, start, end, work } = this.data;
-    const devices = new Set(this.lanes.filter(({ side }) => side === "device").map(({ number }) => number));
+    const { lane, start, end, wait, work } = this.data;
+    const { side: timedSide } = this.operators;
+    const timed = new Set(this.lanes.filter(({ side }) => side === timedSide).map(({ number }) => number));
     for (let bar = 0; bar < lane.length; bar += 1) {
       if (end[bar] < from || start[bar] > to) continue;
       for (const row of this.#rowsOf(bar)) rows.add(row);
-      if (!devices.has(lane[bar])) continue;
+      if (!timed.has(lane[bar])) continue;
       const length = end[bar] - start[bar];
       const part = length > 0 ? (Math.min(end[bar], to) - Math.max(start[bar], from)) / length : 1;
-      const time = (work[bar] ?? 0) * part;
+      // the host does not wait before the first kernel: it prepares it
+      const time = ((work[bar] ?? 0) + (timedSide === "host" ? wait[bar] ?? 0 : 0)) * part;
       busy += time;
       const type = this.operators.typeOf(this.data.rows[this.firsts[bar]]);
       byType.set(type, (byType.get(type) ?? 0) + time);

@@ -26,6 +26,8 @@ export class OperatorTable {
     this.announce = announce;
     this.words = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-word]")].map((each) => [each.dataset.word, each.textContent]));
     this.heads = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-column]")].map((each) => [each.dataset.column, { title: each.textContent, help: each.title }]));
+    // without times on the device, the column of self times has those on the host
+    this.heads.device = this.heads[operators.side];
     this.part = Object.fromEntries([...root.querySelectorAll("[data-table]")].map((each) => [each.dataset.table, each]));
     this.columns = makeColumns(operators, this.words);
     this.state = readState();
