@@ -61,6 +61,15 @@ def test_a_finding_shows_time_share_operators_and_an_option_to_try():
     assert links == [{"text": "optimize_for_inference", "url": url}]
 
 
+def test_the_option_that_makes_a_model_slow_is_not_offered_for_a_repetition():
+    facts = RunFacts(options={"enable_ioc16": True})
+    entry = finding(advice_of(data_of(recorded_profile("float16")), facts), "slow_float16")
+
+    assert "without enable_ioc16" in "".join(piece["text"] for piece in entry["step"])
+    assert entry["repeat"] == ""
+    assert entry["finding"].options == ()
+
+
 @pytest.mark.parametrize("name", ["resnet18_opt", "lstm", "deep_loop", "tiny"])
 def test_advice_links_only_to_existing_options(name):
     advice = advice_of(data_of(recorded_profile(name)), ALL_FACTS)

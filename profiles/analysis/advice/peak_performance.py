@@ -55,8 +55,7 @@ def slow_float16(context: RuleContext) -> Finding | None:
     slow &= context.device_s >= MEASURABLE_S
     if not context.on_cpu:
         return None
-    options = ("enable_ioc16",) if context.facts.has_option("enable_ioc16") else ()
-    return context.saving("slow_float16", slow, share=SHARE, options=options)
+    return context.saving("slow_float16", slow, share=SHARE)
 
 
 def far_from_roof(context: RuleContext) -> Finding | None:
