@@ -457,6 +457,25 @@ def test_the_timelines_follow_the_chosen_pass(open_page):
 
 
 @pytest.mark.exhaustive
+def test_the_timelines_draw_the_pass_of_the_address_after_back(open_page):
+    first = good_profile("resnet18")
+    page = open_page(first, another_pass(first, 2))
+    page.open("?timeline=2")
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    page.find(".tabs [data-view=timeline]").click()
+    chart = "#chart-timeline"
+    page.until(lambda: page.count(f"{chart}[data-state=ready]"))
+    Select(page.find(f"{chart} [data-part=pass]")).select_by_value("1")
+    page.until(lambda: page.query == "")
+    page.browser.back()
+    page.until(lambda: page.query == "?timeline=2")
+    strip = Select(page.find("#strip [data-part=pass]"))
+    page.until(lambda: strip.first_selected_option.get_attribute("value") == "2")
+    page.find(".tabs [data-view=timeline]").click()
+    page.until(lambda: "Profiled pass 2" in page.find(f"{chart} .chart__sentence").text)
+
+
+@pytest.mark.exhaustive
 def test_times_on_the_host_have_a_heading_of_their_own(open_page):
     page = open_page(to_json(make_profile({"1": {}}, host={"1": 0.5})))
     page.open()

@@ -29,5 +29,10 @@ export function followPass(select, draw) {
     document.dispatchEvent(new Event(CHANGED));
   });
   document.addEventListener(CHANGED, () => draw(show()));
+  // an earlier entry of the history may have another choice
+  addEventListener("popstate", () => {
+    const before = select.value;
+    if (show() !== before) draw(select.value);
+  });
   return show();
 }
