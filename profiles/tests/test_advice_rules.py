@@ -128,6 +128,19 @@ def test_dynamic_shapes_replace_the_advice_to_record_the_sequence():
     assert "slow_to_issue" not in findings
 
 
+@pytest.mark.parametrize("rule", ["tiny_operators", "host_bound"])
+def test_kernels_are_not_recorded_with_dynamic_shapes(rule):
+    assert "record_comp_seq" in finding_of(rule, "deep_loop").options
+    file = json.loads(recorded_profile("deep_loop"))
+    operator = file["graph_exec"]["operator"][file["graph_exec"]["comp_seq"][-2]]
+    for variable in operator["output"]:
+        file["graph_exec"]["var"][variable]["flag"].append("NO_SYS_MEM_ALLOC")
+
+    findings = findings_of(to_json(file))
+    assert "dynamic_shapes" in findings
+    assert "record_comp_seq" not in findings[rule].options
+
+
 def test_dominant_type_lists_all_operators_of_the_type():
     finding = finding_of("dominant_type", "resnet18")
 

@@ -30,6 +30,12 @@ _CLOCK_S = 1e-6
 _REPLAY = ("record_comp_seq",)
 
 
+def _replay(context: RuleContext) -> tuple[str, ...]:
+    """Return the options that replay kernels; none where they fail or do not exist."""
+    is_impossible = context.is_training or context.facts.of_trace or dynamic_shapes(context)
+    return () if is_impossible else _REPLAY
+
+
 def tiny_operators(context: RuleContext) -> Finding | None:
     """At least 100 operators below 10 us make up 30 % of the device time.
 
@@ -40,8 +46,7 @@ def tiny_operators(context: RuleContext) -> Finding | None:
     tiny = ~context.glue & (context.device_s > 0) & (context.device_s < TINY_S)
     if not context.on_cpu or not context.is_measurable or tiny.sum() < TINY_COUNT:
         return None
-    options = () if context.is_training or context.facts.of_trace else _REPLAY
-    return context.saving("tiny_operators", tiny, share=TINY_SHARE, options=options)
+    return context.saving("tiny_operators", tiny, share=TINY_SHARE, options=_replay(context))
 
 
 def waiting(context: RuleContext) -> Finding | None:
@@ -81,7 +86,7 @@ def host_bound(context: RuleContext) -> Finding | None:
             "idle": idle_s / device.span_s,
             "host": min(host.busy_s / device.span_s, 1.0),
         },
-        options=() if context.is_training else (*_REPLAY, "batch_size"),
+        options=() if context.is_training else (*_replay(context), "batch_size"),
     )
 
 
