@@ -451,7 +451,8 @@ NEEDS: Mapping[str, Any] = {
     "iteration": _("the time of the profiled iteration is unknown"),
     "overhead": _("the iteration time with the profiler off is unknown"),
     "roofs": _(
-        "the peak performance of the device was not measured (command “agent runtime check”)"
+        "no peak performance is known for this run: it was not measured on the device (command "
+        "“agent runtime check”), or the run used several threads"
     ),
     "options": _("the options of the run are unknown"),
 }

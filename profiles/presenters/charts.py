@@ -566,9 +566,9 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     elif len(points.rows):
         notes.append(
             _(
-                "No roofs were measured on this device. The lines are the highest FLOP/s and "
-                "bytes/s of any operator of at least 10 µs in this profile, not limits of the "
-                "hardware."
+                "No roofs are known for this run: they are those of a device of this site, "
+                "measured with one thread. The lines are the highest FLOP/s and bytes/s of any "
+                "operator of at least 10 µs in this profile, not limits of the hardware."
             )
         )
     return notes

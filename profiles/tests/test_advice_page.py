@@ -99,6 +99,20 @@ def test_rules_that_lack_data_are_listed_with_the_missing_data():
 
 
 @pytest.mark.django_db
+def test_a_run_in_several_threads_does_not_claim_that_nothing_was_measured(client, alice):
+    profile = make_result(good_profile("resnet18"), owner=alice)
+    task = profile.attempt.task
+    task.options = {"multithread": 4}
+    task.save()
+
+    advice = client.get(f"/api/v1/profiles/{profile.pk}/advice/").json()
+    lacks = {rule["title"]: rule["lacks"] for rule in advice["unknown"]}
+    assert "or the run used several threads" in lacks["Below roofline"]
+    roofline = client.get(f"/api/v1/profiles/{profile.pk}/charts/roofline/").json()
+    assert "measured with one thread" in roofline["notes"][-1]
+
+
+@pytest.mark.django_db
 def test_rules_know_options_measurement_and_device_of_a_task(storage):
     profile = make_result(good_profile("tiny"))
     task = profile.attempt.task
