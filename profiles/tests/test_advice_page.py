@@ -162,3 +162,14 @@ def test_the_page_without_advice_says_how_many_rules_were_checked(client, alice)
     assert 'id="advice-none"' in page
     assert "rules were checked" in page
     assert 'id="advice-too_short"' in page
+
+
+@pytest.mark.django_db
+def test_operators_of_a_finding_are_offered_where_a_script_can_list_them(client, alice):
+    page = f"/tasks/{make_result(good_profile('resnet18'), owner=alice).attempt.task_id}/"
+
+    buttons = re.findall(r"<button [^>]*data-rows=", client.get(page).text)
+    assert buttons
+    assert all("needs-script" in button for button in buttons)
+    # the table of the server cannot list them
+    assert "data-rows=" not in client.get(f"{page}?filters=1").text
