@@ -488,6 +488,20 @@ def test_times_on_the_host_have_a_heading_of_their_own(open_page):
     assert "busy 500 ms, idle 0 s" in page.find("#strip [data-strip=about]").text
 
 
+@pytest.mark.exhaustive
+def test_the_filters_of_the_server_stay_in_the_address_of_its_table(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.browser.get(f"{page.address}?text=conv&op=3")
+    page.until(lambda: page.count("#tables tr[data-row]"))
+    page.until(lambda: page.find("#operator-facts h3").is_displayed())
+    page.find(".tabs [data-view=details]").click()
+    page.until(lambda: page.count("#statistics"))
+    page.find("#operator-panel [data-clear]").click()
+    page.find(".tabs [data-view=operators]").click()
+    page.until(lambda: page.query == "?text=conv")
+    assert page.find("#tables").is_displayed()
+
+
 def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.browser.get(f"{page.address}scopes/")

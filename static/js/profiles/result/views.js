@@ -12,6 +12,8 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   const box = root.querySelector("#views");
   const panels = new Map([...box.children].map((panel) => [panel.dataset.view, Promise.resolve(panel)]));
   const first = [...box.children].find((panel) => !panel.hidden).dataset.view;
+  /** where the table that the server rendered is: its filters are told by no other address */
+  const table = box.querySelector("#to-table") ? location.href : "";
   /** what the title begins with for a view */
   let prefix = "";
 
@@ -78,9 +80,12 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
 
   /** Show the view of a tab, at its address; resolves when it is there. */
   function go(tab) {
-    const address = new URL(tab.href);
+    const address = new URL((tab.dataset.view === "operators" && table) || tab.href);
     const now = new URLSearchParams(location.search);
-    for (const name of SHARED) if (now.has(name)) address.searchParams.set(name, now.get(name));
+    for (const name of SHARED) {
+      if (now.has(name)) address.searchParams.set(name, now.get(name));
+      else address.searchParams.delete(name);
+    }
     if (address.href !== location.href) history.pushState(null, "", address);
     announce(tab.textContent);
     return show(tab);
