@@ -331,6 +331,14 @@ class TestTabStops:
         assert page.focused() == "operator-grid"
         assert "#operator-grid" in links[:2]
 
+    def test_groups_of_a_view_that_is_opened_later_have_one_stop(self, page):
+        page.open(f"{make_measured(page.user)}details/")
+        page.find("#tabs [data-view=operators]").click()
+        page.until(lambda: page.all("#operator-table[data-state=ready]"), "the table")
+        controls = ".operator-table__tools > :is(a, button), .operator-table__end > :is(a, button)"
+        stops = [each for each in page.all(controls) if each.is_displayed()]
+        assert [each.get_attribute("tabindex") for each in stops].count("0") == 1
+
     def test_skip_link_leads_to_the_operators(self, page):
         page.open_result(make_measured(page.user))
         page.press(Keys.TAB, Keys.TAB, Keys.ENTER)

@@ -1,6 +1,7 @@
 // The views of the result: each tab has an address, and is fetched when it is first opened.
 
 import { localizeTimes } from "../../format.js";
+import { keepOneStop } from "../../roving.js";
 import { onWhole } from "./printing.js";
 
 /** Parameters of the address that belong to no view: they stay when another is opened. */
@@ -42,6 +43,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
       const scripts = [...fragment.querySelectorAll("script[type=module][src]")].map(({ src }) => src);
       localizeTimes(fragment);
       panel.replaceChildren(fragment);
+      for (const group of panel.querySelectorAll("[data-roving]")) keepOneStop(group);
       await Promise.all([...panel.querySelectorAll("link[rel=stylesheet]")].map(loaded));
       for (const src of scripts) (await import(src)).start?.(panel);
       panel.removeAttribute("aria-busy");
