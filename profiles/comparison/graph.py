@@ -123,7 +123,8 @@ def graph_view(request: ComparisonRequest) -> list[dict[str, Any]]:
     return [
         {
             "letter": letter(profile),
-            "address": replace(request, graph=profile).address(),
+            # the other profile may change, and the graph with it
+            "address": replace(request, graph=None if profile else 0).address(),
             "is_current": profile == request.drawn,
         }
         for profile in (0, request.other)

@@ -625,6 +625,14 @@ def test_the_graph_is_coloured_by_the_difference(client, results):
     )
 
 
+def test_the_graph_follows_the_result_that_is_compared(client, results):
+    page = client.get(address(*results)).context
+    of_b = page["graph"][1]["address"]
+    to_c = client.get(f"/profiles/compare/?{of_b}").context["waterfall"]["others"][1]["address"]
+    choices = client.get(f"/profiles/compare/?{to_c}").context["graph"]
+    assert [(each["letter"], each["is_current"]) for each in choices] == [("A", False), ("C", True)]
+
+
 def timelines(client, *profiles, **query):
     query = {"p": [profile.pk for profile in profiles]} | query
     return client.get("/api/v1/profiles/compare/timelines/", query)
