@@ -192,6 +192,18 @@ def test_filter_keeps_the_graph_of_the_baseline(page):
 
 
 @pytest.mark.exhaustive
+def test_title_of_the_breakdown_names_a_result_that_has_nothing_in_common(page):
+    alice = User.objects.get()
+    others = [make_result(good_profile(name), owner=alice) for name in ("lstm", "lstm")]
+    page.open("".join(f"&p={other.pk}" for other in others) + "&with=2")
+    page.js("window.unchanged = true")
+    assert page.find("#waterfall-title").text.startswith("A → C")
+    page.click("#waterfall-choices a:nth-of-type(3)")
+    page.wait("document.querySelector('#waterfall-title').textContent.startsWith('A → D')")
+    assert page.js("return window.unchanged") is True
+
+
+@pytest.mark.exhaustive
 def test_graph_is_that_of_the_result_and_side_in_the_address(page):
     third = make_result(good_profile("resnet18_fbs1"), owner=User.objects.get())
     page.open(f"&p={third.pk}&view=graph#graph")

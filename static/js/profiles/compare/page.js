@@ -198,7 +198,7 @@ async function load(address) {
 
 function takeOver(page) {
   const [steps, now] = [page, document].map((each) => each.getElementById("waterfall-data")?.textContent);
-  for (const id of steps === now ? LINKS : PARTS) {
+  for (const id of steps && steps === now ? LINKS : PARTS) {
     const fragment = document.createDocumentFragment();
     fragment.append(...(page.getElementById(id)?.childNodes ?? []));
     const part = document.getElementById(id);
