@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from profiles.models import PairedResult, Profile
+from profiles.models import PairedResult, Profile, Share
+from profiles.sharing import create_share
 from profiles.tests.make import SAME, SLOWER, make_paired_task, operator_files
 from profiles.tests.pages import whole_page
 from tasks.tests.make import make_user
@@ -174,3 +175,14 @@ def test_filters_of_the_server_show_the_operators_of_a_paired_comparison(client,
     operator = re.search(r'href="([^"]+/operators/\d+/[^"]*)"', table)[1].replace("&amp;", "&")
     back = re.search(r'class="crumb"><a href="([^"]+)"', client.get(operator).text)[1]
     assert client.get(back.replace("&amp;", "&")).text.count("<tr data-row=") == 1
+
+
+def test_a_shared_page_speaks_of_colours_only_where_it_has_them(client, alice):
+    task = make_paired_task(SLOWER, owner=alice, operators=operator_files(BASE, CHANGED))
+    _, token = create_share(alice, kind=Share.Kind.TASK, ids=[task.pk], parts=())
+    colours = "The colours show how B differs from A"
+    has = {
+        view: colours in client.get(f"/s/{token}/{view}/?part=1").text
+        for view in ("operators", "timeline", "graph")
+    }
+    assert has == {"operators": False, "timeline": False, "graph": True}
