@@ -115,6 +115,7 @@ test("a column has one unit, three significant digits, and none below the clock'
   assert.equal(flops.unit, "TFLOP/s");
   assert.equal(flops.textOf(0), "2.00");
   assert.deepEqual([0, 1, 2].map(columnOf("roof").textOf), ["50 compute", "latency", ""]);
+  assert.equal(columnOf("n").textOf(0), "2");
 });
 
 test("columns without any value are left out", () => {

@@ -98,7 +98,7 @@ export function makeColumns(operators, words) {
         times("p90", 72, quantile(0.9), { isExtra: true }),
         times("min", 72, quantile(0), { isExtra: true }),
         numbers("cv", 60, operators[operators.side].cv, { length: 0.01, name: "%", decimals: 1 }, { isExtra: true }),
-        numbers("n", 44, operators[operators.side].count, { length: 1, name: "" }, { isExtra: true }),
+        numbers("n", 44, operators[operators.side].count, { length: 1, name: "", decimals: 0 }, { isExtra: true }),
       ]
       : []),
     texts("id", 60, (row) => operators.ids[row], { isExtra: true, isText: false, compare: compareIds }),
