@@ -84,7 +84,6 @@ def refuse_removed(row: Artifact | TaskFile | None) -> None:
 
 
 @transaction.atomic
-@transaction.atomic
 def keep_task_files(task: Task, *, keep: bool, by: User | None = None) -> None:
     """Exempt a task's files from retention, or end the exemption. Idempotent.
 
