@@ -2,6 +2,7 @@
 
 import dramatiq
 import structlog
+from django.db.utils import OperationalError
 from structlog.contextvars import bind_contextvars
 
 from profiles.imports.processing import read_import
@@ -33,8 +34,8 @@ def build_profile(attempt_id: str) -> None:
     try:
         with trace_result(attempt):
             build_attempt_profile(attempt)
-    except DomainError:
-        raise  # storage is unreachable, or the site is being stopped: Dramatiq retries
+    except (DomainError, OperationalError):
+        raise  # storage or database do not answer, or the site is being stopped: Dramatiq retries
     except Exception:
         # a file that breaks our own code must not leave its task behind
         log.exception("profile_broke")
@@ -100,8 +101,9 @@ def _rebuild(profile: Profile) -> None:
         rebuild_derived(profile)
     except RebuildError as error:
         log.warning("profile_not_rebuilt", profile=profile.pk, error=str(error))
-    except DomainError:
-        raise
+    except (DomainError, OperationalError, OSError):
+        raise  # says nothing about the files: Dramatiq, and later the sweep, repeat it
     except Exception:
+        # otherwise each reader would request it again and be told to wait
         log.exception("rebuild_broke", profile=profile.pk)
-        Profile.objects.filter(pk=profile.pk).update(rebuild_hinted_at=None)
+        Profile.objects.filter(pk=profile.pk).update(problem="broke", rebuild_hinted_at=None)

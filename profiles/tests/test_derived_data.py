@@ -2,17 +2,21 @@
 
 import dataclasses
 import datetime
+import errno
 import io
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import dramatiq
 import pytest
 from cachetools import LRUCache
 from django.core.management import CommandError, call_command
+from django.db.utils import OperationalError
 from django.utils import timezone
 
 from accounts.models import User
 from agent.protocol.plan import Plan
+from profiles import actors
 from profiles.actors import rebuild_profile
 from profiles.analysis.archive import VERSION, weight_bytes
 from profiles.analysis.data import ProfileData
@@ -168,6 +172,48 @@ def test_a_profile_whose_rebuild_fails_is_damaged():
     assert profile.problem == "profile_unreadable"
     with pytest.raises(DomainError, match="profile_damaged"):
         profile_data(profile)
+
+
+def test_the_page_of_a_result_whose_rebuild_breaks_does_not_ask_to_wait(client, alice, monkeypatch):
+    profile = build_profile()
+    make_outdated(profile)
+    request_rebuild(profile.pk)
+    monkeypatch.setattr(actors, "rebuild_derived", lambda _: 1 / 0)
+    rebuild_profile(profile.pk)
+    text = client.get(f"/tasks/{profile.attempt.task_id}/").text
+    assert "being recomputed" not in text
+    assert "The stored profile is damaged" in text
+    profile.refresh_from_db()
+    assert profile.rebuild_hinted_at is None
+
+
+@pytest.mark.parametrize(
+    "error", [OperationalError("the connection is closed"), OSError(errno.ENOSPC, "No space left")]
+)
+def test_a_rebuild_during_an_outage_is_repeated(error, monkeypatch):
+    profile = build_profile()
+    make_outdated(profile)
+    request_rebuild(profile.pk)
+    with monkeypatch.context() as outage:
+        outage.setattr(actors, "rebuild_derived", Mock(side_effect=error))
+        with pytest.raises(type(error)):
+            rebuild_profile(profile.pk)
+    rebuild_profile(profile.pk)
+    profile.refresh_from_db()
+    assert profile.problem == ""
+    assert profile_data(profile).has_operators
+
+
+def test_a_run_whose_result_meets_a_locked_database_does_not_fail(monkeypatch):
+    attempt = finished_attempt(good_profile("tiny"), owner=any_user())
+    with monkeypatch.context() as outage:
+        locked = Mock(side_effect=OperationalError("database is locked"))
+        outage.setattr("profiles.services.complete_task", locked)
+        with pytest.raises(OperationalError):
+            actors.build_profile(str(attempt.pk))
+    actors.build_profile(str(attempt.pk))
+    attempt.task.refresh_from_db()
+    assert attempt.task.outcome == "succeeded"
 
 
 def test_a_profile_in_unreachable_storage_is_not_damaged(settings):

@@ -106,14 +106,6 @@ class TestTurns:
         sweep_readings()
         assert dramatiq.get_broker().queues["profiles"].qsize() == 1
 
-    def test_a_rebuild_that_breaks_is_not_repeated_for_ever(self, storage, monkeypatch):
-        profile = make_import(make_user(), good_profile("tiny")).profile
-        request_rebuild(profile.pk)
-        monkeypatch.setattr(actors, "rebuild_derived", lambda _: 1 / 0)
-        build_opened()
-        profile.refresh_from_db()
-        assert profile.rebuild_hinted_at is None
-
 
 @pytest.mark.django_db
 class TestDeadlines:
