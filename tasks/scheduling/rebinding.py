@@ -82,6 +82,8 @@ def move_task(task: Task, *, to: Worker, by: User | None = None) -> None:
     Clears the task's target. Raises DomainError as `runtime_to_move`, or not_waiting if the task no
     longer waits.
     """
+    # the dispatcher may have moved the task since it was read, and must not before it stays there
+    task.refresh_from_db(from_queryset=Task.objects.select_for_update(no_key=True))
     runtime = runtime_to_move(task, to)
     is_moved = task.worker_id == to.pk and task.state == TaskState.WAITING
     before = {"worker": task.worker.name}

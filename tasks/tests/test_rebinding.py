@@ -313,6 +313,18 @@ def test_owner_moves_a_waiting_task(client, alice):
     assert (task.worker, task.events.filter(kind="task.moved").count()) == (there, 1)
 
 
+def test_a_task_that_the_dispatcher_has_just_moved_runs_where_its_owner_keeps_it(
+    task_and_candidate,
+):
+    task, there = task_and_candidate
+    here = task.worker
+    seen_by_owner = Task.objects.get(pk=task.pk)
+    rebinding.rebind_task(task, to=there, because="slot_free")
+    rebinding.move_task(seen_by_owner, to=here)
+    task.refresh_from_db()
+    assert (task.worker, task.target) == (here, None)
+
+
 def test_invalid_move_is_rejected(client, alice):
     here, there = make_worker("here"), make_worker("there", version="1.12.4")
     hidden = make_worker("hidden", is_public=False)
