@@ -1,5 +1,5 @@
 // The script of every page: times in the user's time zone, keyboard shortcuts, groups with one Tab stop, forms
-// that a double click sends once, and menus that close on Escape and outside clicks.
+// that a double click sends once, the language, and menus that close on Escape and outside clicks.
 
 import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes, storeTimeZone } from "./format.js";
@@ -31,6 +31,13 @@ document.addEventListener("submit", (event) => {
   if (form === sent.form && at < sent.at + SENT_MS) event.preventDefault();
   else sent = { form, at };
 });
+
+// scripts change the address, for example by filters and views
+for (const next of document.querySelectorAll(".language [data-here]")) {
+  next.form.addEventListener("submit", () => {
+    next.value = location.pathname + location.search + location.hash;
+  });
+}
 
 for (const menu of document.querySelectorAll("[data-menu]")) {
   document.addEventListener("click", (event) => {

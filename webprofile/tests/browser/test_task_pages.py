@@ -180,6 +180,24 @@ def test_filters_apply_while_they_are_changed(pages, alice, storage):
     assert pages.find("#task-tabs [aria-current]").text == "on desk"
 
 
+def test_language_change_keeps_filters_and_view(pages, alice):
+    """Scripts change the address of a page without loading it again."""
+    task = make_waiting_task(alice)
+    fail_task(task, reason="worker_went_offline")
+    pages.open("/tasks/")
+    pages.find("#id_q").send_keys("resnet")
+    pages.until(lambda: pages.path == "/tasks/?q=resnet", "the filter in the address")
+    pages.find(".language__button").click()
+    pages.until(lambda: pages.find("html").get_attribute("lang") == "zh-hans", "Chinese")
+    assert pages.path == "/tasks/?q=resnet"
+    pages.open(f"/tasks/{task.pk}/")
+    pages.find("#tabs [data-view=details]").click()
+    pages.until(lambda: pages.path == f"/tasks/{task.pk}/details/", "the other view")
+    pages.find(".language__button").click()
+    pages.until(lambda: pages.find("html").get_attribute("lang") == "en", "English")
+    assert pages.path == f"/tasks/{task.pk}/details/"
+
+
 def test_selected_rows_are_highlighted(pages, alice):
     task, other = make_waiting_task(alice), make_waiting_task(alice)
     pages.open("/tasks/")
