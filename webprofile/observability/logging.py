@@ -26,7 +26,8 @@ _ORDER = ["timestamp", "level", "event"]
 def configure_logging(level: str, form: str = "logfmt") -> None:
     """Send structlog and standard library logs to stderr, one line per event.
 
-    form: `logfmt`, or `json` for one object per line. Raises ValueError for any other value.
+    form: `logfmt`, or `json` for one object per line. Raises ValueError for any other value, and
+    for an unknown level.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -56,7 +57,10 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level)
+    try:
+        root.setLevel(level.upper())
+    except ValueError:
+        raise ValueError(f"LOG_LEVEL is DEBUG, INFO, WARNING or ERROR, not {level!r}.") from None
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     for name, least in _LEAST_LEVELS.items():

@@ -54,5 +54,4 @@ def _is_near(request: HttpRequest) -> bool:
         address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
-    networks = [ipaddress.ip_network(text, strict=False) for text in settings.METRICS_NETWORKS]
-    return any(address in network for network in networks)
+    return any(address in network for network in settings.METRICS_NETWORKS)

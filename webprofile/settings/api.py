@@ -3,23 +3,22 @@
 from datetime import timedelta
 from typing import Any
 
-import environ
-
 from webprofile.api.description import DESCRIPTION, TAGS
+from webprofile.settings.environment import Environment, rate
 
-env = environ.Env()
+env = Environment()
 
 #: rate limits of a user with tokens, of a user with a browser session, and of an IP address without
 #: login, of one that sends a password, and of one that refreshes tokens; of a share link and of an
 #: address that opens share links; empty for no limit
 API_RATES = {
-    "user": env.str("API_RATE_USER", default="1200/min"),
-    "session": env.str("API_RATE_SESSION", default="1200/min"),
-    "anonymous": env.str("API_RATE_ANONYMOUS", default="120/min"),
-    "credentials": env.str("API_RATE_CREDENTIALS", default="60/min"),
-    "refresh": env.str("API_RATE_REFRESH", default="120/min"),
-    "share_link": env.str("SHARE_RATE_LINK", default="1200/min"),
-    "share_address": env.str("SHARE_RATE_ADDRESS", default="300/min"),
+    "user": env.get_value("API_RATE_USER", cast=rate, default="1200/min"),
+    "session": env.get_value("API_RATE_SESSION", cast=rate, default="1200/min"),
+    "anonymous": env.get_value("API_RATE_ANONYMOUS", cast=rate, default="120/min"),
+    "credentials": env.get_value("API_RATE_CREDENTIALS", cast=rate, default="60/min"),
+    "refresh": env.get_value("API_RATE_REFRESH", cast=rate, default="120/min"),
+    "share_link": env.get_value("SHARE_RATE_LINK", cast=rate, default="1200/min"),
+    "share_address": env.get_value("SHARE_RATE_ADDRESS", cast=rate, default="300/min"),
 }
 #: how long the response to an `Idempotency-Key` is stored
 IDEMPOTENCY_S = 24 * 3600

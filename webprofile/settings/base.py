@@ -3,28 +3,30 @@
 The overlays dev, test and prod adapt these settings and those of Django to their environment.
 """
 
-import ipaddress
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import environ
 from django.utils.translation import gettext_lazy as _
 
 from webprofile.observability.logging import configure_logging
 from webprofile.settings.api import *  # noqa: F403
 from webprofile.settings.environment import (
+    Environment,
+    address_rate,
     aws_endpoint,
     broker_of,
+    network,
     oidc_apps,
     oidc_origins,
     patient,
     retention_rules,
     secret,
+    secret_url,
     secrets,
 )
 
-env = environ.Env()
+env = Environment()
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 #: folder of all files that the development site writes
@@ -119,7 +121,12 @@ TEMPLATES = [
 
 # URLs that may contain a password can be read from a file named by NAME_FILE
 DATABASES = {
-    "default": env.db_url_config(secret("DATABASE_URL", f"sqlite:///{HOME / 'db.sqlite3'}"))
+    "default": secret_url(
+        "DATABASE_URL",
+        f"sqlite:///{HOME / 'db.sqlite3'}",
+        env.db_url_config,
+        "postgres://user:password@host:5432/name",
+    )
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
@@ -314,7 +321,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"{_VALIDATORS}.CommonPasswordValidator"},
     {"NAME": f"{_VALIDATORS}.NumericPasswordValidator"},
 ]
-EMAIL_CONFIG = env.email_url_config(secret("EMAIL_URL", "consolemail://"))
+EMAIL_CONFIG = secret_url(
+    "EMAIL_URL", "consolemail://", env.email_url_config, "smtp+tls://user:password@host:587"
+)
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
 #: a request waits for the mail server; Django would wait without a limit, s
@@ -363,7 +372,7 @@ ACCOUNT_RATE_LIMITS = {
     # logins with the right password are not limited
     "login": None,
     # requests that check a password while it is typed
-    "password_check": env.str("PASSWORD_CHECK_RATE", default="60/m/ip"),
+    "password_check": env.get_value("PASSWORD_CHECK_RATE", cast=address_rate, default="60/m/ip"),
 }
 
 MFA_ADAPTER = "accounts.adapters.SecondFactorAdapter"
@@ -438,9 +447,7 @@ BODY_LIMIT_BYTES = 8 * 1024**2
 # -- webhooks -----------------------------------------------------------------------------------
 
 #: private networks that webhooks may reach: 10.1.0.0/16,fd00::/8
-WEBHOOK_ALLOWED_NETWORKS = [
-    ipaddress.ip_network(network) for network in env.list("WEBHOOK_ALLOWED_NETWORKS", default=[])
-]
+WEBHOOK_ALLOWED_NETWORKS = env.list("WEBHOOK_ALLOWED_NETWORKS", cast=network, default=[])
 #: CA certificates for receivers in these networks, in addition to those of the system
 WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 
@@ -449,7 +456,7 @@ WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", default="")
 #: tokens for /metrics, separated by spaces so that they can be rotated; empty disables token access
 METRICS_TOKENS = secret("METRICS_TOKEN", "").split()
 #: peer addresses that need no token for /metrics: 10.0.0.0/8,127.0.0.1/32; empty for none
-METRICS_NETWORKS: list[str] = env.list("METRICS_NETWORKS", default=[])
+METRICS_NETWORKS = env.list("METRICS_NETWORKS", cast=network, default=[])
 #: port of the metrics of processes without a web server (actors, sweep); 0 disables it
 METRICS_PORT = env.int("METRICS_PORT", default=0)
 METRICS_ADDRESS = env.str("METRICS_ADDRESS", default="127.0.0.1")

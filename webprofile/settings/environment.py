@@ -1,12 +1,16 @@
 """Read settings from the environment: secrets, addresses, retention rules, identity providers."""
 
+import ipaddress
 import json
+import math
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import environ
 from django.core.exceptions import ImproperlyConfigured
 
 SOCKET_TIMEOUT_S = 10
@@ -19,21 +23,96 @@ _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connect
 #: kinds of files that a rule of RETENTION can name
 RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
 _RULE = re.compile(r"(\w+)=(\d{1,5})d")
+_RATE = re.compile(r"\d+/[smhd][a-z]*")
+_ADDRESS_RATE = re.compile(r"\d+/\d*[smhd](/ip)?")
 _OIDC_KEYS = {"id", "name", "issuer", "client_id", "client_secret"}
+
+
+class Environment(environ.Env):
+    """The environment, whose errors name the variable, its value and what is expected."""
+
+    def get_value(self, var: str, *args: Any, **kwargs: Any) -> Any:
+        """Raises ImproperlyConfigured if the value cannot be read."""
+        try:
+            return super().get_value(var, *args, **kwargs)
+        except ValueError as error:
+            value = os.environ.get(var)
+            raise ImproperlyConfigured(f"{var} is {value!r}: {error}.") from None
+
+    @classmethod
+    def parse_value(cls, value: str, cast: Any) -> Any:
+        if cast is int:
+            return _number(value, int, "a whole number")
+        # environ's float ignores characters that it does not know: 5m is 5, 1e3 is 13
+        if cast is float:
+            return _number(value, float, "a number such as 2.5")
+        if cast is list or isinstance(cast, list):
+            parse: Any = str if cast is list else cast[0]
+            return [parse(word.strip()) for word in value.split(",") if word.strip()]
+        return super().parse_value(value, cast)
+
+
+def _number(text: str, kind: Callable[[str], Any], expected: str) -> Any:
+    try:
+        number = kind(text)
+    except ValueError:
+        raise ValueError(f"write {expected}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"write {expected}")
+    return number
+
+
+def rate(text: str) -> str:
+    """Check a rate limit of the API: 60/min; empty for none. Raises ValueError."""
+    if text and not _RATE.fullmatch(text):
+        raise ValueError("write a number per s, min, h or d, such as 60/min")
+    return text
+
+
+def address_rate(text: str) -> str:
+    """Check a rate limit of allauth for addresses: 60/m/ip; empty for none. Raises ValueError."""
+    if text and not _ADDRESS_RATE.fullmatch(text):
+        raise ValueError("write a number per s, m, h or d, such as 60/m/ip")
+    return text
+
+
+def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """Parse a network, which an address in it may name: 10.1.2.3/16. Raises ValueError."""
+    return ipaddress.ip_network(text, strict=False)
 
 
 def secret(name: str, default: str | None = None) -> str:
     """Return the secret `name` from the environment or from the file that `NAME_FILE` names.
 
     Read with plain os.environ: django-environ takes a value that starts with `$` for another
-    variable's name. Raises ImproperlyConfigured if neither is set and there is no default.
+    variable's name. Raises ImproperlyConfigured if neither is set and there is no default, or
+    if the file cannot be read.
     """
     if file := os.environ.get(f"{name}_FILE"):
-        return Path(file).read_text(encoding="utf-8").strip()
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ImproperlyConfigured(f"{name}_FILE cannot be read: {error}") from None
     value = os.environ.get(name, default)
     if value is None:
         raise ImproperlyConfigured(f"Set {name} or {name}_FILE in the environment.")
     return value
+
+
+def secret_url(
+    name: str, default: str, parse: Callable[[str], dict[str, Any]], example: str
+) -> dict[str, Any]:
+    """Return what `parse` makes of a secret URL. Raises ImproperlyConfigured without its text."""
+    url = secret(name, default)
+    try:
+        if config := parse(url):
+            return config
+    # the text of these errors can contain a part of the password
+    except (ValueError, ImproperlyConfigured):
+        pass
+    raise ImproperlyConfigured(
+        f"{name} is no address: write {example}; in the password / is %2F, @ is %40."
+    )
 
 
 def secrets(name: str) -> list[str]:

@@ -169,6 +169,49 @@ def test_urls_with_passwords_are_read_from_files(tmp_path):
     ], result.stderr  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "explained"),
+    [
+        ("RUN_TIMEOUT_S", "10m", "RUN_TIMEOUT_S is '10m': write a whole number."),
+        ("MAX_ATTEMPTS", "", "MAX_ATTEMPTS is '': write a whole number."),
+        # the library would read 5 and 13
+        ("LEASE_S", "5m", "LEASE_S is '5m': write a number such as 2.5."),
+        ("RETRY_PAUSE_S", "1-3", "RETRY_PAUSE_S is '1-3': write a number such as 2.5."),
+        ("API_RATE_USER", "1200", "API_RATE_USER is '1200': write a number per s, min, h or d"),
+        ("SHARE_RATE_LINK", "9/5min", "SHARE_RATE_LINK is '9/5min': write a number per s, min"),
+        ("PASSWORD_CHECK_RATE", "60/min", "PASSWORD_CHECK_RATE is '60/min': write a number per s"),
+        ("METRICS_NETWORKS", "10.0.0.0/33", "METRICS_NETWORKS is '10.0.0.0/33': '10.0.0.0/33' do"),
+        ("WEBHOOK_ALLOWED_NETWORKS", "lan", "WEBHOOK_ALLOWED_NETWORKS is 'lan': 'lan' does not"),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL is DEBUG, INFO, WARNING or ERROR, not 'loud'."),
+        ("SECRET_KEY_FILE", "/no/such/file", "SECRET_KEY_FILE cannot be read: "),
+        ("DATABASE_URL", "postgres://me:pass/word@host/name", "DATABASE_URL is no address: write"),
+        ("DATABASE_URL", "", "DATABASE_URL is no address: write postgres://"),
+        ("EMAIL_URL", "mail.example.org", "EMAIL_URL is no address: write smtp+tls://"),
+    ],
+)
+def test_unreadable_setting_is_named_with_what_is_expected(name, value, explained):
+    result = _run("import django; django.setup()", {name: value})
+    assert explained in result.stderr.splitlines()[-1]
+    assert "'pass'" not in result.stderr
+
+
+def test_lists_may_have_spaces_after_commas():
+    environment = {
+        "ALLOWED_HOSTS": "a.example.org, b.example.org,",
+        "METRICS_NETWORKS": "::1, 10.0.0.1/8",
+    }
+    show = "from webprofile.settings import base as s; print(s.ALLOWED_HOSTS, s.METRICS_NETWORKS)"
+    assert _run(show, environment).stdout == (
+        "['a.example.org', 'b.example.org'] [IPv6Network('::1/128'), IPv4Network('10.0.0.0/8')]\n"
+    )
+
+
+def _run(program: str, changes: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test"} | changes
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1", "cn-north-1"])
 @pytest.mark.parametrize("addressing", ["path", "virtual"])
 def test_pages_may_send_files_to_the_bucket_of_a_region_of_aws(region, addressing):

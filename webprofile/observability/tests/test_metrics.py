@@ -30,6 +30,7 @@ from tasks.tests.make import (
 from webprofile.errors import DomainError
 from webprofile.observability.tests.parts import metric_value, samples
 from webprofile.operations.metrics import rows
+from webprofile.settings.environment import network
 from webprofile.storage import storage as object_store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -83,7 +84,7 @@ def test_old_and_new_token_are_accepted(client, secret):
 def test_allowed_network_reads_metrics_only_without_a_proxy(
     client, settings, address, headers, status
 ):
-    settings.METRICS_NETWORKS = ["10.1.0.0/16", "::1/128"]
+    settings.METRICS_NETWORKS = [network("10.1.0.0/16"), network("::1/128")]
     assert client.get("/metrics", headers=headers, REMOTE_ADDR=address).status_code == status
 
 

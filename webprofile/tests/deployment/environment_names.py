@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 #: files that read environment variables for the settings
 SOURCES = "webprofile/settings/*.py"
-_READERS = {"str", "int", "float", "bool", "list", "db", "email", "url", "json"}
+_READERS = {"str", "int", "float", "bool", "list", "db", "email", "url", "json", "get_value"}
 
 
 def read_by_settings() -> set[str]:
@@ -17,7 +17,7 @@ def read_by_settings() -> set[str]:
         function, name = call.func, _first(call)
         if not name:
             continue
-        if isinstance(function, ast.Name) and function.id in {"secret", "secrets"}:
+        if isinstance(function, ast.Name) and function.id in {"secret", "secrets", "secret_url"}:
             secrets.add(name)
         elif isinstance(function, ast.Attribute) and function.attr in _READERS:
             plain.add(name)
