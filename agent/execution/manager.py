@@ -6,6 +6,7 @@ The server decides how many there are.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -89,6 +90,8 @@ class AttemptManager:
         self._held: dict[UUID, Attempt | InterruptedAttempt] = {}
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self._denials: set[asyncio.Task[object]] = set()
+        #: whether the agent is about to be replaced by an update
+        self.is_update_due: Callable[[], bool] = lambda: False
 
     def held(self) -> frozenset[UUID]:
         """Ids of all attempts whose end the server has not acknowledged."""
@@ -121,6 +124,8 @@ class AttemptManager:
                 self._end_early(message.attempt)
             case Ack():
                 self._tools.outbox.answer(message.of, message.attempt)
+                if message.of == "attempt.finished":
+                    self._let_go(message.attempt)
             case Uploads():
                 self._tools.outbox.answer("attempt.uploads", message.attempt, message)
             case _:
@@ -143,6 +148,11 @@ class AttemptManager:
         attempt = self._held.get(order.attempt)
         if attempt is not None:
             attempt.announce()
+            return
+        if self.is_update_due() and not self._held:
+            # on a device whose queue is never empty, no other moment would come; the server repeats
+            # the order, also to the new agent
+            log.info("order_left_to_the_next_agent attempt=%s", order.attempt)
             return
         log.info(
             "attempt_ordered attempt=%s task=%s runtime=%s",
@@ -174,6 +184,12 @@ class AttemptManager:
         if (attempt := self._held.get(attempt_id)) is not None:
             log.info("attempt_has_enough attempt=%s", attempt_id)
             attempt.enough()
+
+    def _let_go(self, attempt_id: UUID) -> None:
+        """Stop holding a delivered attempt, before the order that follows its end arrives."""
+        attempt = self._held.get(attempt_id)
+        if attempt is not None and attempt.delivering:
+            del self._held[attempt_id]
 
     def _take(self, attempt: Attempt | InterruptedAttempt) -> None:
         self._held[attempt.id] = attempt

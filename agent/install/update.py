@@ -66,6 +66,8 @@ class Updater:
         self._server, self._held, self._allowed = server, held, allowed
         self._version = ""
         self._offered = asyncio.Event()
+        #: an update waits until no attempt is held, is being downloaded, or is in place
+        self.is_due = False
 
     @property
     def can_update(self) -> bool:
@@ -112,26 +114,25 @@ class Updater:
                 await asyncio.sleep(AGAIN_S)
 
     async def replace(self) -> None:
-        """Replace the agent's file while it has no attempts.
+        """Replace the agent's file once it has no attempts; it gets none while `is_due` is set.
 
         Raises Replaced, UpdateFailed, OSError.
         """
         if self._home is None:
             raise UpdateFailed("no launcher watches")
-        while True:
+        self.is_due = True
+        try:
             while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
                 await asyncio.sleep(_IDLE_POLL_S)
             file = await self._find_file(self._home)
             draft = self._home / "agent.pyz.new"
-            try:
-                await self._download(file, draft)
-            except _AttemptArrived:
-                continue
-            # no await from here on, so that no order can arrive in between
-            if not self.is_busy:
-                _put_in_place(self._home, draft)
-                log.info("update_installed own=%s served=%s", __version__, self._version)
-                raise Replaced
+            await self._download(file, draft)
+            _put_in_place(self._home, draft)
+        except (UpdateFailed, OSError):
+            self.is_due = False
+            raise
+        log.info("update_installed own=%s served=%s", __version__, self._version)
+        raise Replaced
 
     async def _find_file(self, home: Path) -> _AgentFile:
         """Return the manifest's entry for this kind of device. Raises UpdateFailed."""
@@ -151,10 +152,7 @@ class Updater:
         return file
 
     async def _download(self, file: _AgentFile, draft: Path) -> None:
-        """Download the file and verify its digest.
-
-        Raises UpdateFailed, or _AttemptArrived as soon as the agent has an attempt.
-        """
+        """Download the file and verify its digest. Raises UpdateFailed."""
         digest = hashlib.sha256()
         url = f"{self._server}/agent/{file.name}"
         try:
@@ -166,18 +164,12 @@ class Updater:
                     raise UpdateFailed(f"{file.name}: {response.status_code}")
                 with draft.open("wb") as target:
                     async for chunk in response.aiter_bytes(1 << 16):
-                        if self.is_busy:
-                            raise _AttemptArrived
                         digest.update(chunk)
                         target.write(chunk)
         except httpx2.HTTPError as error:
             raise UpdateFailed(f"{file.name}: {type(error).__name__}") from error
         if digest.hexdigest() != file.sha256:
             raise UpdateFailed(f"{file.name} arrived damaged")
-
-
-class _AttemptArrived(Exception):
-    """The agent got an attempt, which takes precedence over the update."""
 
 
 def is_other(served: str) -> bool:

@@ -237,6 +237,10 @@ class FakeServer:
         self.rejected_files: dict[str, Note] = {}
         self.welcomes = True
         self.heartbeat_s = 60.0
+        #: version of the agent that the server offers
+        self.agent_version = ""
+        #: whether the end of each attempt is followed by the order of another one
+        self.has_full_queue = False
         self.reject_status: int | None = None
         self.authorization: list[str] = []
         self.connection: ServerConnection | None = None
@@ -354,7 +358,10 @@ class FakeServer:
             message = decode_agent(frame)
             if isinstance(message, Hello) and self.welcomes:
                 welcome = Welcome(
-                    worker="local", server_time=time.time(), heartbeat_s=self.heartbeat_s
+                    worker="local",
+                    server_time=time.time(),
+                    heartbeat_s=self.heartbeat_s,
+                    agent_version=self.agent_version,
                 )
                 await connection.send(encode(welcome))
                 self.connection = connection
@@ -367,6 +374,8 @@ class FakeServer:
     async def _answer(self, connection: ServerConnection, message: AgentMessage) -> None:
         if message.type in self.acks:
             await connection.send(encode(Ack(of=message.type, attempt=message.attempt)))
+        if isinstance(message, AttemptFinished) and self.has_full_queue:
+            await connection.send(encode(self.make_order()))
         if isinstance(message, AttemptUploads) and self.answers_uploads:
             targets = tuple(
                 UploadTarget(name=file.name, url="", refused=self.rejected_files[file.name])

@@ -16,6 +16,8 @@ from agent import __version__, daemon
 from agent.install import update
 from agent.install.update import Replaced, UpdateFailed, Updater, is_other
 from agent.link.session import AgentTooOld
+from agent.protocol.messages import AttemptAccepted, AttemptFinished
+from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import TIMEOUT_S, wait_until
 from agent.tests.http_sites import HttpSite, serving
 
@@ -31,12 +33,10 @@ class UpdateSite(HttpSite):
         super().__init__()
         self.file = {"name": "a.pyz", "sha256": hashlib.sha256(NEW).hexdigest(), "size_bytes": 1}
         self.manifest: Any = {"version": OTHER, "files": {KIND: self.file}}
-        self.on_file = lambda: None
 
     def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
         if not path.endswith(".pyz"):
             return 200, json.dumps(self.manifest).encode()
-        self.on_file()
         return 200, NEW
 
 
@@ -53,6 +53,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(update, "_IDLE_POLL_S", 0.01)
     (tmp_path / "agent.pyz").write_bytes(b"old agent")
     return tmp_path
+
+
+@pytest.fixture
+def updating_device(device: AgentDevice, site: UpdateSite, home: Path, monkeypatch) -> AgentDevice:
+    """A device whose agent may update itself from `site`."""
+    monkeypatch.setattr(daemon, "Updater", lambda _, held, **more: Updater(site.url, held, **more))
+    device.changes["update"] = True
+    return device
 
 
 async def run(updater: Updater) -> None:
@@ -83,20 +91,32 @@ async def test_an_update_waits_until_no_attempt_is_held(site: UpdateSite, home: 
         await running
 
 
-async def test_an_attempt_during_the_download_delays_the_update(site: UpdateSite, home: Path):
-    held: set[str] = set()
-    site.on_file = lambda: held.add("an attempt")
-    updater = Updater(site.url, lambda: held, allowed=True)
-    updater.welcomed(OTHER)
-    running = asyncio.create_task(run(updater))
-    await wait_until(lambda: len(site.requested_paths) >= 2)
-    await asyncio.sleep(0.1)
-    assert (home / "agent.pyz").read_bytes() == b"old agent"
-    site.on_file = lambda: None
-    held.clear()
+async def test_an_agent_whose_queue_is_never_empty_updates_between_two_attempts(
+    site: UpdateSite, home: Path, updating_device, server
+):
+    """It leaves the next order to the new agent, without starting the attempt."""
+    server.agent_version, server.has_full_queue = OTHER, True
+    agent = updating_device.start()
+    await server.send_order()
+    await wait_until(lambda: agent.done() or len(server.messages(AttemptFinished)) > 5)
+    assert agent.done()
     with pytest.raises(Replaced):
-        await running
-    assert site.requested_paths.count("/agent/a.pyz") == 2
+        await agent
+    updating_device.running = None
+    assert (home / "agent.pyz").read_bytes() == NEW
+    accepted = {message.attempt for message in server.messages(AttemptAccepted)}
+    assert accepted == {message.attempt for message in server.messages(AttemptFinished)}
+    await updating_device.wait_until_forgotten()
+
+
+async def test_orders_are_taken_again_after_a_failed_update(
+    site: UpdateSite, updating_device, server, caplog
+):
+    site.manifest = {}
+    server.agent_version = OTHER
+    updating_device.start()
+    await wait_until(lambda: "update_failed" in caplog.text)
+    assert (await server.run()).exit_code == 0
 
 
 async def test_a_damaged_download_changes_nothing(site: UpdateSite, home: Path):
