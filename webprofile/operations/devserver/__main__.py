@@ -17,6 +17,18 @@ from webprofile.terminal.output import complain
 def main() -> int:
     # files below the home folder are readable only by their owner
     os.umask(0o077)
+    try:
+        return _main()
+    except PermissionError as error:
+        # after a start with sudo, the folder belongs to root
+        complain(
+            f"This user may not use {error.filename}: start the site as the owner of that file, "
+            "or set MGW_HOME to another folder."
+        )
+        return 1
+
+
+def _main() -> int:
     layout = open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var"))
     if sys.argv[1:2] == ["manage"]:
         return manage(layout, sys.argv[2:])

@@ -117,12 +117,17 @@ def socket_folder(layout: Layout) -> tuple[Path, bool]:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on this port of the loopback address."""
+    """Return whether a server could listen on this port of the loopback address.
+
+    Raises PermissionError for a port that this user may not use.
+    """
     with socket.socket() as probe:
         # a server may use a port with connections in TIME_WAIT
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
+        except PermissionError:
+            raise
         except OSError:
             return False
         return True

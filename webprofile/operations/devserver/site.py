@@ -43,9 +43,14 @@ Accounts = dict[str, dict[str, str | None]]
 
 
 def choose_ports(requested: int | None) -> list[int]:
-    """Return ports for web and storage. Raises PartError if the `requested` port is in use."""
-    if requested is not None and not is_free(requested):
-        raise PartError(f"Port {requested} is in use: choose another one (make run PORT=...).")
+    """Return ports for web and storage. Raises PartError if `requested` cannot be used."""
+    try:
+        if requested is not None and not is_free(requested):
+            raise PartError(f"Port {requested} is in use: choose another one (make run PORT=...).")
+    except PermissionError:
+        raise PartError(
+            f"This user may not use port {requested}: choose one above 1023 (make run PORT=...)."
+        ) from None
     others = free_ports(2)
     web = requested or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
     return [web, others[1]]

@@ -1,8 +1,10 @@
 """Tests of folders, secrets, ports, and the configuration of the agent."""
 
+import errno
 import importlib
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import dramatiq
 import pytest
 
 from webprofile.operations.devserver import layout as layouts
+from webprofile.operations.devserver.__main__ import main
 from webprofile.operations.devserver.device import MegEngineRuntime, update_config
 from webprofile.operations.devserver.layout import (
     REPOSITORY,
@@ -31,7 +34,8 @@ from webprofile.operations.devserver.parts import (
     environment,
     storage,
 )
-from webprofile.operations.devserver.site import manage, remember
+from webprofile.operations.devserver.site import choose_ports, manage, remember
+from webprofile.operations.devserver.supervisor import PartError
 
 
 def test_secrets_are_created_once_for_the_owner_only(tmp_path: Path) -> None:
@@ -89,6 +93,35 @@ def test_free_ports_are_outside_the_ephemeral_range(tmp_path, monkeypatch, limit
         file.write_text(limits)
     monkeypatch.setattr(layouts, "_PORTS_OF_CONNECTIONS", file)
     assert [port for port in free_ports(50) if not 12_000 <= port < first] == []
+
+
+def test_port_that_the_user_may_not_use_is_reported(monkeypatch) -> None:
+    class UsersSocket(socket.socket):
+        def bind(self, address: tuple[str, int]) -> None:
+            if address[1] < 1024:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            super().bind(address)
+
+    monkeypatch.setattr(socket, "socket", UsersSocket)
+    with pytest.raises(PartError, match="may not use port 80: choose one above 1023"):
+        choose_ports(80)
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["manage", "check"]])
+def test_home_of_another_user_is_reported_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, arguments: list[str]
+) -> None:
+    def refuse(file: Path, *args: object, **kwargs: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    monkeypatch.setattr(os, "umask", lambda mask: 0)
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setenv("MGW_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["devserver", *arguments])
+    assert main() == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"This user may not use {tmp_path}/")
 
 
 def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:
