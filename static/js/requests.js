@@ -62,7 +62,7 @@ export async function postJson(url, body, { login, key = "" }) {
   return data;
 }
 
-/** DELETE the resource at `url`. Throws NoAnswer. */
+/** DELETE the resource at `url`, which may be gone already. Throws NoAnswer. */
 export async function deleteAt(url, { login }) {
   const response = await send(url, {
     method: "DELETE",
@@ -70,7 +70,7 @@ export async function deleteAt(url, { login }) {
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
   checkLogin(response, login);
-  if (!response.ok) throw new NoAnswer(response.status);
+  if (!response.ok && response.status !== 404) throw new NoAnswer(response.status);
 }
 
 /**

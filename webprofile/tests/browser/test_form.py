@@ -325,3 +325,16 @@ def test_own_preset_of_options_is_saved_used_and_deleted(form, alice):
     form.find("#preset-remove").click()
     form.until(lambda: not form.all(own), "its end")
     assert not OptionPreset.objects.exists()
+
+
+@pytest.mark.exhaustive
+def test_own_preset_that_another_tab_deleted_can_be_deleted(form, alice):
+    OptionPreset.objects.create(owner=alice, name="seven", options={"iter": 7})
+    form.open()
+    own = "#option-presets [data-preset]"
+    form.find(own).click()
+    OptionPreset.objects.all().delete()
+    form.find("#own-preset summary").click()
+    form.find("#preset-remove").click()
+    form.until(lambda: not form.all(own), "its end")
+    assert form.find("#preset-problem").text == ""

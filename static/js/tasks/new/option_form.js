@@ -216,10 +216,12 @@ function setUpOwnPresets() {
     save();
   });
   document.getElementById("preset-remove").addEventListener("click", ({ currentTarget }) => attempt(async () => {
-    const place = ownPresets.findIndex(({ id }) => String(id) === currentTarget.dataset.preset);
-    await deleteAt(`${ownFold.dataset.url}${ownPresets[place].id}/`, { login });
-    ownButton(ownPresets[place]).remove();
-    ownPresets.splice(place, 1);
+    const preset = ownPresets.find(({ id }) => String(id) === currentTarget.dataset.preset);
+    await deleteAt(`${ownFold.dataset.url}${preset.id}/`, { login });
+    // a second click may have removed it meanwhile
+    if (!ownPresets.includes(preset)) return;
+    ownButton(preset).remove();
+    ownPresets.splice(ownPresets.indexOf(preset), 1);
     name.focus();
   }));
   document.getElementById("option-presets").addEventListener("click", ({ target }) => {
