@@ -161,6 +161,11 @@ def _runtimes(
     except DomainError as error:
         problems.append(error)
         return []
+    return preferred_first(options, request)
+
+
+def preferred_first(options: Sequence[Runtime], request: TaskRequest) -> list[Runtime]:
+    """Return candidates of a target, the one on which the task would run first."""
     fitting = (option for option in options if refusal_by(check_fits, option, request) is None)
     chosen = next(fitting, options[0])
     return [chosen, *(option for option in options if option is not chosen)]

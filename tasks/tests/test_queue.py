@@ -254,6 +254,19 @@ def test_outlook_names_the_matching_device_or_the_unmet_requirement(client, alic
     assert "is not a version range" in get_outlook(client, alice, any="1", versions="soon")
 
 
+def test_outlook_names_the_matching_device_that_supports_the_options(client, alice):
+    make_worker("a-plain")
+    cuda = make_worker("b-cuda")
+    Runtime.objects.filter(worker=cuda).update(kind="binary", builds=["cuda"])
+    assert "a-plain with MegEngine" in get_outlook(client, alice, any="1")
+    text = get_outlook(client, alice, any="1", options='{"cuda": true}')
+    assert "b-cuda with MegEngine" in text
+    assert "a-plain with MegEngine" in get_outlook(client, alice, any="1", options='{"iter": 0}')
+    Runtime.objects.exclude(worker=cuda).update(kind="binary", flags=["profile"])
+    text = get_outlook(client, alice, any="1", files="fast_run_algo_policy")
+    assert "b-cuda with MegEngine" in text
+
+
 def test_outlook_reports_the_task_limit(client):
     user = make_user(task_limit=1)
     worker = make_worker()
@@ -271,6 +284,9 @@ def test_outlook_reports_the_task_limit(client):
         {"worker": "1", "priority": "1e9"},
         {"any": "1", "labels": ["", "=", "a=b=c", "\x00=1"]},
         {"any": "1", "versions": ">=" * 500, "pool": "x" * 5000},
+        {"any": "1", "options": "[" * 9_000},
+        {"any": "1", "options": "[]", "files": ["", "x"]},
+        {"any": "1", "options": '{"iter": NaN, "cuda": [{}], "x": null}'},
     ],
 )
 def test_outlook_accepts_malformed_queries(client, alice, query):

@@ -1,5 +1,6 @@
 """Context of the form for a new task: choices, initial values, messages and the queue."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ from tasks.scheduling.messages import queue_rows
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import outlook
 from tasks.scheduling.targets import candidates_or_refuse, newest_first, pools_of, read_target
+from tasks.submission.drafts import preferred_first
+from tasks.submission.request import FileRequest, TaskRequest
 from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
@@ -85,7 +88,8 @@ def outlook_of(params: QueryDict, reader: User) -> dict[str, Any]:
     """Return the context of `tasks/_outlook.html`: the queue that the task would enter.
 
     params: `worker` and `runtime`, or with `any` a target: `labels` (name=value, repeated),
-        `pool`, `versions`; `priority`; `script` if the task is a script
+        `pool`, `versions`, and what the device has to support: `options` as JSON, `files`, the
+        options that have a file (repeated); `priority`; `script` if the task is a script
     """
     answer: dict[str, Any] = {"quota": quota_of(reader)}
     try:
@@ -114,11 +118,22 @@ def _runtime(params: QueryDict, reader: User) -> Runtime | None:
             {"labels": labels, **{k: params.get(k, "") for k in ("pool", "versions")}},
             scripts=bool(params.get("script")),
         )
-        return candidates_or_refuse(target, user=reader)[0]
+        return preferred_first(candidates_or_refuse(target, user=reader), _request(params))[0]
     version = params.get("runtime", "")
     if not version.isprintable():
         return None
     return visible_runtime(reader, parse_key(params.get("worker", "")), version[:40])
+
+
+def _request(params: QueryDict) -> TaskRequest:
+    """Return a request with the chosen options, which may be invalid."""
+    try:
+        options = json.loads(params.get("options", "{}"))
+    except (ValueError, RecursionError):
+        options = {}
+    kind = TaskFile.Kind.OPTION
+    files = (FileRequest(kind, "", 0, "", option=name) for name in params.getlist("files"))
+    return TaskRequest(options=options if isinstance(options, dict) else {}, files=tuple(files))
 
 
 def read_priority(value: str) -> int:

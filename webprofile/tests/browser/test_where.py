@@ -12,6 +12,7 @@ from tasks.submission.request import TaskRequest
 from tasks.tests.make import MODEL, make_waiting_task, make_worker, model_file
 from webprofile.storage import storage as object_store
 from webprofile.tests.browser.form import Form
+from workers.models import Runtime
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -37,6 +38,17 @@ def test_form_shows_the_queue(form, alice):
     assert "b-free with the same chip (Xeon) is idle." in outlook(form)
     form.choose("#worker", "b-free")
     form.until(lambda: "b-free is idle" in outlook(form), "the other queue")
+
+
+def test_best_match_supports_the_chosen_options(form, alice):
+    make_worker("a-plain")
+    able = make_worker("b-cuda")
+    Runtime.objects.filter(worker=able).update(kind="binary", builds=["cuda"])
+    form.open()
+    form.click("[name=where][value=any]")
+    form.until(lambda: "best match: a-plain" in outlook(form), "the best match")
+    form.browser.execute_script("document.querySelector('[name=cuda]').click()")
+    form.until(lambda: "best match: b-cuda" in outlook(form), "the match for the option")
 
 
 def test_copied_task_for_any_matching_device_keeps_its_target(form, alice, storage):

@@ -1,7 +1,8 @@
 // The target of the task: one device and MegEngine version, or any matching device; and its queue.
 
-import { readNumber } from "../../numbers.js";
+import { readNumber, toJson } from "../../numbers.js";
 import { makeRefresher } from "../../refresher.js";
+import { readOptions } from "./option_form.js";
 import { isScript } from "./script_form.js";
 
 const INTERVAL_MS = 15_000;
@@ -58,7 +59,8 @@ export function setUpWhere() {
   for (const choice of form.elements.where) choice.addEventListener("change", show);
   for (const name of ["input", "change"]) {
     form.addEventListener(name, ({ target }) => {
-      if (target.name === "priority" || (target.closest("#where") && target.id !== "title")) refreshOutlook();
+      const isForDevice = target.closest("#where") ? target.id !== "title" : isForAny() && target.closest("#options");
+      if (target.name === "priority" || isForDevice) refreshOutlook();
     });
   }
   // `prefill` and `restoreForm` set the fields without events, then dispatch one on the form
@@ -90,6 +92,9 @@ function outlookUrl() {
     params.set("pool", pool);
     params.set("versions", versions);
     for (const [name, value] of Object.entries(labels)) params.append("labels", `${name}=${value}`);
+    const { options, files } = isScript() ? { options: {}, files: [] } : readOptions();
+    params.set("options", toJson(options));
+    for (const { option } of files) params.append("files", option);
   } else {
     params.set("worker", form.elements.worker.value);
     params.set("runtime", form.elements.runtime.value);
