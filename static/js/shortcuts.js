@@ -80,6 +80,12 @@ export function keyOf({ key, code = "", ctrlKey = false, metaKey = false, shiftK
   return `${isMod ? "Mod+" : ""}${shiftKey && name.length > 1 ? "Shift+" : ""}${name}`;
 }
 
+/**
+ * Whether an input method gets a key that is pressed in a field. In Safari the key that ends a composition comes after
+ * its end, and only its code tells.
+ */
+export const isForInputMethod = ({ isComposing, keyCode }) => isComposing || keyCode === 229;
+
 function onKey(event) {
   const key = keyOf(event);
   const isCharacter = key.length === 1;

@@ -4,7 +4,7 @@
 import { keepRelativeTimes } from "./ago.js";
 import { localizeTimes, storeTimeZone } from "./format.js";
 import { keepOneStop } from "./roving.js";
-import { bindShortcuts, startShortcuts } from "./shortcuts.js";
+import { bindShortcuts, isForInputMethod, startShortcuts } from "./shortcuts.js";
 
 // pages of share links set no cookie
 if (!("shared" in document.documentElement.dataset)) storeTimeZone();
@@ -44,7 +44,7 @@ for (const menu of document.querySelectorAll("[data-menu]")) {
     if (menu.open && !menu.contains(event.target)) menu.open = false;
   });
   menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.open) return;
+    if (event.key !== "Escape" || isForInputMethod(event) || !menu.open) return;
     menu.open = false;
     menu.querySelector("summary").focus();
   });

@@ -2,6 +2,7 @@
 
 import { clean } from "../charts/text.js";
 import { fill } from "../format.js";
+import { isForInputMethod } from "../shortcuts.js";
 import { matching } from "./match.js";
 import { findDevices, findOperators, findOptions, findTasks, pageEntries, themeEntries } from "./sources.js";
 
@@ -156,7 +157,7 @@ class Palette {
       this.#show();
     });
     this.input.addEventListener("keydown", (event) => {
-      if (event.isComposing) return;
+      if (isForInputMethod(event)) return;
       const last = this.shown.length - 1;
       const places = {
         ArrowDown: this.active === last ? 0 : this.active + 1,

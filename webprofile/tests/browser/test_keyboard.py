@@ -6,6 +6,7 @@ from selenium.webdriver import ActionChains, Keys
 from profiles.tests.imports import make_import
 from profiles.tests.pages import make_result
 from profiles.tests.traces import MLP
+from tasks.models import OptionPreset
 from tasks.tests.make import make_task, make_user, make_worker
 from testdata import good_profile
 from webprofile.tests.browser.conftest import (
@@ -354,6 +355,49 @@ class TestTabStops:
         assert page.focused("data-view") == "timeline"
         page.press(Keys.ARROW_LEFT)
         assert page.focused("data-view") == "operators"
+
+
+#: Presses a key with which an input method ends its text: as Chromium reports it, and as Safari does.
+PRESS_COMPOSING = """
+    for (const how of [{ isComposing: true }, { keyCode: 229 }]) {
+        const key = { key: arguments[1], bubbles: true, cancelable: true, ...how };
+        arguments[0].dispatchEvent(new KeyboardEvent("keydown", key));
+    }
+"""
+
+
+class TestInputMethod:
+    """Enter takes, and Escape drops, the letters that wait for an input method, and nothing else."""
+
+    def test_enter_takes_letters_into_the_palette(self, page):
+        page.open("/tasks/")
+        page.open_palette()
+        page.search("Devices", "Devices")
+        page.js(PRESS_COMPOSING, page.find(".palette__input"), "Enter")
+        assert page.all(".palette[open]")
+        page.press(Keys.ENTER)
+        page.until(lambda: page.path == "/workers/", "the page of the entry")
+
+    def test_enter_takes_letters_into_the_name_of_a_preset(self, page):
+        make_worker()
+        page.open("/tasks/new/")
+        page.js("document.getElementById('option-iter').value = '7'")
+        page.find("#own-preset summary").click()
+        page.find("#preset-name").send_keys("ce")
+        page.js(PRESS_COMPOSING, page.find("#preset-name"), "Enter")
+        assert page.find("#preset-name").get_property("value") == "ce"
+        page.find("#preset-name").send_keys("shi")
+        page.press(Keys.ENTER)
+        page.until(lambda: page.all("#option-presets [data-preset]"), "the preset")
+        assert list(OptionPreset.objects.values_list("name", flat=True)) == ["ceshi"]
+
+    def test_escape_drops_letters_and_leaves_the_menu_open(self, page):
+        page.open("/tasks/?q=net")
+        page.find("#save-view summary").click()
+        page.js(PRESS_COMPOSING, page.find("#save-view [name=name]"), "Escape")
+        assert page.all("#save-view[open]")
+        page.find("#save-view [name=name]").send_keys(Keys.ESCAPE)
+        assert not page.all("#save-view[open]")
 
 
 def test_nobody_gets_the_palette_without_a_login(browser, storage, live_server):

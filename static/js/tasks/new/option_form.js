@@ -3,6 +3,7 @@
 import { fill } from "../../format.js";
 import { readNumber } from "../../numbers.js";
 import { Refusal, deleteAt, postJson } from "../../requests.js";
+import { isForInputMethod } from "../../shortcuts.js";
 
 const part = document.getElementById("options");
 const search = document.getElementById("option-search");
@@ -211,7 +212,7 @@ function setUpOwnPresets() {
   });
   document.getElementById("preset-save").addEventListener("click", save);
   name.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || isForInputMethod(event)) return;
     event.preventDefault();
     save();
   });
