@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
 from agent import __version__
-from agent.config import Config, ConfigError
+from agent.config import Config, ConfigError, RuntimeEntry
 from agent.device.canary import DeviceCanary
 from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
 from agent.device.facts import read_facts
@@ -34,9 +34,14 @@ from agent.link.session import AgentTooOld, Session
 from agent.link.transfers import Transfer
 from agent.protocol.messages import FEATURE_ENOUGH, FEATURE_SCRIPTS, Hello
 from agent.protocol.notes import Note
+from agent.runtimes.describe import SLOW
 from agent.tune import TuneError, describe_tuning
 
 log = logging.getLogger(__name__)
+
+#: pause until runtimes that were too slow are described again, and the longest after more pauses
+_SLOW_AGAIN_S = 60.0
+_SLOW_AGAIN_MOST_S = 3600.0
 
 
 async def serve(config: Config) -> None:
@@ -49,14 +54,17 @@ async def serve(config: Config) -> None:
     _log_tuning(config)
     drop_privileges()
     adopt_orphans()
+    runtimes = await _describe(config, config.runtimes)
+    await _until_signal(work(config, Policies(), runtimes))
+
+
+async def _describe(config: Config, entries: Iterable[RuntimeEntry]) -> dict[str, LocalRuntime]:
     runtimes = await asyncio.to_thread(
-        lambda: take_inventory(
-            config.runtimes, config.c_opr_libs, config.checks, has_gpu=bool(find_gpus())
-        )
+        lambda: take_inventory(entries, config.c_opr_libs, config.checks, has_gpu=bool(find_gpus()))
     )
     for runtime in runtimes.values():
         log.info("runtime version=%s problem=%r", runtime.info.version, _text(runtime.info.problem))
-    await _until_signal(work(config, Policies(), runtimes))
+    return runtimes
 
 
 def _log_tuning(config: Config) -> None:
@@ -159,7 +167,8 @@ async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRule
         tools,
         welcomed=lambda welcome: updater.welcomed(welcome.agent_version),
     )
-    works = [_serve_or_update(session, updater), updater.run()]
+    retry = _describe_slow(config, tools.runtimes, attempts, determine, session.greet_again)
+    works = [_serve_or_update(session, updater), updater.run(), retry]
     if config.file is not None:
         switch = ScriptSwitch(
             config.file,
@@ -174,6 +183,38 @@ async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRule
     finally:
         await attempts.stop()
         await tools.warm.close()
+
+
+async def _describe_slow(
+    config: Config,
+    runtimes: dict[str, LocalRuntime],
+    attempts: AttemptManager,
+    determine: Callable[[], ScriptRules],
+    greet_again: Callable[[], Awaitable[None]],
+) -> None:
+    """Describe runtimes that were too slow at the start again while idle, until cancelled.
+
+    Those that are usable then are added to `runtimes` and reported to the server.
+    """
+    pause_s = _SLOW_AGAIN_S
+    while True:
+        await asyncio.sleep(pause_s)
+        slow = [entry for entry in config.runtimes if _is_slow(runtimes.get(entry.version))]
+        if not slow or attempts.held():
+            continue
+        pause_s = min(2 * pause_s, _SLOW_AGAIN_MOST_S)
+        described = await _describe(config, slow)
+        if all(map(_is_slow, described.values())):
+            continue
+        runtimes.update(described)
+        if attempts.scripts.allowed:
+            attempts.scripts = await asyncio.to_thread(determine)
+        await greet_again()
+
+
+def _is_slow(runtime: LocalRuntime | None) -> bool:
+    problem = runtime.info.problem if runtime else None
+    return problem is not None and problem.code in SLOW
 
 
 def _features(scripts: ScriptRules, runtimes: Iterable[LocalRuntime]) -> frozenset[str]:

@@ -20,6 +20,8 @@ from agent.runtimes.command import Style, arguments_for, command_for, run_to_end
 
 WHEEL_TIMEOUT_S = 60.0
 BINARY_TIMEOUT_S = 15.0
+#: codes of problems that may be gone later: a device that is just booting is slow
+SLOW = frozenset({"import_slow", "start_slow"})
 _MARK = "mgw-runtime:"
 _DEVICES = "mgw-devices:"
 _MOST_GPUS = 64

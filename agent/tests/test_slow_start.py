@@ -1,0 +1,23 @@
+"""A device that is still booting when the agent starts: MegEngine takes longer than usual."""
+
+from agent import daemon
+from agent.config import RuntimeEntry
+from agent.inventory import LocalRuntime
+from agent.protocol.messages import Hello, RuntimeInfo
+from agent.protocol.notes import Note
+
+
+async def test_a_version_that_was_too_slow_at_the_start_becomes_usable(device, server, monkeypatch):
+    good = device.runtimes
+    problem = Note.of("start_slow", path="load_and_run", seconds=15)
+    info = RuntimeInfo(version="1.13.0", kind="binary", problem=problem)
+    device.runtimes = {"1.13.0": LocalRuntime(info, ())}
+    device.changes["runtimes"] = (
+        RuntimeEntry(version="1.13.0", kind="binary", path="load_and_run"),
+    )
+    monkeypatch.setattr(daemon, "_SLOW_AGAIN_S", 0.05, raising=False)
+    monkeypatch.setattr(daemon, "take_inventory", lambda *_, **__: good)
+    device.start()
+    assert (await server.expect(Hello)).runtimes[0].problem == problem
+    assert (await server.expect(Hello, 2)).runtimes[0].problem is None
+    assert (await server.run()).exit_code == 0
