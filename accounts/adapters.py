@@ -2,12 +2,13 @@
 encrypted second factors.
 """
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
 from allauth.account.adapter import DefaultAccountAdapter
-from allauth.core import context
+from allauth.core import context, ratelimit
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialLogin
@@ -25,6 +26,7 @@ from accounts.models import User, canonical_email
 from accounts.selectors import current_user
 from accounts.services import adopt_user, is_email_verified
 from accounts.sessions import NO_ADDRESS, end_user_sessions
+from webprofile.errors import DomainError
 
 log = structlog.get_logger()
 
@@ -75,13 +77,20 @@ class AccountAdapter(DefaultAccountAdapter):
         """Send a mail with the host of SITE_URL in its text and links.
 
         django-allauth takes the host from the request, whose sender can choose it.
+        Raises DomainError mail_not_sent, whether the address has an account or not.
         """
         context = context | {"current_site": {"domain": urlsplit(settings.SITE_URL).netloc}}
         for name in context:
             if name.endswith("_url"):
                 path = urlsplit(context[name])._replace(scheme="", netloc="").geturl()
                 context[name] = settings.SITE_URL + path
-        super().send_mail(template_prefix, email, context)
+        try:
+            super().send_mail(template_prefix, email, context)
+        except OSError as error:  # also every error of smtplib; its text may contain the address
+            log.warning("mail_not_sent", mail=template_prefix, error=type(error).__name__)
+            # otherwise the next attempt within 3 minutes would send nothing, and say that it did
+            ratelimit.clear(self.request, action="confirm_email", key=email.lower())
+            raise DomainError("mail_not_sent", status=503) from error
 
     def send_notification_mail(self, template_prefix: str, *args: Any, **kwargs: Any) -> None:
         """Tell a user about a change of the account, which a mail that fails does not undo.
@@ -89,10 +98,8 @@ class AccountAdapter(DefaultAccountAdapter):
         django-allauth sends it before the signals that audit the change, and an error would lose
         the session of a new password.
         """
-        try:
+        with suppress(DomainError):
             super().send_notification_mail(template_prefix, *args, **kwargs)
-        except OSError as error:  # also every error of smtplib; its text may contain the address
-            log.warning("mail_not_sent", mail=template_prefix, error=type(error).__name__)
 
 
 class SessionsAdapter(DefaultUserSessionsAdapter):

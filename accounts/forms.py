@@ -7,6 +7,7 @@ from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.fields import EmailField as AllauthEmailField
+from allauth.account.models import EmailAddress
 from allauth.core.internal.cryptokit import normalize_user_code
 from allauth.mfa import app_settings as mfa_settings
 from allauth.mfa.adapter import get_adapter
@@ -26,6 +27,7 @@ from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, cano
 from accounts.preferences import time_zones
 from accounts.tokens.access import DAYS_LIMIT
 from accounts.webhooks.addresses import LONGEST_URL
+from webprofile.errors import DomainError
 
 #: maximum length of a security key's name in the browser, in characters
 KEY_NAME_LIMIT = 60
@@ -100,6 +102,15 @@ class ResetPasswordForm(allauth_forms.ResetPasswordForm):
 
 class AddEmailForm(allauth_forms.AddEmailForm):
     email = EmailField(label=_("E-mail"))
+
+    def save(self, request: HttpRequest) -> EmailAddress:
+        """Add the address, unless the mail to verify it cannot be sent."""
+        try:
+            address: EmailAddress = super().save(request)
+        except DomainError:
+            EmailAddress.objects.filter(user=self.user, email=self.cleaned_data["email"]).delete()
+            raise
+        return address
 
 
 class ResetPasswordKeyForm(allauth_forms.ResetPasswordKeyForm):
