@@ -73,9 +73,12 @@ def redeem_code(code: str) -> tuple[Worker, str]:
 
 
 def revoke_codes(worker: Worker) -> int:
-    """Revoke the unused enrolment codes of a worker; return how many."""
-    unused = worker.secrets.filter(kind=WorkerSecret.SecretKind.CODE, used_at=None, revoked_at=None)
-    return unused.update(revoked_at=timezone.now())
+    """Revoke the valid enrolment codes of a worker; return how many."""
+    now = timezone.now()
+    valid = worker.secrets.filter(
+        kind=WorkerSecret.SecretKind.CODE, used_at=None, revoked_at=None, expires_at__gt=now
+    )
+    return valid.update(revoked_at=now)
 
 
 @transaction.atomic

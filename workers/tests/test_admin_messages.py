@@ -95,6 +95,15 @@ def test_an_unused_code_is_revoked(client, root):
     ]
 
 
+def test_an_expired_code_has_nothing_to_revoke(client, root):
+    worker = make_worker("box")
+    issue_code(worker)
+    worker.secrets.update(expires_at=timezone.now())
+    assert messages_after(client, LIST, "revoke", worker) == [
+        "The token of box was already revoked."
+    ]
+
+
 def test_messages_are_translated_to_chinese(client, root):
     root.language = "zh-hans"
     root.save(update_fields=["language"])
