@@ -132,7 +132,10 @@ def create_share(
     # lock the creator's row, so that concurrent requests cannot exceed the limit
     User.objects.select_for_update().get(pk=creator.pk)
     now = timezone.now()
-    usable = Share.objects.filter(creator=creator, revoked_at=None, expires_at__gt=now)
+    oldest = now - timedelta(days=settings.SHARE_DAYS_LIMIT)
+    usable = Share.objects.filter(
+        creator=creator, revoked_at=None, expires_at__gt=now, created_at__gt=oldest
+    )
     if usable.count() >= SHARES_LIMIT:
         raise DomainError("share_limit", limit=SHARES_LIMIT)
     token = PREFIX + secrets.token_urlsafe(32)

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import structlog
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import AuditEntry
+from profiles import sharing
 from profiles.imports.uploads import delete_import
 from profiles.models import Profile, Share
 from profiles.retention.deletion import delete_task
@@ -30,6 +32,7 @@ from profiles.tests.response_checks import response_faults
 from tasks.models import LogChunk, Task, TaskFile
 from tasks.tests.make import data_file, make_user, make_waiting_task, model_file
 from testdata import DATA, good_profile
+from webprofile.errors import DomainError
 from webprofile.observability.requests import loggable, route_class
 from webprofile.observability.tests.parts import json_lines
 from webprofile.storage import storage
@@ -302,6 +305,18 @@ def test_a_link_ends_when_it_is_revoked_or_expires(reader, alice, script_files, 
     assert not ended(address, reader)
     settings.SHARE_DAYS_LIMIT = 8
     assert ended(address, reader)
+
+
+def test_links_that_a_lower_limit_of_the_site_ended_do_not_count(alice, settings, monkeypatch):
+    monkeypatch.setattr(sharing, "SHARES_LIMIT", 1)
+    task = make_result(good_profile("tiny"), owner=alice).attempt.task_id
+    create = partial(create_share, alice, kind="task", ids=[task], parts=[])
+    create()
+    Share.objects.update(created_at=timezone.now() - timedelta(days=9))
+    with pytest.raises(DomainError, match="share_limit"):
+        create()
+    settings.SHARE_DAYS_LIMIT = 8
+    create()
 
 
 def test_a_link_has_the_rights_that_its_creator_has_now(reader, alice, script_files):
