@@ -252,8 +252,11 @@ def _create_user(email: str, password: str, *, administrator: bool) -> User:
     would transfer the account (`adopt_user`) and remove its second factor.
     """
     create = User.objects.create_superuser if administrator else User.objects.create_user
-    if EmailAddress.objects.filter(email__iexact=canonical_email(email), verified=True).exists():
+    of_others = EmailAddress.objects.filter(email__iexact=canonical_email(email))
+    if of_others.filter(verified=True).exists():
         raise DomainError("email_taken", field="email", status=409)
+    # without verification, another user could make the address the one for logging in
+    of_others.delete()
     user = create(email, password)
     EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
     return user

@@ -6,13 +6,14 @@ from functools import partial
 import pytest
 from allauth.usersessions.models import UserSession
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts import services
 from accounts.models import AccessToken, AuditEntry, User
 from accounts.services import system_user
 from accounts.sessions import end_session, end_user_sessions, sessions_of
-from accounts.tests.make import NEW_PASSWORD, PASSWORD, log_in
+from accounts.tests.make import NEW_PASSWORD, PASSWORD, log_in, reauthenticated_client
 from accounts.tests.threads import at_once
 from tasks.tests.make import make_user
 from webprofile.errors import DomainError
@@ -234,6 +235,19 @@ def test_a_change_by_a_page_is_audited_with_the_client_address(client):
     assert (entry.action, entry.actor, entry.address) == ("user.promote", root, "192.0.2.7")
     services.demote_user(bob, by=root)
     assert last_entry().address is None
+
+
+def test_a_user_cannot_take_the_address_of_a_new_user():
+    """Without verification of addresses, bob has added the address of alice."""
+    bob = make_user("bob")
+    client = reauthenticated_client(bob.email)
+    address = {"email": "alice@example.com"}
+    client.post(reverse("account_email"), address | {"action_add": ""})
+    services.create_account(email="alice@example.com", password=NEW_PASSWORD, by=None)
+    answer = client.post(reverse("account_email"), address | {"action_primary": ""})
+    assert answer.status_code == 302
+    bob.refresh_from_db()
+    assert bob.email == bob.emailaddress_set.get().email == "bob@example.com"
 
 
 def test_the_system_user_cannot_be_administered(client):
