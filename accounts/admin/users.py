@@ -161,7 +161,7 @@ class UserAdmin(ActionsAdmin):
     @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
     def password_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Set a user's password; administrators change their own on the page of all users."""
-        user = get_object_or_404(User, pk=pk)
+        user = get_object_or_404(human_users(), pk=pk)
         if user == request.user:
             return redirect("account_change_password")
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)

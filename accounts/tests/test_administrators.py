@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from allauth.usersessions.models import UserSession
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -260,3 +261,6 @@ def test_the_system_user_cannot_be_administered(client):
     page = client.get("/admin/accounts/user/").text
     assert "root@" in page
     assert own.email not in page
+    assert client.get(f"/admin/accounts/user/{own.pk}/password/").status_code == 404
+    with pytest.raises(CommandError, match="There is no user"):
+        call_command("users", "set-password", own.email)

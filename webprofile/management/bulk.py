@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, DjangoHelpFormatter
 
 from accounts.models import User, canonical_email
+from accounts.selectors import human_users
 from webprofile.client.batchfile import BatchError
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
@@ -67,7 +68,7 @@ def user_named(email: str, *, for_work: bool = False) -> User:
 
     Raises CommandError if there is no such user, or if the user is inactive and `for_work` is set.
     """
-    user = User.objects.filter(email__iexact=canonical_email(email)).first()
+    user = human_users().filter(email__iexact=canonical_email(email)).first()
     if user is None:
         raise CommandError(f"There is no user {email}.", returncode=USAGE)
     if for_work and not user.is_active:
