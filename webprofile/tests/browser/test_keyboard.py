@@ -357,7 +357,7 @@ class TestTabStops:
         assert page.focused("data-view") == "operators"
 
 
-#: Presses a key with which an input method ends its text: as Chromium reports it, and as Safari does.
+#: Presses a key that ends the text of an input method, as Chromium reports it and as Safari does.
 PRESS_COMPOSING = """
     for (const how of [{ isComposing: true }, { keyCode: 229 }]) {
         const key = { key: arguments[1], bubbles: true, cancelable: true, ...how };
@@ -367,7 +367,7 @@ PRESS_COMPOSING = """
 
 
 class TestInputMethod:
-    """Enter takes, and Escape drops, the letters that wait for an input method, and nothing else."""
+    """Enter takes, and Escape drops, the letters that an input method holds, and nothing else."""
 
     def test_enter_takes_letters_into_the_palette(self, page):
         page.open("/tasks/")
