@@ -1,5 +1,6 @@
 // The transfer panel: one row for each file, error messages, pause, retry and abandon.
 
+import { fill } from "../format.js";
 import { NoAnswer, Refusal, deleteAt, postJson } from "../requests.js";
 import { Hasher } from "./hashing.js";
 import { TransferRow } from "./row.js";
@@ -60,9 +61,15 @@ export class Transfer {
     try {
       return await hasher.sum(file, (fraction) => this.rows[i].hashing(fraction));
     } catch (error) {
-      this.rows[i].failed();
-      throw error;
+      throw this.#failed(i, error);
     }
+  }
+
+  /** Show that a file failed; returns the error, which then names the file. */
+  #failed(i, error) {
+    this.rows[i].failed();
+    error.file = this.files[i].name;
+    return error;
   }
 
   #isMultipart(file) {
@@ -149,7 +156,7 @@ export class Transfer {
   /** The message for an error; rethrows unexpected errors. */
   cause(error) {
     if (error instanceof UploadError) {
-      return this.texts[error.kind] + (error.status ? ` (HTTP ${error.status})` : "");
+      return fill(this.texts[error.kind], { name: error.file }) + (error.status ? ` (HTTP ${error.status})` : "");
     }
     if (error instanceof Refusal) return error.message;
     if (error instanceof NoAnswer && error.status === 401) return this.texts.session;
@@ -187,8 +194,7 @@ export class Transfer {
         onRetry: () => row.retrying(),
       });
     } catch (error) {
-      this.rows[i].failed();
-      throw error;
+      throw this.#failed(i, error);
     }
     this.#end(i);
   }
@@ -208,8 +214,7 @@ export class Transfer {
     try {
       await this.current.run();
     } catch (error) {
-      this.rows[i].failed();
-      throw error;
+      throw this.#failed(i, error);
     } finally {
       this.pauseButton.disabled = true;
       this.current = null;

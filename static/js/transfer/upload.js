@@ -1,7 +1,7 @@
 // Upload files to object storage, with one PUT request each to a presigned URL.
 
 /**
- * A failed upload. `status`: the HTTP status from storage, or 0. `kind`:
+ * A failed upload. `status`: the HTTP status from storage, or 0. `file`: the name of the file. `kind`:
  *
  * - unreadable: the file changed, moved or was deleted after the user chose it
  * - assembly: the browser does not run WebAssembly
@@ -10,10 +10,11 @@
  * - other: the parts in storage belong to another file
  */
 export class UploadError extends Error {
-  constructor(kind, status = 0) {
+  constructor(kind, status = 0, file = "") {
     super(kind);
     this.kind = kind;
     this.status = status;
+    this.file = file;
   }
 }
 

@@ -111,6 +111,21 @@ def test_several_data_files_are_chosen_at_once(form, tmp_path, model):
     form.until(lambda: form.lines and "c:input" in form.lines[0], "all in the command")
 
 
+def test_file_that_changed_after_it_was_chosen_is_named(form, tmp_path, model):
+    form.open()
+    form.find("#model").send_keys(str(model))
+    paths = [save(tmp_path, f"{name}.npy", np.zeros((1, 2), "f4")) for name in "abc"]
+    form.find("#data-files").send_keys("\n".join(map(str, paths)))
+    form.until(lambda: len(form.all(".data-row")) == 3, "the rows")
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the checked files")
+    save(tmp_path, "b.npy", np.zeros((2, 2), "f4"))
+    form.click("#submit")
+    form.until(lambda: form.find("#form-error").text, "the error")
+    assert form.find("#form-error").text.startswith("“b.npy” could not be read.")
+    assert not form.find("#transfer").is_displayed()
+    assert not Task.objects.exists()
+
+
 def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
     form, model, tmp_path, uploads
 ):

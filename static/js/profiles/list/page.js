@@ -4,8 +4,9 @@
 
 import { acceptDrops } from "../../drops.js";
 import { bytesize, fill } from "../../format.js";
-import { NoAnswer, Refusal, postJson } from "../../requests.js";
+import { postJson } from "../../requests.js";
 import { Transfer } from "../../transfer/transfer.js";
+import { UploadError } from "../../transfer/upload.js";
 import { nameIn, readChosenFolder, readDroppedFolder, sortByPass } from "./run_files.js";
 
 const form = document.getElementById("open-profile");
@@ -36,9 +37,11 @@ function problemOf(files) {
   return fill(texts.large, { name: large.name, size: bytesize(large.size), limit: bytesize(limit) });
 }
 
-/** The first bytes in base64, from which the server detects the format. */
+/** The first bytes in base64, from which the server detects the format. Throws UploadError. */
 async function headOf(file) {
-  const bytes = new Uint8Array(await file.slice(0, Number(texts.headBytes)).arrayBuffer());
+  const head = await file.slice(0, Number(texts.headBytes)).arrayBuffer().catch(() => null);
+  if (!head) throw new UploadError("unreadable", 0, file.name);
+  const bytes = new Uint8Array(head);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
 
@@ -80,9 +83,7 @@ async function start(files) {
     const descriptions = await describe(transfer, files);
     created = await postJson(texts.api, { name, files: descriptions }, { login: texts.login });
   } catch (error) {
-    if (error instanceof Refusal || error instanceof NoAnswer || error.kind) return returnToForm(transfer, transfer.cause(error));
-    // a file was changed or deleted while its first bytes were read
-    return returnToForm(transfer, transfer.texts.unreadable);
+    return returnToForm(transfer, transfer.cause(error));
   }
   return upload(transfer, created);
 }
