@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import structlog
+from allauth.core.internal.ratelimit import truncate_ip
 from django.conf import settings
 from django.http import HttpRequest
 from redis.exceptions import RedisError
@@ -30,6 +31,14 @@ class WindowThrottle(UserRateThrottle):
 
     def get_rate(self) -> str | None:
         return settings.API_RATES.get(self.scope) or None
+
+    def get_ident(self, request: Request) -> str:
+        """Return the IP address, of IPv6 the network, as in the limits of logins.
+
+        A client has the whole network, and could use another address for each request.
+        """
+        address: str = truncate_ip(super().get_ident(request))
+        return address
 
     def allow_request(self, request: Request, view: Any) -> bool:
         allowed, window_s = self.parse_rate(self.get_rate())

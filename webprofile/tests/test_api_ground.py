@@ -276,6 +276,18 @@ def test_tokens_and_sessions_of_a_user_are_throttled_separately(settings):
     assert [page.get(TASKS).status_code for _ in range(3)] == [200, 200, 429]
 
 
+def test_requests_from_one_ipv6_network_are_throttled_together(settings):
+    """Its client could use another address for each request."""
+    settings.API_RATES = {"credentials": "2/min"}
+    body = {"email": "alice@example.com", "password": "a guess"}
+
+    def log_in(address):
+        return APIClient().post("/api/v1/auth/token/", body, REMOTE_ADDR=address).status_code
+
+    assert [log_in(f"2001:db8::{host}") for host in range(3)] == [401, 401, 429]
+    assert log_in("2001:db8:0:1::1") == 401
+
+
 def test_throttle_is_exact_for_concurrent_requests(settings, tmp_path):
     settings.API_RATES = {"user": "40/min"}
     with redis_server(tmp_path) as (address, _):
