@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from accounts.models import AuditEntry, User
 
@@ -42,11 +42,19 @@ def record_audit_entry(
 
 
 def entries_about(target: Model) -> list[AuditEntry]:
-    """Return the newest audit entries about a row; for a user also those about their grants."""
+    """Return the newest audit entries about a row; for a user also those about their grants.
+
+    Entries about grants name the user by the address at that time.
+    """
     log = AuditEntry.objects.select_related("actor")
     own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
     entries = list(own[:ENTRIES_SHOWN])
     if isinstance(target, User):
-        grants = log.filter(action__in=["grant.add", "grant.remove"], after__has_key=target.email)
-        entries += grants[:ENTRIES_SHOWN]
+        # others may have had the address before, and an earlier one after its change
+        grants = log.filter(action__in=["grant.add", "grant.remove"], at__gte=target.date_joined)
+        of_user = Q(after__has_key=target.email)
+        changes = own.filter(action="user.change_email", before__has_key="email")
+        for change in changes[:ENTRIES_SHOWN]:
+            of_user |= Q(after__has_key=change.before["email"], pk__lt=change.pk)
+        entries += grants.filter(of_user)[:ENTRIES_SHOWN]
     return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:ENTRIES_SHOWN]

@@ -11,6 +11,7 @@ from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from accounts import services
@@ -18,7 +19,7 @@ from accounts.audit import record_audit_entry
 from accounts.models import AuditEntry, User
 from accounts.selectors import with_sessions
 from accounts.sessions import end_sessions
-from accounts.tests.make import NEW_PASSWORD, log_in
+from accounts.tests.make import NEW_PASSWORD, log_in, reauthenticated_client
 from tasks.tests.make import just_before_writing, make_user, make_worker
 from webprofile.admin.entries import ACTIONS
 from workers.grants import add_grants
@@ -357,6 +358,22 @@ def test_the_audit_log_finds_grants_by_user(client, root):
     add_grants(users=[bob.pk], workers=[worker.pk], by=root)
     html = page(client, f"{LOG}?q=bob@example.com")
     assert "Device access granted" in html.split("result_list")[1]
+
+
+def test_the_page_of_a_user_lists_grants_under_an_earlier_address(client, root):
+    bob, worker = make_user("bob"), make_worker("board", is_public=False)
+    bob.emailaddress_set.create(email=bob.email, primary=True)
+    add_grants(users=[bob.pk], workers=[worker.pk], by=root)
+    bob_client = reauthenticated_client(bob.email)
+    new = {"email": "robert@example.com"}
+    bob_client.post(reverse("account_email"), new | {"action_add": ""})
+    bob_client.post(reverse("account_email"), new | {"action_primary": ""})
+    html = page(client, f"{USERS}{bob.pk}/change/")
+    assert "E-mail changed" in html
+    assert "Device access granted" in html
+    # the next user with the address did not get that grant
+    html = page(client, f"{USERS}{make_user('bob').pk}/change/")
+    assert "Device access granted" not in html
 
 
 def test_the_history_link_of_a_row_shows_its_audit_entries(client, entry):
