@@ -215,6 +215,9 @@ def test_paired_comparison_is_repeated_with_changed_arms(form, model, tmp_path, 
     assert letters == ["B", "C"]
     form.click("#origin-arms [value='1']")
     form.until(lambda: len(form.lines) == 2, "the commands without arm B")
+    form.browser.refresh()
+    form.until(lambda: len(form.lines) == 2, "the same commands after a reload")
+    assert form.find("#origin-arms").is_displayed()
     other = tmp_path / "new.mge"
     other.write_bytes(MODEL)
     form.find("#other-model").send_keys(str(other))

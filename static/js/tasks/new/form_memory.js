@@ -106,10 +106,8 @@ export function restoreForm(saved) {
   const { model, program } = form.elements;
   if (!model.files.length && saved.model) model.dataset.missingFile = saved.model;
   if (!program.files.length && saved.program) program.dataset.missingFile = saved.program;
-  if (saved.otherModel) {
-    form.elements["other-model"].dataset.missingFile = saved.otherModel;
-    document.querySelector("#pairing").open = true;
-  }
+  if (saved.otherModel) form.elements["other-model"].dataset.missingFile = saved.otherModel;
+  if (saved.otherModel || form.querySelector("#origin-arms [name=arm]:checked")) document.querySelector("#pairing").open = true;
   showRestored(saved, lostFiles(saved));
   form.dispatchEvent(new Event("change"));
 }
