@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 
 from profiles.imports.local_files import import_profile
 from profiles.imports.processing import read_import
+from profiles.imports.uploads import delete_import
 from profiles.management.commands import import_profiles as importing
 from profiles.models import ProfileUpload
 from profiles.tests.imports import stored_keys
@@ -134,6 +135,17 @@ def test_every_format_is_imported_and_a_graph_joins_its_memory_plan(tmp_path, ac
     assert errors[-1] == "4 stored, 0 failed, 1 files left out"
     run(run_folder, passes=True, wait=False)
     assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
+
+
+def test_an_import_that_is_deleted_meanwhile_was_not_opened(folder, monkeypatch, capsys):
+    def delete_all(seconds: float) -> None:
+        for upload in ProfileUpload.objects.exclude(state="deleted"):
+            delete_import(upload)
+
+    monkeypatch.setattr(importing.time, "sleep", delete_all)
+    with pytest.raises(CommandError, match="1 of 1 could not be opened"):
+        run(folder / "profile-2.json")
+    assert "deleted meanwhile" in capsys.readouterr().err
 
 
 def test_without_waiting_the_import_stays_in_processing(folder):

@@ -113,11 +113,16 @@ def _wait(uploads: list[int], until: float) -> int:
     with Progress(len(uploads), "Reading", unit="profiles") as progress:
         while waiting:
             live = set(_live(sorted(waiting)))
-            for row in _rows(sorted(waiting - live)):
-                if row.state == State.FAILED:
+            rows = {row.pk: row for row in _rows(sorted(waiting - live))}
+            for number in sorted(waiting - live):
+                row = rows.get(number)
+                if row is None or row.state == State.DELETED:
+                    failed += 1
+                    progress.line(f"opened {number}: deleted meanwhile")
+                elif row.state == State.FAILED:
                     failed += 1
                     text = word(DomainError(f"opened_{row.problem}", name=row.name))
-                    progress.line(f"opened {row.pk}: {text}")
+                    progress.line(f"opened {number}: {text}")
             progress.advance(len(waiting) - len(live))
             waiting = live
             if not waiting or time.monotonic() >= until:
