@@ -165,7 +165,7 @@ class SideTable:
             "title": _("On the device") if self.side == "device" else _("On the host"),
             "heads": self.heads(),
             "total": self.total,
-            "whole": int(np.count_nonzero(self.data.columns.times(self.side).present)),
+            "whole": int(np.count_nonzero(self.columns.times(self.side).present)),
             "summary_text": self.summary_text(),
             "start": start,
             "first": start + 1,

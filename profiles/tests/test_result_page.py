@@ -1,5 +1,6 @@
 """The result page: its views, and the table that the server renders."""
 
+import json
 import re
 from pathlib import Path
 
@@ -257,6 +258,18 @@ def test_an_empty_table_has_links_that_remove_each_filter(client, alice):
     assert "No matching operators." in html
     for rest in ("?name=batch&amp;order=memory", "?type=ConvolutionForward&amp;order=memory"):
         assert f'href="{page}{rest}"' in html
+
+
+def test_an_empty_table_of_one_pass_counts_the_operators_of_that_pass(client, alice):
+    content = good_profile("resnet18")
+    second = json.loads(content)
+    del second["profiler"]["device"][next(iter(second["profiler"]["device"]))]
+    profile = make_result(content, json.dumps(second).encode(), owner=alice)
+    data = profile_data(profile)
+    first, other = (int(row.sum()) for row in data.device.present)
+    assert other == first - 1
+    html = text_of(client.get(f"{result_url(profile)}?pass=2&text=no-such-operator"))
+    assert f"{other} operators were timed" in html
 
 
 def test_device_and_host_have_separate_tables(client, alice):
