@@ -55,6 +55,8 @@ def form_context(data: ProfileData, request: TableRequest, page: str) -> dict[st
             for name, count in types.items()
         ],
         "dtypes": _choices([(name, name) for name in _dtypes(columns)], query.input_dtype),
+        "has_kern": query.top_end == "kern"
+        or any(np.isfinite(times.kern_s).any() for times in (columns.device, columns.host)),
         "has_limits": bool(
             query.input_dtype
             or query.top_end == "kern"

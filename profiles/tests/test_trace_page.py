@@ -185,6 +185,7 @@ def test_columns_presets_and_charts_without_figures_are_left_out(client, alice):
     for absent in ("preset-memory", "preset-flops", 'id="chart-roofline"', "N/A FLOP"):
         assert absent not in text
     assert 'value="bandwidth"' not in text
+    assert 'value="kern"' not in text
     assert "The numbers of operations and bytes of the operators are unknown" in text
     for present in ("preset-types", 'id="chart-memory"', 'id="sort-device-time"'):
         assert present in text
@@ -202,7 +203,7 @@ def test_a_profile_with_figures_has_all_columns_and_charts(client, alice):
     text = whole_page(client, f"/profiles/{profile.pk}/")
     for key in FIGURES:
         assert f'id="sort-device-{key}"' in text
-    for present in ("preset-memory", "preset-flops", 'id="chart-roofline"'):
+    for present in ("preset-memory", "preset-flops", 'id="chart-roofline"', 'value="kern"'):
         assert present in text
     assert 'id="no-figures"' not in text
 
