@@ -153,7 +153,7 @@ def _print(comparison: Comparison, tasks: list[int], address: str) -> None:
             other["letter"],
             duration(total["baseline_s"]),
             duration(other["time_s"]),
-            _change(total["baseline_s"], other["time_s"]),
+            _change(other["change"]),
             other["verdict_text"],
         )
         for total in comparison["totals"]
@@ -184,11 +184,8 @@ def _cell(other: dict[str, Any] | None) -> str:
     return f"{text or duration(other['time_s'])} {other['verdict_text']}".rstrip()
 
 
-def _change(baseline_s: float | None, time_s: float | None) -> str:
-    if not baseline_s or time_s is None:
-        return ""
-    ratio = time_s / baseline_s - 1
-    return ("+" if ratio > 0 else "") + percent(ratio)
+def _change(ratio: float | None) -> str:
+    return ("+" if (ratio or 0) > 0 else "") + percent(ratio)
 
 
 def _print_gate(gate: Gate) -> None:

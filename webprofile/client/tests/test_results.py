@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from agent.protocol.artifacts import profile_name
 from agent.protocol.plan import Plan
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.models import AttemptMeasurement
@@ -68,6 +69,30 @@ def test_show_and_compare_print_the_peak_memory(client, make_result):
     assert "peak memory: 149 MiB, GPU 2.50 GiB\n" in client.run("show", before).stdout
     first, second = client.run("compare", before, after).stdout.splitlines()[2:4]
     assert ("149 MiB" in first, "not recorded" in second) == (True, True)
+
+
+def test_compare_prints_the_change_of_the_page_and_not_the_ratio_of_the_times(client, alice):
+    plan = Plan(preset="custom", clean=False, profiled=3)
+
+    def make(*passes: dict[str, float]) -> int:
+        names = [profile_name(number) for number in range(1, 4)]
+        files = {
+            name: to_json(make_profile(each)) for name, each in zip(names, passes, strict=True)
+        }
+        records = [profiled_pass(n, 11.0, profile=name) for n, name in enumerate(names, start=1)]
+        files["measurement.json"] = measurement_json(*records, plan=plan)
+        attempt = ended_attempt(files, alice, plan=plan)
+        build_attempt_profile(attempt)
+        return attempt.task_id
+
+    # the sum of the medians is 300 ms, but each pass takes 400 ms
+    before = make(*({name: 0.1 + 0.1 * (name == slow) for name in "123"} for slow in "123"))
+    after = make(*({name: 0.1 for name in "123"} for _ in range(3)))
+    output = client.run("compare", before, after).stdout
+    device = next(line for line in output.splitlines() if line.startswith("device  "))
+    (total,) = (t for t in client.json("compare", before, after)["totals"] if t["key"] == "device")
+    assert total["others"][0]["change"] == pytest.approx(-0.25)
+    assert ("300 ms  300 ms" in device, "-25.0 %" in device) == (True, True)
 
 
 def test_show_prints_a_result_without_operators(client, alice, testdata):
