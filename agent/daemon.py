@@ -10,7 +10,7 @@ from typing import Any
 from agent import __version__
 from agent.config import Config, ConfigError, RuntimeEntry
 from agent.device.canary import DeviceCanary
-from agent.device.cores import Cores, CoresUnavailable, choose_cores, pin_self
+from agent.device.cores import Cores, CoresUnavailable, available_cores, choose_cores, pin_self
 from agent.device.facts import read_facts
 from agent.device.gpu import find_gpus
 from agent.device.quiet import QuietMode
@@ -94,7 +94,8 @@ async def work(
     try:
         if canary is not None:
             await canary.start()
-        facts = await asyncio.to_thread(read_facts, config.server, config.labels)
+        run_cores = cores.measured or tuple(sorted(available_cores()))
+        facts = await asyncio.to_thread(read_facts, config.server, config.labels, run_cores)
         limits = choose_limits(config, facts, cores)
         sandbox = sandbox or await _find_sandbox(config)
         determine = partial(ScriptRules.determine, sandbox, runtimes.values(), config.spool)

@@ -40,7 +40,7 @@ class LocalRuntime:
             builds=frozenset(self.info.builds),
             libraries=frozenset(self.info.libraries),
             cpu_model=facts.cpu_model,
-            cores=facts.cores,
+            run_cores=facts.run_cores,
         )
 
     @property

@@ -205,7 +205,7 @@ class Runtime(models.Model):
             builds=frozenset(self.builds),
             libraries=frozenset(self.libraries),
             cpu_model=str(self.worker.facts.get("cpu_model", "")),
-            cores=int(self.worker.facts.get("cores", 0)),
+            run_cores=tuple(self.worker.facts.get("run_cores", ())),
         )
 
 

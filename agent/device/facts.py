@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 
 from agent.device.gpu import find_gpus
 from agent.device.process_table import read_text
-from agent.protocol.messages import Facts
+from agent.protocol.messages import MAX_CORES, Facts
 
 
-def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) -> Facts:
+def read_facts(
+    server: str,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    run_cores: tuple[int, ...] = (),
+) -> Facts:
     """Return the facts of this device.
 
     `ip` is the address that the device uses towards `server`. `labels` come from the configuration.
+    `run_cores` are the cores that runs may use.
     """
     return Facts(
         hostname=socket.gethostname()[:255],
@@ -26,6 +31,7 @@ def read_facts(server: str, labels: Mapping[str, str] = MappingProxyType({})) ->
         machine=platform.machine()[:40],
         cpu_model=_cpu_model()[:200],
         cores=os.cpu_count() or 1,
+        run_cores=run_cores if len(run_cores) <= MAX_CORES else (),
         memory_bytes=usable_memory_bytes(),
         gpus=find_gpus(),
         labels=dict(labels),

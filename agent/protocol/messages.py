@@ -94,6 +94,8 @@ Labels = dict[
     Annotated[str, Field(min_length=1, max_length=100)],
 ]
 MAX_LABELS = 32
+#: most cores that an agent lists
+MAX_CORES = 4096
 #: W3C trace context, or empty (https://www.w3.org/TR/trace-context/#traceparent-header)
 TraceParent = Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?$")]
 MAX_PHASES = 64
@@ -122,7 +124,11 @@ class Gpu(Frozen):
 
 
 class Facts(Frozen):
-    """Hardware and system of the device, read once when the agent starts; and its labels."""
+    """Hardware and system of the device, read once when the agent starts; and its labels.
+
+    `run_cores` are the numbers of the cores that runs may use; empty if they are unknown, or too
+    many for a frame.
+    """
 
     hostname: str = Field(max_length=255)
     ip: str = Field(default="", max_length=45)
@@ -130,6 +136,7 @@ class Facts(Frozen):
     machine: str = Field(max_length=40)
     cpu_model: str = Field(default="", max_length=200)
     cores: int = Field(ge=1, le=1_000_000)
+    run_cores: tuple[Size, ...] = Field(default=(), max_length=MAX_CORES)
     memory_bytes: Size
     gpus: tuple[Gpu, ...] = Field(default=(), max_length=64)
     labels: Labels = Field(default_factory=dict, max_length=MAX_LABELS)

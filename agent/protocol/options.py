@@ -13,7 +13,7 @@ device.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
@@ -109,7 +109,8 @@ class Capabilities:
 
     `flags`: the options that the runtime supports, empty if unknown. `builds`: the parts
     of the build, such as cuda and jit. `libraries`: names of the C operator libraries that the
-    device's owner configured. `cores`: the number of cores of the device, 0 if unknown.
+    device's owner configured. `run_cores`: the numbers of the cores that runs may use,
+    empty if unknown.
     """
 
     kind: Literal["wheel", "binary"]
@@ -117,7 +118,7 @@ class Capabilities:
     builds: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()
     cpu_model: str = ""
-    cores: int = 0
+    run_cores: tuple[int, ...] = ()
 
     @property
     def is_amd(self) -> bool:
@@ -172,10 +173,10 @@ class OptionError(ValueError):
     not_bool, not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded,
     needs, needs_lite, lite (incompatible with --lite), mdl (on a wheel incompatible with the option
     `limit`, which selects the graph interface), alone (incompatible with profiling), file_missing,
-    file_unwanted, thread_count, warmup (one more warm-up is needed), core_twice, core_missing (the
-    device has no core of that number), target (the layouts are for a device other than `limit`, on
-    which the model runs), no_profile (this load_and_run writes none; the option is `profile`), and
-    the codes of `unavailable`.
+    file_unwanted, thread_count, warmup (one more warm-up is needed), core_twice, core_missing
+    (runs may only use the cores `limit`), target (the layouts are for a device other than `limit`,
+    on which the model runs), no_profile (this load_and_run writes none; the option is `profile`),
+    and the codes of `unavailable`.
     """
 
     def __init__(self, option: str, code: str, limit: int | float | str | None = None) -> None:
@@ -361,6 +362,24 @@ def _core_ids(chosen: Mapping[str, Value]) -> list[int]:
     return [int(number) for number in str(chosen["multi_thread_core_ids"]).split(",")]
 
 
+def _core_problems(
+    option: Option, chosen: Mapping[str, Value], cores: Sequence[int]
+) -> Iterator[OptionError]:
+    if not set(cores).issuperset(_core_ids(chosen)):
+        yield OptionError(option.name, "core_missing", _ranges(cores))
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Format numbers, such as `0-3, 6`."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)
+
+
 def _runtime_problems(
     option: Option, chosen: Mapping[str, Value], runtime: Capabilities
 ) -> Iterator[OptionError]:
@@ -372,8 +391,8 @@ def _runtime_problems(
         yield OptionError(option.name, "bad_choice", ", ".join(sorted(runtime.libraries)))
     if option.name == "layout_transform":
         yield from _target_problems(chosen, runtime)
-    if option.name == "multi_thread_core_ids" and 0 < runtime.cores <= max(_core_ids(chosen)):
-        yield OptionError(option.name, "core_missing", runtime.cores - 1)
+    if option.name == "multi_thread_core_ids" and runtime.run_cores:
+        yield from _core_problems(option, chosen, runtime.run_cores)
     if runtime.kind == "wheel":
         yield from _wheel_problems(option, chosen)
     elif option.name == "workspace_limit" and "lite" not in chosen:

@@ -1,6 +1,7 @@
 """The socket: connect, disconnect, reconnect, and refusal."""
 
 import asyncio
+import os
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,13 @@ async def test_a_run_continues_while_the_connection_is_lost(device, server):
     # unacknowledged messages are sent again
     assert [report.passes_done for report in server.messages(AttemptStarted)] == [0, 0, 1]
     assert [chunk.seq for chunk in server.messages(AttemptLog)] == [1, 1, 2]
+
+
+async def test_the_server_learns_which_cores_runs_may_use(device, server):
+    device.start()
+    hello = await server.expect(Hello)
+    assert set(hello.facts.run_cores) <= os.sched_getaffinity(0)
+    assert hello.facts.run_cores
 
 
 @pytest.mark.exhaustive

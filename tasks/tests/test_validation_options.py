@@ -20,7 +20,7 @@ CUDA = {"kind": "binary", "builds": ["cuda", "tensorrt"]}
 
 
 def worker_with(runtime: dict, cpu: str = "") -> Worker:
-    worker = make_worker(facts={"cpu_model": cpu, "cores": 8})
+    worker = make_worker(facts={"cpu_model": cpu, "run_cores": [*range(8)]})
     Runtime.objects.filter(worker=worker).update(**runtime)
     return worker
 

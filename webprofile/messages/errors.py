@@ -455,7 +455,7 @@ WORDINGS: dict[str, Any] = {
         "%(limit)s."
     ),
     "option_core_twice": _("%(option)s contains a core twice. Give each thread a different core."),
-    "option_core_missing": _("%(option)s: the cores of this device are 0 to %(limit)s."),
+    "option_core_missing": _("%(option)s: runs on this device may use the cores %(limit)s."),
     "option_target": _(
         "%(option)s must match the device that the model runs on (%(limit)s). Change it, or the "
         "device in “Device and threads”."

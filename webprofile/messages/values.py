@@ -75,7 +75,7 @@ _OTHERWISE: dict[tuple[str, str], Any] = {
     ("input_json_numbers", "wanted"): _("number of elements of the shape"),
     ("literal_ragged", "other"): _("length of that row"),
     ("option_bad_choice", "limit"): _("valid values, separated by commas"),
-    ("option_core_missing", "limit"): _("number of the last core of the device"),
+    ("option_core_missing", "limit"): _("numbers of the cores that runs may use"),
     ("option_excluded", "limit"): _("name of the other option"),
     ("option_mdl", "limit"): _("name of the other option"),
     ("option_needs", "limit"): _("names of options, separated by commas"),

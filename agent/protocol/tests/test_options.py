@@ -279,9 +279,13 @@ def test_unavailable_returns_why_a_runtime_lacks_an_option(runtime, name, code):
         ({"layout_transform": "cuda", "lite": True}, BINARY, ["layout_transform target"]),
         ({"layout_transform": "cpu"}, BINARY, []),
         ({"layout_transform": "cpu"}, Capabilities("wheel", cpu_model="AMD EPYC"), []),
-        ({"multithread": 2, "multi_thread_core_ids": "0,2"}, Capabilities("wheel", cores=2),
-         ["multi_thread_core_ids core_missing"]),
-        ({"multithread": 2, "multi_thread_core_ids": "0,1"}, Capabilities("wheel", cores=2), []),
+        # four cores without SMT, the last of which is the agent's
+        ({"multithread": 2, "multi_thread_core_ids": "0,4"},
+         Capabilities("wheel", run_cores=(0, 2, 4)), []),
+        ({"multithread": 2, "multi_thread_core_ids": "0,1"},
+         Capabilities("wheel", run_cores=(0, 2, 4)), ["multi_thread_core_ids core_missing"]),
+        ({"multithread": 2, "multi_thread_core_ids": "0,6"},
+         Capabilities("wheel", run_cores=(0, 2, 4)), ["multi_thread_core_ids core_missing"]),
         ({"multithread": 2, "multi_thread_core_ids": "0,99"}, Capabilities("wheel"), []),
         ({"layout_transform": "cuda"}, Capabilities("binary"), ["layout_transform cuda"]),
         ({"layout_transform": "cuda"}, BINARY, []),
@@ -290,6 +294,13 @@ def test_unavailable_returns_why_a_runtime_lacks_an_option(runtime, name, code):
 )  # fmt: skip
 def test_a_runtime_rejects_values_and_combinations(options, runtime, problems):
     assert problem_codes(options, runtime=runtime) == problems
+
+
+def test_the_usable_cores_are_named():
+    wheel = Capabilities("wheel", run_cores=(0, 1, 2, 4, 6, 7))
+    options = {"multithread": 1, "multi_thread_core_ids": "3"}
+    (problem,) = find_problems(options, runtime=wheel)
+    assert problem.limit == "0-2, 4, 6-7"
 
 
 def test_the_conflicting_option_is_named():
