@@ -13,7 +13,7 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.messages import AttemptStarted, Enough
 from agent.protocol.plan import Plan
 from agent.tests.conftest import AgentDevice
-from agent.tests.fakes import NORMAL_RUN, FakeServer, Storage
+from agent.tests.fakes import NORMAL_RUN, FakeServer, Storage, wait_until
 
 PLAN = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=2)
 
@@ -262,8 +262,8 @@ async def test_another_attempt_at_the_same_time_is_no_reason_to_repeat_passes(kn
     started, go = known_device.folder / "started", known_device.folder / "go"
     known_device.start(
         f"""
+is_first = not os.path.exists("{started}")
 with open("{started}", "a") as file: file.write("x")
-is_first = os.path.getsize("{started}") == 1
 while os.path.getsize("{started}") < 2: time.sleep(0.01)
 while not is_first and not os.path.exists("{go}"): time.sleep(0.01)
 """
@@ -271,6 +271,8 @@ while not is_first and not os.path.exists("{go}"): time.sleep(0.01)
     )
     plan = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=0)
     first = await server.start_attempt(plan=plan)
+    # the agent reports a process before its program runs
+    await wait_until(started.exists)
     second = await server.start_attempt(plan=plan)
     assert (await server.wait_for_end(first)).exit_code == 0
     measurement = read_measurement(server.storage)
