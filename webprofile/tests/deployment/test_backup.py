@@ -3,6 +3,7 @@
 test_site.py makes and restores a backup of a real site.
 """
 
+import functools
 import subprocess
 
 import pytest
@@ -12,17 +13,21 @@ from webprofile.tests.deployment.environment_names import ROOT
 #: object storage is the folder $BUCKET
 _PROGRAMS = {
     "rclone": """case $1 in
-copy) cp -r "$BUCKET/." "$3" ;;
+copy) case $2 in
+    store:*) cp -r "$BUCKET/." "$3" ;;
+    *) (cd "$2" && xargs cp --parents --no-clobber -t "$BUCKET") <"$5" ;;
+    esac ;;
 lsf) cd "$BUCKET" && find . -type f -printf '%P\\n' ;;
 esac""",
     "pg_dump": 'for word; do case $word in --file=*) echo rows >"${word#--file=}" ;; esac; done',
     "pg_restore": "echo contents",
+    "psql": "echo 0",
 }
 
 
 @pytest.fixture
-def back_up(tmp_path):
-    """A function that makes a backup in `backups` and returns the ended process."""
+def run(tmp_path):
+    """A function that runs a script of docker/backup, with backups in `backups`."""
     for name, script in _PROGRAMS.items():
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
@@ -31,7 +36,7 @@ def back_up(tmp_path):
     (tmp_path / "bucket" / "tasks").mkdir(parents=True)
     (tmp_path / "bucket" / "tasks" / "model.mge").write_text("model")
 
-    def back_up(**more: str) -> subprocess.CompletedProcess[str]:
+    def run(script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
             "BUCKET": str(tmp_path / "bucket"),
@@ -40,13 +45,19 @@ def back_up(tmp_path):
             "S3_ENDPOINT_URL": "https://files.example.org",
         }
         return subprocess.run(
-            [ROOT / "docker" / "backup" / "backup.sh"],
+            [ROOT / "docker" / "backup" / script, *arguments],
             env=environment | more,
             capture_output=True,
             text=True,
         )
 
-    return back_up
+    return run
+
+
+@pytest.fixture
+def back_up(run):
+    """A function that makes a backup and returns the ended process."""
+    return functools.partial(run, "backup.sh")
 
 
 def test_backup_removes_what_a_killed_one_left(back_up, tmp_path):
@@ -67,3 +78,19 @@ def test_backup_refuses_to_keep_no_backup(back_up, tmp_path, keep):
     assert result.returncode == 1
     assert "BACKUP_KEEP" in result.stderr
     assert (tmp_path / "backups" / made / "rows.dump").is_file()
+
+
+def test_interrupted_restore_is_completed_by_the_next_one(run, back_up, tmp_path):
+    tasks = tmp_path / "bucket" / "tasks"
+    (tasks / "data.npy").write_text("data")
+    backup = back_up().stdout.strip()
+    (tasks / "model.mge").unlink()
+    (tasks / "other.npy").write_text("of another site")
+    refused = run("restore.sh", backup)
+    assert (refused.returncode, "tasks/other.npy" in refused.stderr) == (1, True)
+    assert not (tasks / "model.mge").exists()
+    (tasks / "other.npy").unlink()
+    result = run("restore.sh", backup)
+    assert result.returncode == 0, result.stderr
+    assert "Restored." in result.stdout
+    assert (tasks / "model.mge").read_text() == "model"
