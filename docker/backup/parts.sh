@@ -12,27 +12,33 @@ value() { # NAME: print the variable NAME, or the contents of the file NAME_FILE
 }
 
 unquoted() { # %40 -> @
-    printf '%b' "${1//%/\\x}"
+    printf '%b' "$(printf '%s' "$1" | sed -E 's/\\/\\\\/g; s/%([0-9A-Fa-f]{2})/\\x\1/g')"
 }
 
 use_database() { # set the variables PG* of libpq from DATABASE_URL
-    local address rest pair
+    local address host rest pair key
     address=$(value DATABASE_URL)
-    if ! [[ $address =~ ^postgres(ql)?://(([^:@/]*)(:([^@/]*))?@)?([^:/?]*)(:([0-9]+))?/([^?]*)(\?(.*))?$ ]]; then
+    if ! [[ $address =~ ^postgres(ql)?://(([^:@/]*)(:([^/]*))?@)?(\[[^]]*\]|[^][/?@:]*)(:([0-9]+))?/([^?]*)(\?(.*))?$ ]]; then
         echo "DATABASE_URL is none of PostgreSQL (postgres://user:password@host:5432/name)." >&2
         exit 1
     fi
     PGUSER=$(unquoted "${BASH_REMATCH[3]}")
     PGPASSWORD=$(unquoted "${BASH_REMATCH[5]}")
-    PGHOST=$(unquoted "${BASH_REMATCH[6]}")
+    host=${BASH_REMATCH[6]#[}
+    host=${host%]}
     PGPORT=${BASH_REMATCH[8]:-5432}
     PGDATABASE=$(unquoted "${BASH_REMATCH[9]}")
     rest=${BASH_REMATCH[11]:-}
+    PGHOST=$(unquoted "$host")
     while [ -n "$rest" ]; do
         pair=${rest%%&*}
         case $pair in
         host=*) PGHOST=$(unquoted "${pair#host=}") ;;
-        sslmode=*) export PGSSLMODE=${pair#sslmode=} ;;
+        ssl*=*) # sslrootcert -> PGSSLROOTCERT, ssl_min_protocol_version -> PGSSLMINPROTOCOLVERSION
+            key=${pair%%=*}
+            key=${key//_/}
+            export "PG${key^^}=$(unquoted "${pair#*=}")"
+            ;;
         esac
         [[ $rest == *"&"* ]] || break
         rest=${rest#*&}

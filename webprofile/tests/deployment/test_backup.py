@@ -4,8 +4,10 @@ test_site.py makes and restores a backup of a real site.
 """
 
 import functools
+import os
 import subprocess
 
+import environ
 import pytest
 
 from webprofile.tests.deployment.environment_names import ROOT
@@ -94,3 +96,29 @@ def test_interrupted_restore_is_completed_by_the_next_one(run, back_up, tmp_path
     assert result.returncode == 0, result.stderr
     assert "Restored." in result.stdout
     assert (tasks / "model.mge").read_text() == "model"
+
+
+@pytest.mark.parametrize(
+    ("url", "variables"),
+    [
+        ("postgres://me:s%40cret@[fd00::1]:5433/site", {"PASSWORD": "s@cret", "HOST": "fd00::1"}),
+        ("postgres://me@[::1]/site", {"HOST": "::1", "PORT": "5432", "DATABASE": "site"}),
+        (r"postgres://me:a\tb\\c@rows/site", {"PASSWORD": r"a\tb\\c", "HOST": "rows"}),
+        ("postgres://me:100%@x%20y%@rows/site", {"PASSWORD": "100%@x y%", "USER": "me"}),
+        (
+            "postgres://me@rows/site?sslmode=verify-full&sslrootcert=%2Fetc/ca.crt",
+            {"SSLMODE": "verify-full", "SSLROOTCERT": "/etc/ca.crt"},
+        ),
+    ],
+)
+def test_address_of_the_database_is_read_as_the_site_reads_it(url, variables):
+    program = f". {ROOT}/docker/backup/parts.sh; use_database; env -0"
+    result = subprocess.run(
+        ["bash", "-ec", program], env=os.environ | {"DATABASE_URL": url}, capture_output=True
+    )
+    assert result.returncode == 0, result.stderr
+    read = dict(pair.split("=", 1) for pair in result.stdout.decode().rstrip("\0").split("\0"))
+    assert {name: read.get(f"PG{name}") for name in variables} == variables
+    config = environ.Env.db_url_config(url)
+    for name in variables.keys() & config.keys():
+        assert variables[name] == str(config[name] or 5432)
