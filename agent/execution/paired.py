@@ -209,7 +209,7 @@ def arm_folder(folder: Folder, number: int) -> Folder:
 def turn_iterations(usual_ms: float) -> int:
     """Return the iterations of a turn, given the usual time of one.
 
-    A turn lasts 30 to 100 ms. It has 5 iterations where they fit, else at least 2; of a model that
+    A turn lasts 45 to 100 ms. It has 5 iterations where they fit, else at least 2; of a model that
     takes more than 50 ms, one. The first of several is dropped: it runs in the caches that another
     arm left.
     """
