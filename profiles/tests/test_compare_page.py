@@ -17,6 +17,7 @@ from profiles.comparison.messages import change_texts, signed_time
 from profiles.models import Profile
 from profiles.tests.graph_edits import with_end_times
 from profiles.tests.imports import make_import
+from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import add_measurement, make_equal_runs, make_result
 from profiles.tests.passes import another_pass
 from tasks.baselines import pin_baseline, unpin_baseline
@@ -54,6 +55,18 @@ def test_a_fusion_shows_its_operators_on_both_sides_and_its_time(client, results
     assert page.context["totals"]["rows"][0]["cells"][0]["delta"] == "+9.70"
     steps = page.context["waterfall"]["steps"]
     assert [steps[0]["total"], steps[-1]["total"]] == ["13.7", "23.4"]
+
+
+def test_results_without_device_times_are_compared_on_the_host(client, alice):
+    host_times = ({"1": 0.5}, {"1": 0.25})
+    made = [to_json(make_profile({"1": {}}, host=times)) for times in host_times]
+    one, other = (make_result(data, owner=alice) for data in made)
+    page = client.get(address(one, other))
+    assert [row["base"] for row in page.context["page"].object_list] == ["500"]
+    assert '<option value="host" selected>' in page.text
+    assert "side=host" in page.context["export_address"]
+    on_device = client.get(address(one, other, side="device")).context["comparison"]
+    assert on_device.question.side == "device"
 
 
 def test_peak_memory_is_compared_without_a_verdict(client, results):

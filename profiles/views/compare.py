@@ -33,6 +33,7 @@ from profiles.comparison.request import (
 )
 from profiles.models import Profile, Share
 from profiles.presenters.attempt_messages import DISTURBED_RUN
+from profiles.presenters.charts import chart_side
 from profiles.selectors import get_dump, tasks_with_dumps
 from profiles.sharing import owner_of
 from profiles.views.common import ResultLinks, profile_links, task_or_404
@@ -65,6 +66,9 @@ def compare_page(
     share: the link of the reader, who can neither choose other results nor leave the page
     """
     compared = comparison_of(profiles)
+    # one without device times has nothing to compare on the device
+    if not request.GET.get("side") and "host" in map(chart_side, compared.data):
+        comparison = replace(comparison, question=replace(comparison.question, side="host"))
     if comparison.row is None and comparison.at is not None:
         comparison = replace(
             comparison, row=row_at(compared.comparison, comparison.drawn, comparison.at)
