@@ -76,6 +76,12 @@ test("an unknown field is plain text, and hostile filters end", () => {
   }
 });
 
+test("a text with a colon is excluded by a minus", () => {
+  const names = ["Foo::Bar(x)", "Foo::Baz(x)"];
+  const others = matcher(makeOperators({ names }), parseFilter("-Foo::Bar").terms);
+  assert.deepEqual([0, 1].filter(others), [1]);
+});
+
 test("constants and operators without times are left out", () => {
   assert.deepEqual(selectRows(operators, {}), { rows: [0, 1, 3], hidden: 1 });
   assert.deepEqual(selectRows(operators, { constants: true }).rows, [0, 1, 2, 3]);

@@ -34,7 +34,7 @@ export function parseFilter(text) {
       terms.push({ field: field ?? "any", wanted: (quoted ?? plain).toLowerCase(), text: all, isNot: Boolean(minus) });
     } else {
       unknown.push(word);
-      terms.push({ field: "any", wanted: all.toLowerCase(), text: all, isNot: false });
+      terms.push({ field: "any", wanted: all.slice(minus.length).toLowerCase(), text: all, isNot: Boolean(minus) });
     }
   }
   return { terms, unknown };
