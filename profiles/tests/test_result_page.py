@@ -208,6 +208,13 @@ def test_old_addresses_of_results_lead_to_the_task(client, alice):
     assert client.get(f"{url}no-such-view/").status_code == 404
 
 
+def test_the_address_of_a_profile_leads_to_the_same_place_at_its_task(client, alice):
+    profile = make_result(good_profile("tiny"), owner=alice)
+    for place in ("?name=conv", "timeline/?op=1", "timeline/"):
+        location = client.get(f"/profiles/{profile.pk}/{place}").headers["Location"]
+        assert location == result_url(profile) + place
+
+
 def test_options_of_profile_analyze_are_answered_by_the_server(client, alice):
     url = result_url(make_result(good_profile("resnet18"), owner=alice))
     plain = text_of(client.get(url))

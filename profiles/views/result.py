@@ -134,7 +134,12 @@ def task_context(
 @require_safe
 def result(request: HttpRequest, task_id: int) -> HttpResponse:
     """Redirect to the task: the address that results had of their own."""
-    url = reverse("tasks:detail", args=[task_or_404(request, task_id).pk])
+    return _to_task(request, task_or_404(request, task_id).pk)
+
+
+def _to_task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
+    """Redirect to a view of a task's result, with the query of the address."""
+    url = reverse("tasks:detail", args=[task_id]) + (f"{view}/" if view else "")
     query = request.GET.urlencode()
     return redirect(f"{url}?{query}" if query else url)
 
@@ -145,11 +150,7 @@ def imported(request: HttpRequest, profile_id: int, view: str = "") -> HttpRespo
     """Show a view of an import; the result of a task is at the task."""
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
-        return (
-            redirect("tasks:view", profile.attempt.task_id, view)
-            if view
-            else redirect("tasks:detail", profile.attempt.task_id)
-        )
+        return _to_task(request, profile.attempt.task_id, view)
     return result_page(request, profile, view, profile_links(profile), {"upload": profile.upload})
 
 
