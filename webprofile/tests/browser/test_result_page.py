@@ -483,6 +483,7 @@ def test_times_on_the_host_have_a_heading_of_their_own(open_page):
     assert any(text.startswith("Host ms") for text in headings)
     assert not any(text.startswith("Device") for text in headings)
     assert page.column("device") == ["500"]
+    assert "device time" not in page.texts("#operator-help")[0]
     page.until(lambda: page.count("#strip:not([aria-busy])"))
     page.find("#strip canvas").send_keys(Keys.ENTER)
     assert "busy 500 ms, idle 0 s" in page.find("#strip [data-strip=about]").text
