@@ -109,6 +109,20 @@ export function toFetch(view, { range, merged, span, wholeMerged }) {
   return [Math.max(0, view[0] - size / 2), Math.min(span, view[1] + size / 2)];
 }
 
+/**
+ * The time in at least one of the intervals `[start, end]`, which are sorted in place.
+ * @param {number[][]} intervals
+ */
+export function coveredTime(intervals) {
+  let covered = 0;
+  let last = -Infinity;
+  for (const [start, end] of intervals.sort((a, b) => a[0] - b[0])) {
+    covered += Math.max(0, end - Math.max(start, last));
+    last = Math.max(last, end);
+  }
+  return covered;
+}
+
 /** The round number of µs at or above `step`: 1, 2 or 5 times a power of ten. */
 export function niceStep(step) {
   const power = 10 ** Math.floor(Math.log10(step));

@@ -9,7 +9,7 @@ import { decades, diameter, labelShifts, ceilingLines } from "../charts/roofline
 import { rooflineChart } from "../charts/roofline.js";
 import { depthFor, leavesOf, scopeRows, toNodes } from "../charts/scopes.js";
 import { axisMicro, clean } from "../charts/text.js";
-import { barsByRow, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
+import { barsByRow, coveredTime, firstsOf, panned, showing, toFetch, within, zoomed } from "../charts/timeline_layout.js";
 import { barsOf } from "../charts/types.js";
 import { percent, scaled, seconds, timeUnit } from "../format.js";
 
@@ -213,4 +213,10 @@ test("a label has enough contrast on every colour of the palette", () => {
 
 test("a computed colour is converted to the palette's format", () => {
   assert.equal(hexOf("rgb(13, 92, 99)"), "#0d5c63");
+});
+
+test("the time in which any of several devices is busy counts once", () => {
+  assert.equal(coveredTime([[5, 9], [0, 4], [2, 6], [5, 6]]), 9);
+  assert.equal(coveredTime([[0, 4], [6, 10]]), 8);
+  assert.equal(coveredTime([]), 0);
 });

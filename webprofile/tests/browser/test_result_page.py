@@ -490,6 +490,21 @@ def test_times_on_the_host_have_a_heading_of_their_own(open_page):
 
 
 @pytest.mark.exhaustive
+def test_a_range_is_idle_only_while_no_device_works(open_page):
+    one, other = (f'CompNode("gpu{number}:0" from "gpu{number}:0")' for number in range(2))
+    times = {
+        "1": {one: {"start": 1, "kern": 1, "end": 4}},
+        "2": {other: {"start": 2, "kern": 2, "end": 5}},
+        "3": {one: {"start": 7, "kern": 7, "end": 8}},
+    }
+    page = open_page(to_json(make_profile(times)))
+    page.open()
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    page.find("#strip canvas").send_keys(Keys.ENTER)
+    assert "busy 5.00 s, idle" in page.find("#strip [data-strip=about]").text
+
+
+@pytest.mark.exhaustive
 def test_the_filters_of_the_server_stay_in_the_address_of_its_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.browser.get(f"{page.address}?text=conv&op=3")

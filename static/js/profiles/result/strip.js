@@ -1,7 +1,7 @@
 // The timeline below the table: bars of the chosen pass; a dragged range filters the table.
 
 import { inkOn, onColours, readColours, styleOf } from "../../charts/palette.js";
-import { barsByRow, firstsOf, moved, niceStep, zoomed } from "../../charts/timeline_layout.js";
+import { barsByRow, coveredTime, firstsOf, moved, niceStep, zoomed } from "../../charts/timeline_layout.js";
 import { axisMicro, clean, describeOperator, micro } from "../../charts/text.js";
 import { fill, percent } from "../../format.js";
 import { getJson } from "../../requests.js";
@@ -181,7 +181,9 @@ export class TimelineStrip {
     const [from, to] = range;
     const rows = new Set();
     const byType = new Map();
-    let busy = 0;
+    // several devices work at the same time
+    const intervals = [];
+    let total = 0;
     const { lane, start, end, wait, work } = this.data;
     const { side: timedSide } = this.operators;
     const timed = new Set(this.lanes.filter(({ side }) => side === timedSide).map(({ number }) => number));
@@ -193,11 +195,14 @@ export class TimelineStrip {
       const part = length > 0 ? (Math.min(end[bar], to) - Math.max(start[bar], from)) / length : 1;
       // the host does not wait before the first kernel: it prepares it
       const time = ((work[bar] ?? 0) + (timedSide === "host" ? wait[bar] ?? 0 : 0)) * part;
-      busy += time;
+      total += time;
+      const last = Math.min(end[bar], to);
+      intervals.push([last - time, last]);
       const type = this.operators.typeOf(this.data.rows[this.firsts[bar]]);
       byType.set(type, (byType.get(type) ?? 0) + time);
     }
-    const top = [...byType].sort((a, b) => b[1] - a[1]).slice(0, 3).map(([type, time]) => `${clean(type, 30)} ${busy ? percent(time / busy) : "–"}`);
+    const busy = coveredTime(intervals);
+    const top = [...byType].sort((a, b) => b[1] - a[1]).slice(0, 3).map(([type, time]) => `${clean(type, 30)} ${total ? percent(time / total) : "–"}`);
     this.about.textContent = fill(this.words.range, { from: micro(from), to: micro(to), time: micro(to - from), number: rows.size, busy: micro(busy), idle: micro(Math.max(0, to - from - busy)), types: top.join(", ") });
     this.restrict((row) => rows.has(row));
   }
