@@ -279,6 +279,16 @@ def test_keyboard_moves_selects_clears_and_filters(open_page):
     assert page.js("return document.activeElement.id") == "operator-filter"
 
 
+def test_the_key_of_the_filter_opens_the_table(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.browser.get(f"{page.address}details/")
+    page.until(lambda: page.count("#statistics"))
+    page.press("/")
+    page.until(lambda: page.js("return document.activeElement.id") == "operator-filter")
+    page.until(lambda: page.count("#operator-table[data-state=ready]"))
+    assert page.js("return document.activeElement.id") == "operator-filter"
+
+
 def test_selected_row_is_scrolled_into_view(open_page):
     page = open_page(many_operators())
     page.open("?op=1700")

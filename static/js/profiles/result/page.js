@@ -38,6 +38,14 @@ async function startIn(view) {
 
 startIn(document);
 
+/** Open the view of the operators if another is shown, and go to the field that filters them. */
+async function focusFilter() {
+  if (root.dataset.view !== "operators") await views.open("operators");
+  const field = document.querySelector("#operator-filter, #filter-text");
+  field?.focus();
+  field?.select();
+}
+
 bindShortcuts({
   clear: () => {
     if (selected() === null) return false;
@@ -46,11 +54,8 @@ bindShortcuts({
     return true;
   },
   filter: () => {
-    const field = document.querySelector("#operator-filter, #filter-text");
-    if (!field) return false;
-    if (root.dataset.view !== "operators") views.open("operators");
-    field.focus();
-    field.select();
+    if (!root.querySelector("#tabs [data-view=operators]")) return false;
+    focusFilter();
     return true;
   },
 });
