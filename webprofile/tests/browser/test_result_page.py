@@ -528,6 +528,35 @@ def test_the_filters_of_the_server_stay_in_the_address_of_its_table(open_page):
     assert page.find("#tables").is_displayed()
 
 
+@pytest.mark.exhaustive
+def test_the_table_of_the_server_is_exported_from_every_view(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.browser.get(f"{page.address}?text=conv")
+    page.until(lambda: page.count("#tables tr[data-row]"))
+    page.find(".tabs [data-view=details]").click()
+    page.until(lambda: page.count("#statistics"))
+    link = "#export [data-asks][href*=csv]"
+    page.js(
+        "document.querySelector(arguments[0]).dispatchEvent(new Event('focusin', {bubbles: true}))",
+        link,
+    )
+    assert page.find(link).get_attribute("href").endswith("/csv/?text=conv")
+
+
+def test_a_finding_replaces_the_table_of_the_server(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.browser.get(f"{page.address}?text=conv")
+    page.until(lambda: page.count("#advice-lines [data-rows]"))
+    button = page.find("#advice-lines [data-rows]")
+    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
+    button.click()
+    page.until(lambda: page.count("#operator-table[data-state=ready]"))
+    page.until(lambda: set(page.rows()) == rows)
+    assert not page.count("#to-table")
+    assert page.query == ""
+    assert "all operators" in page.texts("#export [data-asks]")[0]
+
+
 def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.browser.get(f"{page.address}scopes/")

@@ -12,6 +12,7 @@ import { startViews } from "./views.js";
 const root = document.querySelector("#workspace");
 const announcer = document.querySelector("#announcer");
 const panel = document.querySelector("#operator-panel");
+const query = window.location.search;
 const fetchFragment = (url) => getFragment(url, { login: root.dataset.login });
 
 function announce(text) {
@@ -88,17 +89,26 @@ document.addEventListener("click", async (event) => {
 
 // a finding or a chart asks for some operators, perhaps before the table was opened
 document.addEventListener("operators:filter", async ({ detail }) => {
-  if (root.dataset.view !== "operators") await views.open("operators");
+  // the table that the server rendered cannot list them
+  const isServerTable = Boolean(document.querySelector("#to-table"));
+  if (isServerTable) {
+    views.dropTable();
+    const note = document.querySelector("#export [data-all]");
+    if (note) note.textContent = note.dataset.all;
+  }
+  if (isServerTable || root.dataset.view !== "operators") await views.open("operators");
   const table = await opening;
   table?.list(detail.rows);
 });
 
-// exported tables hold what the page's address asks for at the moment of the click, and timelines are of the
-// pass that the page draws; also after a click with the middle button, or "copy the address"
+// exported tables hold what the address of the table that the server rendered asks for, also in another view, and
+// timelines are of the pass that the page draws; also after a click with the middle button, or "copy the address"
 for (const name of ["pointerdown", "focusin", "click"]) {
   document.addEventListener(name, ({ target }) => {
     const link = target.closest?.("a[data-asks], a[data-with-pass]");
-    if (link) link.search = "asks" in link.dataset ? window.location.search : passQuery();
+    if (!link) return;
+    const tableQuery = document.querySelector("#to-table") ? query : "";
+    link.search = "asks" in link.dataset ? tableQuery : passQuery();
   }, { capture: true });
 }
 

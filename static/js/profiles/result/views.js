@@ -14,7 +14,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   const panels = new Map([...box.children].map((panel) => [panel.dataset.view, Promise.resolve(panel)]));
   const first = [...box.children].find((panel) => !panel.hidden).dataset.view;
   /** where the table that the server rendered is: its filters are told by no other address */
-  const table = box.querySelector("#to-table") ? location.href : "";
+  let table = box.querySelector("#to-table") ? location.href : "";
   /** what the title begins with for a view */
   let prefix = "";
 
@@ -113,7 +113,14 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   });
   root.dataset.view = first;
   reveal(tabs.find((tab) => tab.dataset.view === first));
-  return { open: async (view) => go(tabs.find((tab) => tab.dataset.view === view)) };
+  return {
+    open: async (view) => go(tabs.find((tab) => tab.dataset.view === view)),
+    /** Have the table that the server rendered replaced when the operators are opened. */
+    dropTable: () => {
+      panels.delete("operators");
+      table = "";
+    },
+  };
 }
 
 function withPart(href) {
