@@ -27,7 +27,7 @@ class OptionPresetBody(fields.Body):
 
 @extend_schema_view(get=extend_schema(summary="List presets of options"))
 class OptionPresetList(ApiListView):
-    """The presets of options that the user saved, by name."""
+    """The presets of options that the user saved, newest first."""
 
     queryset = OptionPreset.objects.all()
     serializer_class = OptionPresetAnswer

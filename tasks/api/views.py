@@ -420,7 +420,7 @@ class TaskViewSet(OneTask):
     )
     def retry(self, request: Request, task_id: int) -> Response:
         """Create and submit a task of the user with the request and the files of a task that has
-        ended.
+        ended. A second request within 5 s returns the same task while it has not ended.
         """
         origin, user = self.get_object(), self.request.user
         with idempotency.once(self.request) as use:

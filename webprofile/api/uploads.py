@@ -25,7 +25,7 @@ class PartsAnswer(serializers.Serializer):
         child=serializers.CharField(), help_text="MD5s of the parts that arrived, by number."
     )
     addresses = PartAnswer(
-        many=True, help_text="URL for the first missing part; request URLs for the others."
+        many=True, help_text="URLs of the first missing parts; request those of the others."
     )
 
 

@@ -108,7 +108,7 @@ class Site:
         return devices_of(self.api)
 
     def presets(self) -> list[Preset]:
-        """Return the user's presets of options, by name."""
+        """Return the user's presets of options, newest first."""
         return [cast(Preset, row) for row in self.api.pages("tasks/option-presets/")]
 
     def tasks(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[Task]:
