@@ -49,7 +49,7 @@ def loads_of(workers: Iterable[Worker]) -> dict[int, Load]:
     live = _counts(Attempt.objects.filter(worker__in=by_id, ended_at=None))
     waiting = _counts(Task.objects.filter(worker__in=by_id, state=TaskState.WAITING))
     held = ExpressionWrapper(F("ended_at") - F("created_at"), output_field=DurationField())
-    ended = _of_users().filter(worker__in=by_id, ended_at__gt=timezone.now() - LATELY)
+    ended = users_attempts().filter(worker__in=by_id, ended_at__gt=timezone.now() - LATELY)
     usual = dict(ended.order_by().values_list("worker_id").annotate(usual=Avg(held)))
     return {
         pk: Load(
@@ -66,14 +66,14 @@ def _counts(rows: QuerySet[Attempt] | QuerySet[Task]) -> dict[int, int]:
     return dict(rows.order_by().values_list("worker_id").annotate(Count("pk")))
 
 
-def _of_users() -> QuerySet[Attempt]:
-    """Return users' attempts: health checks take seconds and would distort the mean."""
+def users_attempts() -> QuerySet[Attempt]:
+    """Return users' attempts: health checks take seconds, or yield to users' tasks."""
     return Attempt.objects.exclude(task__purpose=Purpose.HEALTH)
 
 
 def history_of(worker: Worker, *, last: int = 50) -> list[float]:
     """Return how long users' last attempts held a slot of this worker, s; newest first."""
-    ended = _of_users().filter(worker=worker, ended_at__isnull=False).order_by("-ended_at")
+    ended = users_attempts().filter(worker=worker, ended_at__isnull=False).order_by("-ended_at")
     times = ended.values_list("created_at", "ended_at")[:last]
     return [max(0.0, (end - begin).total_seconds()) for begin, end in times if end]
 

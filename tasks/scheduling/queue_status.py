@@ -27,7 +27,7 @@ from tasks.scheduling.eligibility import (
     takes_tasks,
 )
 from tasks.scheduling.fair_share import Turn, count_before, held_s, tier_of, tiers, user_queues_of
-from tasks.scheduling.queue_depth import history_of, loads_of, usual_s_in
+from tasks.scheduling.queue_depth import history_of, loads_of, users_attempts, usual_s_in
 from tasks.scheduling.rebinding import fits, runtime_to_move
 from tasks.scheduling.targets import candidates, refusal_of, target_of
 from tasks.states import TaskState
@@ -202,7 +202,7 @@ class _Queue:
             return None
         now = timezone.now()
         # since `task` was read, the dispatcher may have assigned it
-        live = Attempt.objects.filter(worker=self.worker, ended_at=None).exclude(task=task)
+        live = users_attempts().filter(worker=self.worker, ended_at=None).exclude(task=task)
         ran = [(now - begin).total_seconds() for begin in live.values_list("created_at", flat=True)]
         waits = wait_samples(self.history, ran, slots=self.worker.slots, before=before)
         if task is not None and task.not_before_at is not None:

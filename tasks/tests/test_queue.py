@@ -210,6 +210,15 @@ def test_durations_are_rounded_for_readers(seconds, text):
     assert rough(seconds) == text
 
 
+def test_a_run_that_yields_to_a_task_does_not_delay_its_start(alice, bob):
+    worker = make_worker()
+    make_history(worker, bob, 600, 600, 600)
+    start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
+    facts = outlook(worker, "1.13.0", owner=alice)
+    assert facts.running[0].is_check
+    assert facts.wait.p50_s == 0
+
+
 def test_estimate_ignores_health_checks(alice, bob):
     worker = make_worker()
     make_history(worker, bob, 600, 600, 600)
