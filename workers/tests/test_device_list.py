@@ -54,7 +54,7 @@ def test_a_private_device_is_listed_only_for_users_with_a_grant(client, alice):
     Grant.objects.create(worker=worker, user=alice)
     for user, sees in ((alice, True), (make_user("carol"), False)):
         client.force_login(user)
-        for path in ("/workers/", "/workers/rows/", "/api/v1/workers/", "/tasks/new/"):
+        for path in ("/workers/", "/workers/all/rows/", "/api/v1/workers/", "/tasks/new/"):
             assert ("secret-board" in client.get(path).text) is sees
 
 

@@ -32,6 +32,11 @@ def worker_page(user, worker) -> str:
     return answer.text
 
 
+@pytest.mark.parametrize("name", ["rows", "all", "check"])
+def test_a_device_named_like_a_part_of_an_address_has_a_page(name):
+    assert f"<h1>{name}" in worker_page(make_user(), make_worker(name))
+
+
 def test_a_private_device_is_not_found_without_a_grant():
     alice, bob, root = make_user("alice"), make_user("bob"), make_user("root", is_staff=True)
     worker = make_worker("secret", is_public=False)
