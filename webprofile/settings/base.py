@@ -13,12 +13,14 @@ from webprofile.observability.logging import configure_logging
 from webprofile.settings.api import *  # noqa: F403
 from webprofile.settings.environment import (
     Environment,
+    address,
     address_rate,
     aws_endpoint,
     broker_of,
     network,
     oidc_apps,
     oidc_origins,
+    one_of,
     patient,
     retention_rules,
     secret,
@@ -38,9 +40,9 @@ SECRET_KEY_FALLBACKS = secrets("SECRET_KEY_FALLBACKS")
 DEBUG = False
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-SITE_URL = env.str("SITE_URL", default="http://127.0.0.1:8000").rstrip("/")
+SITE_URL = env.get_value("SITE_URL", cast=address, default="http://127.0.0.1:8000").rstrip("/")
 #: second origin of this server, which serves only the viewers: https://viewer.example.org
-NETRON_ORIGIN = env.str("NETRON_ORIGIN", default="").rstrip("/")
+NETRON_ORIGIN = env.get_value("NETRON_ORIGIN", cast=address, default="").rstrip("/")
 if NETRON_ORIGIN:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, urlsplit(NETRON_ORIGIN).hostname or ""]
 
@@ -183,10 +185,13 @@ S3_BUCKET = env.str("S3_BUCKET", default="megengine-web-profile")
 S3_REGION = env.str("S3_REGION", default="us-east-1")
 #: endpoints of object storage for the server, and for browsers and agents; empty for
 #: the AWS endpoint of the region
-S3_ENDPOINT_URL = env.str("S3_ENDPOINT_URL", default="http://127.0.0.1:9000").rstrip("/")
+S3_ENDPOINT_URL = env.get_value(
+    "S3_ENDPOINT_URL", cast=address, default="http://127.0.0.1:9000"
+).rstrip("/")
 # named here and not left to boto3, since the policy of pages names it too
 S3_PUBLIC_ENDPOINT_URL = (
-    env.str("S3_PUBLIC_ENDPOINT_URL", default=S3_ENDPOINT_URL) or aws_endpoint(S3_REGION)
+    env.get_value("S3_PUBLIC_ENDPOINT_URL", cast=address, default=S3_ENDPOINT_URL)
+    or aws_endpoint(S3_REGION)
 ).rstrip("/")
 #: both empty to use the credentials that boto3 finds, such as the role of a machine or pod
 S3_ACCESS_KEY_ID = secret("S3_ACCESS_KEY_ID", "")
@@ -347,8 +352,10 @@ ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 #: "mandatory" needs a mail server (EMAIL_URL), since users confirm their address by mail
-ACCOUNT_EMAIL_VERIFICATION = env.str(
-    "ACCOUNT_EMAIL_VERIFICATION", default="mandatory" if HAS_MAIL_SERVER else "none"
+ACCOUNT_EMAIL_VERIFICATION = env.get_value(
+    "ACCOUNT_EMAIL_VERIFICATION",
+    cast=one_of("mandatory", "optional", "none"),
+    default="mandatory" if HAS_MAIL_SERVER else "none",
 )
 ACCOUNT_PREVENT_ENUMERATION = ACCOUNT_EMAIL_VERIFICATION == "mandatory"
 #: notify users by mail of a changed password or second factor

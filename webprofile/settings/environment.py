@@ -76,6 +76,26 @@ def address_rate(text: str) -> str:
     return text
 
 
+def address(text: str) -> str:
+    """Check the address of a server: http:// or https://; empty for none. Raises ValueError."""
+    parts = urlsplit(text)
+    # `port` raises ValueError for one that is no number
+    if text and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0):
+        raise ValueError("write an address with http:// or https://")
+    return text
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """Return a function that checks that a text is one of these values; it raises ValueError."""
+
+    def check(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"write one of {', '.join(values)}")
+        return text
+
+    return check
+
+
 def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     """Parse a network, which an address in it may name: 10.1.2.3/16. Raises ValueError."""
     return ipaddress.ip_network(text, strict=False)

@@ -182,6 +182,15 @@ def test_urls_with_passwords_are_read_from_files(tmp_path):
         ("PASSWORD_CHECK_RATE", "60/min", "PASSWORD_CHECK_RATE is '60/min': write a number per s"),
         ("METRICS_NETWORKS", "10.0.0.0/33", "METRICS_NETWORKS is '10.0.0.0/33': '10.0.0.0/33' do"),
         ("WEBHOOK_ALLOWED_NETWORKS", "lan", "WEBHOOK_ALLOWED_NETWORKS is 'lan': 'lan' does not"),
+        ("SITE_URL", "profile.example.org", "SITE_URL is 'profile.example.org': write an address"),
+        ("S3_ENDPOINT_URL", "s3:8333", "S3_ENDPOINT_URL is 's3:8333': write an address with http"),
+        ("NETRON_ORIGIN", "https://viewer:80x", "NETRON_ORIGIN is 'https://viewer:80x': Port"),
+        # allauth fails at the first login
+        (
+            "ACCOUNT_EMAIL_VERIFICATION",
+            "Mandatory",
+            "ACCOUNT_EMAIL_VERIFICATION is 'Mandatory': write one of mandatory, optional, none.",
+        ),
         ("LOG_LEVEL", "loud", "LOG_LEVEL is DEBUG, INFO, WARNING or ERROR, not 'loud'."),
         ("SECRET_KEY_FILE", "/no/such/file", "SECRET_KEY_FILE cannot be read: "),
         ("DATABASE_URL", "postgres://me:pass/word@host/name", "DATABASE_URL is no address: write"),
