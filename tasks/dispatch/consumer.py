@@ -185,10 +185,11 @@ class AgentConsumer(ClosesOnce):
     async def _handle(self, message: BaseModel) -> list[BaseModel]:
         """Handle a message; while its rows are locked, retry without occupying a thread."""
         deadline = time.monotonic() + LOCKED_S
+        opened_at = datetime.datetime.fromtimestamp(self._opened_at, datetime.UTC)
         while True:
             try:
                 replies: list[BaseModel] = await in_thread(gateway.handle)(
-                    self.worker, message, self.token
+                    self.worker, message, self.token, opened_at
                 )
             except OperationalError as error:
                 is_locked = getattr(error.__cause__, "sqlstate", "") == LOCK_NOT_AVAILABLE

@@ -70,8 +70,11 @@ Replies = list[BaseModel]
 ORDER_PATIENCE = datetime.timedelta(seconds=2)
 
 
-def on_hello(worker: Worker, message: Hello) -> Replies:
-    """Greet an agent: resume or end its attempts, store its facts, return what it should do."""
+def on_hello(worker: Worker, message: Hello, opened_at: datetime.datetime | None = None) -> Replies:
+    """Greet an agent: resume or end its attempts, store its facts, return what it should do.
+
+    opened_at: when the connection was opened; None for now
+    """
     # first: once the worker is online, the dispatcher might assign the same task again
     revive_attempts(worker.pk, message.running)
     services.introduce_worker(
@@ -82,7 +85,9 @@ def on_hello(worker: Worker, message: Hello) -> Replies:
         features=message.features,
     )
     attempts.keep_leases(_live(worker.pk).filter(pk__in=message.running))
-    for attempt in _live(worker.pk).exclude(accepted_at=None).exclude(pk__in=message.running):
+    # without those that were accepted since, over a newer connection, if this Hello is handled late
+    accepted = _live(worker.pk).filter(accepted_at__lt=opened_at or timezone.now())
+    for attempt in accepted.exclude(pk__in=message.running):
         # the agent had stored the order and lost it, so no report will ever arrive
         attempts.lose_attempt(attempt, reason=AGENT_FORGOT)
     dispatch_on_commit([worker.pk])
@@ -235,10 +240,16 @@ HANDLERS: dict[type[BaseModel], Callable[[Worker, Any, str | None], Replies]] = 
 }
 
 
-def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Replies:
+def handle(
+    worker: Worker,
+    message: BaseModel,
+    token: str | None = None,
+    opened_at: datetime.datetime | None = None,
+) -> Replies:
     """Handle a message and return the frames to send back.
 
     token: checked in the same query that reads the attempt; None if it was checked before
+    opened_at: when the connection was opened; None for now
 
     Raises DomainError as `check_token`; raises OperationalError without waiting if another
     transaction has locked the attempt.
@@ -249,7 +260,7 @@ def handle(worker: Worker, message: BaseModel, token: str | None = None) -> Repl
     with bound_contextvars(**about):
         try:
             if isinstance(message, Hello):
-                return on_hello(worker, message)
+                return on_hello(worker, message, opened_at)
             return HANDLERS[type(message)](worker, message, token)
         finally:
             unbind_contextvars("task")

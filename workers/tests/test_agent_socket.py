@@ -11,6 +11,7 @@ from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from agent.protocol.messages import (
+    AttemptAccepted,
     AttemptFinished,
     AttemptLog,
     AttemptStarted,
@@ -24,7 +25,7 @@ from tasks.dispatch.consumer import AgentConsumer
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
-from tasks.tests.make import FACTS, MD5, RUNTIMES
+from tasks.tests.make import FACTS, MD5, RUNTIMES, make_attempt, make_waiting_task
 from workers.models import Worker
 from workers.selectors import labels_of
 from workers.services import revoke_worker
@@ -134,6 +135,35 @@ async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connect
     assert (await again.send_hello()).type == "welcome"
     assert await given_up.close_code() == 4409
     assert await again.socket.receive_nothing(0.2)
+
+
+async def test_a_hello_that_is_answered_late_does_not_lose_an_attempt_accepted_meanwhile(
+    monkeypatch,
+):
+    worker, token = await enrol_device()
+    given_up = await FakeAgent(token).connect()
+    assert await given_up.socket.receive_nothing(0.2)
+    authenticate, has_begun, goes_on = AgentConsumer.authenticate, asyncio.Event(), asyncio.Event()
+
+    async def stall(consumer):
+        has_begun.set()
+        await goes_on.wait()
+        return await authenticate(consumer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentConsumer, "authenticate", stall)
+        await given_up.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
+        async with asyncio.timeout(10):
+            await has_begun.wait()
+    again = await connect_agent(token)
+    attempt = await database_sync_to_async(lambda: make_attempt(make_waiting_task(worker=worker)))()
+    await again.send(AttemptAccepted(attempt=attempt.pk))
+    while (await again.receive()).type != "ack":
+        pass
+    goes_on.set()
+    assert (await given_up.receive()).type == "welcome"
+    await attempt.arefresh_from_db()
+    assert (attempt.ended_at, attempt.end_reason) == (None, "")
 
 
 async def test_a_connection_that_breaks_while_it_is_answered_is_logged_and_forgotten(
