@@ -217,10 +217,11 @@ class PreparedInputs:
         """Write the array to a file, or link `ready`, a file that already holds it."""
         self._check(name, array.dtype, array.shape)
         shape = (self.batch or array.shape[0], *array.shape[1:])
-        self._check_room(name, shape, array.dtype)
-        self._note_values(name, array)
         target = self._reserve(name)
-        if ready is None or not _link(ready, target):
+        is_linked = ready is not None and _link(ready, target)
+        self._check_room(name, shape, array.dtype, is_linked=is_linked)
+        self._note_values(name, array)
+        if not is_linked:
             npy.write_npy(target, array, shape[0])
         self._note_shape(name, shape)
 
@@ -272,8 +273,12 @@ class PreparedInputs:
                 advice=_advice(self.source, tensor.dtype),
             )
 
-    def _check_room(self, name: str, shape: Shape, dtype: np.dtype[np.generic]) -> None:
-        size, free = size_of(shape, dtype), shutil.disk_usage(self.folder).free
+    def _check_room(
+        self, name: str, shape: Shape, dtype: np.dtype[np.generic], *, is_linked: bool = False
+    ) -> None:
+        size = size_of(shape, dtype)
+        # a link takes no space
+        free = MOST_BYTES if is_linked else shutil.disk_usage(self.folder).free
         if size > free and free < LEAST_FREE_BYTES:
             # a full disk is not an error of the input
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

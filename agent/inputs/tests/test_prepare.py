@@ -179,6 +179,14 @@ def test_a_full_disk_is_not_reported_as_an_input_error(
         prepare_one(tmp_path, RandomSource((2000,), "float32"))
 
 
+def test_a_file_that_is_used_as_it_is_needs_no_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = save_npy(tmp_path, "a.npy", np.zeros(2000, np.float32))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
+    assert prepare_one(tmp_path, source).shape == (2000,)
+
+
 # batches
 
 
