@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.protocol.notes import Note
 
-#: most files in a folder; many small files fill a disk, too
+#: most files that a run may create; many small files fill a disk, too
 MOST_FILES = 20_000
 #: deepest level that is measured; paths are limited to 4,096 bytes anyway
 MOST_DEPTH = 64
@@ -27,8 +27,8 @@ class DiskUsage:
     unseen: Note | None = None
 
 
-def measure_folder(folder: Path) -> DiskUsage:
-    """Return the disk usage of a folder; counting stops above `MOST_FILES`."""
+def measure_folder(folder: Path, most_files: float = MOST_FILES) -> DiskUsage:
+    """Return the disk usage of a folder; counting stops above `most_files`."""
     total = files = largest = 0
     unseen: list[Note] = []
     for entry in _walk(folder, unseen):
@@ -39,7 +39,7 @@ def measure_folder(folder: Path) -> DiskUsage:
         total += status.st_blocks * 512
         files += 1
         largest = max(largest, status.st_size)
-        if files > MOST_FILES:
+        if files > most_files:
             break
     return DiskUsage(total, files, largest, unseen[0] if unseen else None)
 

@@ -7,6 +7,7 @@ for processes that left the process tree; these are recognized by their mark.
 """
 
 import asyncio
+import math
 import os
 import shutil
 import signal
@@ -111,7 +112,9 @@ class Watchdog:
         self.wary = wary
         self.memory = MemoryMeter(gpus)
         # existing files (the model, the output of an earlier process) do not count for the run
-        self._work_begin = measure_folder(work).bytes if begin_bytes is None else begin_bytes
+        begin = measure_folder(work, math.inf)
+        self._work_begin = begin.bytes if begin_bytes is None else begin_bytes
+        self._most_files = begin.files + MOST_FILES
         self._next_scan_s = 0.0
         self._large_before = self._large_files()
         self._output_begin = _size(output)
@@ -232,7 +235,7 @@ class Watchdog:
         return hit
 
     def _too_large(self, rows: dict[int, ProcessStat]) -> LimitHit | None:
-        usage = measure_folder(self._work)
+        usage = measure_folder(self._work, self._most_files)
         added, most = usage.bytes - self._work_begin, self._limits.disk_bytes
         if most:
             # deleted files that are still open fill the disk, too
@@ -240,7 +243,7 @@ class Watchdog:
         if most and added > most:
             note = Note.of("disk_limit", size=amount(added), limit=amount(most))
             return LimitHit(EndReason.OUTPUT_TOO_LARGE, note)
-        if usage.files > MOST_FILES:
+        if usage.files > self._most_files:
             note = Note.of("file_count_limit", limit=MOST_FILES)
             return LimitHit(EndReason.OUTPUT_TOO_LARGE, note)
         if usage.unseen and most:

@@ -72,6 +72,16 @@ async def test_a_run_that_exceeds_a_limit_is_ended(
     watched_run.output.unlink()
 
 
+async def test_files_that_existed_before_the_run_do_not_count(watched_run, monkeypatch):
+    """A script may come in a zip with thousands of files."""
+    monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
+    for number in range(60):
+        (watched_run.work / f"given-{number}").touch()
+    body = "import time\nfor i in range(40): open(f'made-{i}', 'w').close()\ntime.sleep(2)"
+    result = await watched_run.run([*PYTHON, body])
+    assert (result.exit_code, result.limit) == (0, None)
+
+
 async def test_a_silent_run_ends_before_its_timeout(watched_run):
     result = await watched_run.run(["sleep", "30"], silence_s=1.0)
     assert (result.reason, result.limit.reason) == (EndReason.EXITED, EndReason.SILENT)
@@ -235,7 +245,7 @@ def test_measuring_the_folder_takes_one_percent_of_the_time(
 ):
     now_s, cpu_s, scans = [0.0], [0.0], []
 
-    def measure(folder):
+    def measure(folder, *_):
         scans.append(now_s[0])
         cpu_s[0] += cost_s
         return measure_folder(folder)
