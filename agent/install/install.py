@@ -14,6 +14,7 @@ import os
 import platform
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -388,7 +389,9 @@ def uninstall(home: str) -> None:
     if not os.path.exists(os.path.join(home, "launch.py")):
         raise InstallError("there is no agent in {}".format(home))
     if os.path.exists(os.path.join(home, "spool", "tuning.json")):
-        command = "agent.pyz tune --restore --config " + os.path.join(home, "agent.toml")
+        words = [choose_python(), "-I", os.path.join(home, "agent.pyz"), "tune", "--restore"]
+        words += ["--config", os.path.join(home, "agent.toml")]
+        command = " ".join(map(shlex.quote, words))
         raise InstallError("the device is tuned: run `{}` before".format(command))
     stop_process(home)
     launcher = os.path.join(home, "launch.py")
