@@ -163,7 +163,11 @@ class WebhookViewSet(ApiViewSet):
 
     @extend_schema(summary="Create a new secret", request=None, responses=SecretAnswer)
     def webhook_secret(self, request: Request, webhook_id: int) -> Response:
-        """Create a new secret. Calls are also signed with the previous one until it is revoked."""
+        """Create a new secret. Calls are also signed with the previous one until it is revoked.
+
+        A secret older than the previous one no longer signs, so do not repeat this request before
+        the server of the webhook knows the new secret.
+        """
         return Response({"secret": rotate_webhook_secret(self.get_object())})
 
     @extend_schema(summary="Revoke the previous secret", responses={204: None})
