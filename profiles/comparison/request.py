@@ -82,6 +82,11 @@ class ComparisonRequest:
             changes = {"page": 1, **changes}
         return replace(self, **changes).address()  # type: ignore[arg-type]
 
+    def fields(self) -> list[tuple[str, str]]:
+        """Return what forms that choose other results keep: filters, side, order and breakdown."""
+        query = QueryDict(self.changed(ids=(), row=None, graph=None))
+        return [(name, value) for name, values in query.lists() for value in values]
+
 
 def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
     """Parse a query string."""

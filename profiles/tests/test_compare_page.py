@@ -69,6 +69,18 @@ def test_results_without_device_times_are_compared_on_the_host(client, alice):
     assert on_device.question.side == "device"
 
 
+def test_search_for_another_result_keeps_the_side_and_the_filters(client, results):
+    chosen = {"side": "host", "status": "fused", "q": "conv", "row": 3}
+    url = address(*results[:2], **chosen)
+    pages = {"add-form": url, "find-form": f"{url}&choose=1", "choose-form": f"{url}&choose=1"}
+    for form, page in pages.items():
+        html = client.get(page).text.split(f'id="{form}"')[1].split("</form>")[0]
+        fields = re.findall(r'<input type="hidden" name="(\w+)" value="(\w*)">', html)
+        kept = {("side", "host"), ("status", "fused"), ("q", "conv")}
+        assert kept <= set(fields)
+        assert "row" not in dict(fields)
+
+
 def test_peak_memory_is_compared_without_a_verdict(client, results):
     assert "Peak memory" not in client.get(address(*results)).text
     one, other = (profile.attempt for profile in results[:2])

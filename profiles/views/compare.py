@@ -184,6 +184,7 @@ def _chooser(
         "most": MOST,
         "find": find,
         "address": comparison.address(),
+        "fields": comparison.fields(),
         "page": page,
     }
     if "part" in request.GET:

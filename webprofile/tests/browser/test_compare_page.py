@@ -95,6 +95,8 @@ def test_rows_have_24_px_and_nothing_is_wider_than_a_phone(page):
 def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     third = make_result(good_profile("resnet18_fbs1"), owner=User.objects.get())
     page.open()
+    Select(page.find("#compare-side")).select_by_value("host")
+    page.wait("location.search.includes('side=host')")
     page.click("#add summary")
     page.wait("document.querySelectorAll('#add-results a').length === 1")
     page.find("#add-find").send_keys("nothing")
@@ -104,10 +106,10 @@ def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     page.wait("document.querySelectorAll('#add-results a').length === 1")
     page.click("#add-results a")
     page.wait("document.querySelectorAll('#runs li').length === 3")
-    assert page.query.endswith(f"p={third.pk}")
+    assert f"p={third.pk}&side=host" in page.query
     page.click("#runs li:nth-child(2) .compare-run__actions a:last-child")
     page.wait("document.querySelectorAll('#runs li').length === 2")
-    assert page.query.endswith(f"p={third.pk}")
+    assert page.query.endswith(f"p={third.pk}&side=host")
     assert page.console_errors() == []
 
 

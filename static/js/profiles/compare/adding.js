@@ -18,8 +18,11 @@ export function startAdding(box) {
     clearTimeout(waiting);
     latest += 1;
     const mine = latest;
-    const query = new URLSearchParams({ part: "1" });
-    for (const [name, value] of new FormData(form)) query.append(name, String(value));
+    // filters, side and order of the page stay, also those chosen since it was loaded
+    const query = new URLSearchParams(location.search);
+    query.delete("page");
+    for (const name of ["choose", "find"]) query.set(name, String(new FormData(form).get(name)));
+    query.set("part", "1");
     try {
       const fragment = await getFragment(`?${query}`, { login: form.dataset.login });
       if (mine === latest) swap(results, fragment);
