@@ -9,7 +9,7 @@ const RETRY_MS = 3_000;
 /**
  * Return a function that schedules a refresh of `element` from url() after `delayMs`, and at least the given pause, ms,
  * after the last one. Calls that arrive before the refresh starts are merged into one. `onSwap` is called after each
- * refresh.
+ * refresh. A refresh that fails is repeated, unless the session has ended or the page is gone.
  *
  * others: further elements that the response renews. It then has an element for each, with its id as `data-part`.
  */
@@ -18,6 +18,7 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
   let dueAt = Infinity;
   let endedAt = -Infinity;
   let running = false;
+  let isEnded = false;
   /** The shortest pause of the calls during a refresh. */
   let queued = Infinity;
 
@@ -31,9 +32,11 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
       else swap(element, fragment);
       hideNotice();
       onSwap();
-    } catch {
-      showNotice("failed");
-      queued = RETRY_MS;
+    } catch ({ status }) {
+      // the page has asked for a new login
+      isEnded = status === 401;
+      if (!isEnded) showNotice(status === 404 ? "gone" : "failed");
+      if (!isEnded && status !== 404) queued = RETRY_MS;
     } finally {
       running = false;
       endedAt = performance.now();
@@ -43,6 +46,7 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
   }
 
   function schedule(pauseMs = 0) {
+    if (isEnded) return;
     if (running) {
       queued = Math.min(queued, pauseMs);
       return;

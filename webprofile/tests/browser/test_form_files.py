@@ -1,5 +1,7 @@
 """Browser tests of files in the form: refusals after the upload, earlier results, and Back."""
 
+import time
+
 import numpy as np
 import pytest
 from django.contrib.sessions.models import Session
@@ -304,6 +306,30 @@ def test_form_is_restored_after_a_new_login(form, model, tmp_path):
     form.click("#discard-form")
     form.until(lambda: form.find("#title").get_attribute("value") == "", "an empty form")
     assert not form.find("#restored-form").is_displayed()
+
+
+#: Lets timers run fast from now on
+FAST = """
+    const { setTimeout } = window;
+    window.setTimeout = (run, ms) => setTimeout(run, ms / 20);
+"""
+
+
+def test_end_of_the_session_is_told_once(form):
+    """The user may close the dialog, for example to copy a text."""
+    form.open()
+    form.js(FAST)
+    Session.objects.all().delete()
+    form.js(
+        "document.getElementById('versions').dispatchEvent(new Event('input', { bubbles: true }))"
+    )
+    form.until(lambda: form.find("#session-ended").is_displayed(), "that the session has ended")
+    form.until(lambda: form.find("#command-failed").text, "the answer about the command")
+    form.until(lambda: not form.all("#outlook[aria-busy]"), "the answer about the queue")
+    form.js("document.getElementById('session-ended').close()")
+    # 40 s of the page's timers
+    time.sleep(2)
+    assert not form.find("#session-ended").is_displayed()
 
 
 def test_language_change_keeps_the_form(form):

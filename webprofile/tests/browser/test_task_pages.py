@@ -1,6 +1,7 @@
 """Browser tests of the task list and of the page of a task."""
 
 import itertools
+import time
 from pathlib import Path
 
 import pytest
@@ -339,6 +340,32 @@ def test_log_is_shown_by_step(pages, alice):
     assert texts[2] == "==== latency 1 of 3, try 2: load_and_run b\niter 1/5\n"
     pages.find("#log summary").click()
     assert not pages.all("#log details")[0].get_attribute("open")
+
+
+#: Runs timers fast, and returns how often the status is fetched
+_COUNT_FETCHES = """
+    const { setTimeout, fetch } = window;
+    window.setTimeout = (run, ms) => setTimeout(run, ms / 10);
+    window.fetches = 0;
+    window.fetch = (...args) => {
+        window.fetches += 1;
+        return fetch(...args);
+    };
+    document.dispatchEvent(new Event("visibilitychange"));
+"""
+
+
+def test_page_of_a_task_that_was_deleted_says_so_and_fetches_nothing_more(pages, alice):
+    task = make_waiting_task(alice)
+    pages.open(f"/tasks/{task.pk}/")
+    # the test's server has no sockets, which the page would tell again and again
+    pages.until(lambda: pages.find("#connection").is_displayed(), "the lost connection")
+    Task.objects.all().delete()
+    pages.js(_COUNT_FETCHES)
+    pages.until(lambda: "Task not found" in pages.find("#connection").text, "that it is gone")
+    # 20 s of the page's timers
+    time.sleep(2)
+    assert pages.js("return window.fetches") <= 2
 
 
 _PACED = """

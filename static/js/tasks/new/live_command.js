@@ -101,7 +101,7 @@ export class LiveCommand {
     if (error instanceof Refusal) this.#showFailure(error.message);
     else if (error instanceof NoAnswer) {
       this.#showFailure(this.box.dataset.unchecked);
-      this.timer = window.setTimeout(() => this.check(), RETRY_MS);
+      if (error.status !== 401) this.timer = window.setTimeout(() => this.check(), RETRY_MS);
     } else throw error;
     this.#showCommands([]);
     document.getElementById("command-invalid").hidden = true;
