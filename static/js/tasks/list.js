@@ -35,7 +35,6 @@ function showSelection() {
   for (const box of listed) box.checked = selectedTasks.has(box.value);
   const all = document.getElementById("select-all");
   if (all) {
-    all.hidden = false;
     all.checked = selectedTasks.size > 0 && selectedTasks.size === listed.length;
     all.indeterminate = selectedTasks.size > 0 && !all.checked;
   }
@@ -101,6 +100,10 @@ showSelection();
 updateElapsedTimes(rows);
 window.setInterval(() => updateElapsedTimes(rows), TICK_MS);
 
+// a connection may break unnoticed while the computer sleeps
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") refresh();
+});
 keepSocket("/ws/tasks/", {
   hello: () => null,
   onUp: hideNotice,

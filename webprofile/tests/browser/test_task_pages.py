@@ -223,9 +223,33 @@ def test_no_task_is_ticked_after_returning_to_the_list(pages, alice):
     make_waiting_task(alice)
     pages.browser.back()
     pages.until(lambda: len(pages.all("tr[data-task]")) == 2, "both tasks")
-    pages.until(lambda: pages.find("#select-all").is_displayed(), "the script of the list")
+    pages.until(lambda: not pages.find("[data-bulk]").is_enabled(), "the script of the list")
     assert not pages.all("[name=task]:checked")
     assert pages.find("#bulk-count").text == "Select tasks for bulk actions"
+
+
+#: Shows the page after another one, and returns whether a text of the list is still selected
+_RETURN = """
+    const done = arguments[0];
+    const box = document.getElementById("task-rows");
+    getSelection().selectAllChildren(box.querySelector(".task-table__model"));
+    new MutationObserver(() => {
+        if (!box.hasAttribute("aria-busy")) done(String(getSelection()));
+    }).observe(box, { attributeFilter: ["aria-busy"] });
+    document.dispatchEvent(new Event("visibilitychange"));
+"""
+
+
+def test_list_is_fetched_on_return_and_keeps_what_is_selected(pages, alice):
+    """A connection may break unnoticed while a computer sleeps."""
+    task = make_waiting_task(alice)
+    pages.open("/tasks/")
+    pages.until(lambda: not pages.find("[data-bulk]").is_enabled(), "the script of the list")
+    pages.browser.set_script_timeout(20)
+    assert pages.browser.execute_async_script(_RETURN) == task.model_name
+    Task.objects.all().delete()
+    pages.browser.execute_async_script(_RETURN)
+    assert not pages.all("tr[data-task]")
 
 
 def test_ring_of_a_cancelled_task_is_round_and_thinner_than_a_digit(pages, alice):
