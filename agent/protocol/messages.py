@@ -280,8 +280,8 @@ class LatencySoFar(Frozen):
     """The latency of the clean passes so far.
 
     `passes` of them have ended, `used` of which count (the others were disturbed). `median_ms` is
-    the median of their iterations, `low_ms` and `high_ms` its 95 % interval; None with one pass.
-    `goes_on`: another clean pass follows.
+    the median of their iterations, `low_ms` and `high_ms` its 95 % interval; None if they are
+    too few. `goes_on`: another clean pass follows.
     """
 
     passes: int = Field(ge=1, le=MOST_CLEAN)

@@ -8,7 +8,8 @@ logarithms:
 - from six: signed ranks (`ranks`). They keep their level for every symmetric distribution of
 processes, and a single process that was slow does not widen the interval without limit.
 
-docs/decisions/paired-statistics.md compares this with the bootstrap. One process has no interval.
+docs/decisions/paired-statistics.md compares this with the bootstrap. One process has no interval,
+nor have a few that differ so much that Student's t says nothing about the median.
 """
 
 import math
@@ -21,6 +22,8 @@ from agent.statistics.ranks import signed_rank_cut, signed_rank_interval
 from agent.statistics.significance import student_quantile
 
 _ERROR = 0.05
+#: two processes of 9 µs and 8 ms have an interval of 10^40, which no reader can use
+_WIDEST = 100
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,10 @@ class MedianInterval:
 
 
 def median_interval(medians_ms: Sequence[float]) -> MedianInterval | None:
-    """Return the interval; None for fewer than two processes, or a median that is not positive.
+    """Return the interval; None if it is unknown.
+
+    It is unknown for fewer than two processes, if a median is not positive, and if the bounds of
+    Student's t differ by more than a factor of `_WIDEST`.
 
     medians_ms: the median iteration of each process
     """
@@ -55,5 +61,7 @@ def median_interval(medians_ms: Sequence[float]) -> MedianInterval | None:
     else:
         middle = float(logs.mean())
         reach = student_quantile(_ERROR, n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
+        if 2 * reach > math.log(_WIDEST):
+            return None
         low, high = middle - reach, middle + reach
     return MedianInterval(low_ms=math.exp(low), high_ms=math.exp(high), processes=n)

@@ -142,8 +142,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
     )
     interval = MedianIntervalAnswer(
         allow_null=True,
-        help_text="95 % interval of the median; null with fewer than two clean passes, because "
-        "each process has a bias that all its iterations share.",
+        help_text="95 % interval of the median over processes; null with fewer than two clean "
+        "passes, or if a few differ too much for an interval.",
     )
     latency_notes = fields.texts(
         "Steady state, modes and interval in the user's language, and why no further passes were "

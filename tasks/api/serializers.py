@@ -284,7 +284,7 @@ class LatencySoFarAnswer(serializers.Serializer):
     used = serializers.IntegerField(help_text="Those that count; the others were disturbed.")
     median_ms = serializers.FloatField(help_text="Median of their iterations, ms.")
     low_ms = serializers.FloatField(
-        allow_null=True, help_text="Its 95 % interval, ms; null with one pass."
+        allow_null=True, help_text="Its 95 % interval, ms; null if the passes are too few."
     )
     high_ms = serializers.FloatField(allow_null=True, help_text="The other end of the interval.")
 

@@ -100,6 +100,15 @@ def test_the_interval_of_few_processes_is_students():
     assert median_interval([0.0, 10.0]) is None
 
 
+def test_processes_that_differ_beyond_measure_have_no_interval():
+    # on a device whose cores were busy: "95 % interval < 0.001 ms to 21024312425005379584 ms"
+    assert median_interval([0.0093, 13.9]) is None
+    assert median_interval([0.009, 7.6, 0.01]) is None
+    interval = median_interval([10.0, 10.5])
+    assert interval is not None
+    assert 7 < interval.low_ms < interval.high_ms < 15
+
+
 @pytest.mark.parametrize("processes", [2, 5, 6, 9, 12])
 def test_the_interval_contains_the_median_of_all_processes(processes):
     logs = RNG(processes).normal(0, 0.02, size=(1500, processes))
