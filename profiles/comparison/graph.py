@@ -17,7 +17,7 @@ from profiles.comparison.messages import letter
 from profiles.comparison.paired_operators import ArmChanges, row_differences
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
-from profiles.presenters.charts import microseconds_of
+from profiles.presenters.charts import chart_side, microseconds_of
 from profiles.presenters.described import means, unknown
 from profiles.presenters.viewers import drawn_place
 
@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 
 
 class BaselineChart(TypedDict):
-    """Differences of the device times to the pinned baseline, by row."""
+    """Differences to the pinned baseline, by row: of device times, or else of host times."""
 
     us: Annotated[
         Sequence[float | None],
         unknown(
-            "Device time minus that of the corresponding operators of the baseline, µs; the "
+            "Self time minus that of the corresponding operators of the baseline, µs; the "
             "difference of fused operators is distributed in proportion to their times."
         ),
     ]
@@ -90,9 +90,10 @@ def differences(
 def baseline_data(compared: ComparisonResult) -> BaselineChart:
     """Return the differences of a result to its baseline, the first of the two."""
     comparison = compared.comparison
+    side = chart_side(compared.data[1])
     every = np.ones(len(comparison.rows), dtype=np.bool_)
-    delta_s = differences(comparison, every, profile=1, other=1, side="device")
-    clear_s = changes(comparison, profile=1, other=1, side="device")
+    delta_s = differences(comparison, every, profile=1, other=1, side=side)
+    clear_s = changes(comparison, profile=1, other=1, side=side)
     return {"us": microseconds_of(delta_s), "clear": (np.nan_to_num(clear_s) != 0).tolist()}
 
 

@@ -141,6 +141,18 @@ def test_button_of_the_result_page_pins_and_unpins(client, alice):
 
 
 @pytest.mark.object_storage
+def test_without_device_times_differences_to_the_baseline_are_those_on_the_host(client, alice):
+    base, profile = (
+        make_result(to_json(make_profile({"0": {}}, host={"0": time_s})), owner=alice)
+        for time_s in (4e-3, 3e-3)
+    )
+    Task.objects.filter(pk=profile.attempt.task_id).update(worker=base.attempt.task.worker)
+    pin_baseline(base.attempt.task)
+    differences = client.get(f"/api/v1/profiles/{profile.pk}/charts/baseline/").json()
+    assert differences["us"] == [-1000]
+
+
+@pytest.mark.object_storage
 def test_each_operator_shows_its_difference_to_the_baseline(client, alice):
     base, profile = (
         make_result(to_json(make_profile(times)), owner=alice)
