@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 #: than the frames that an agent may send
 _MOST_BYTES = 1 << 20
 _WELCOME_S = 20.0
+#: frames that are sent at once and per second after that; fewer than the server takes by default
+#: (`AGENT_FRAMES_BURST`, `AGENT_FRAMES_PER_S`)
+_FRAMES_AT_ONCE = 800
+_FRAMES_PER_S = 40.0
 #: a larger difference of the clocks is logged, since timestamps can then not be compared
 CLOCK_SLACK_S = 5.0
 
@@ -77,6 +81,8 @@ class Session:
         self._socket: ClientConnection | None = None
         #: when the current connection counts as settled; only one that was welcomed does
         self._settled_at = math.inf
+        #: frames that were sent beyond `_FRAMES_PER_S`, at the time of the last one (monotonic)
+        self._frames, self._sent_at = 0.0, 0.0
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises SessionRefused."""
@@ -147,7 +153,7 @@ class Session:
         self._outbox.attach(queue.put_nowait)
         tasks = [
             asyncio.create_task(self._write(socket, queue)),
-            asyncio.create_task(self._send_heartbeats(welcome.heartbeat_s)),
+            asyncio.create_task(self._send_heartbeats(socket, welcome.heartbeat_s)),
             asyncio.create_task(self._repeat()),
         ]
         try:
@@ -162,14 +168,29 @@ class Session:
         # the receiving loop handles a closed connection
         with contextlib.suppress(ConnectionClosed):
             while True:
-                await socket.send(await queue.get())
+                frame = await queue.get()
+                await self._wait_for_room()
+                await socket.send(frame)
 
-    async def _send_heartbeats(self, interval_s: float) -> None:
-        while True:
-            await asyncio.sleep(interval_s)
-            if self._quiet_mode.is_quiet:
-                continue
-            self._outbox.post(Heartbeat(sent_at=time.time(), running=self._attempts.held()))
+    async def _wait_for_room(self) -> None:
+        """Wait until the server takes another frame, as after the logs of many long scripts.
+
+        It counts the frames of all connections of the device.
+        """
+        now = time.monotonic()
+        sent = max(0.0, self._frames - (now - self._sent_at) * _FRAMES_PER_S)
+        self._frames, self._sent_at = sent + 1, now
+        if self._frames > _FRAMES_AT_ONCE:
+            await asyncio.sleep((self._frames - _FRAMES_AT_ONCE) / _FRAMES_PER_S)
+
+    async def _send_heartbeats(self, socket: ClientConnection, interval_s: float) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(interval_s)
+                if not self._quiet_mode.is_quiet:
+                    # before the frames that wait, so that leases do not expire meanwhile
+                    running = self._attempts.held()
+                    await socket.send(encode(Heartbeat(sent_at=time.time(), running=running)))
 
     async def _repeat(self) -> None:
         while True:

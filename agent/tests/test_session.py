@@ -3,10 +3,11 @@
 import asyncio
 import os
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from agent.link import session
+from agent.link import log_tail, session
 from agent.link.retries import Policy
 from agent.link.session import SessionRefused
 from agent.protocol.messages import AttemptFinished, AttemptLog, AttemptStarted, EndReason, Hello
@@ -30,6 +31,22 @@ async def test_a_run_continues_while_the_connection_is_lost(device, server):
     # unacknowledged messages are sent again
     assert [report.passes_done for report in server.messages(AttemptStarted)] == [0, 0, 1]
     assert [chunk.seq for chunk in server.messages(AttemptLog)] == [1, 1, 2]
+
+
+async def test_the_agent_sends_no_more_frames_at_once_than_the_server_takes(
+    device, server, monkeypatch
+):
+    """A device with many slots sends the logs of all its runs again over a new connection."""
+    monkeypatch.setattr(log_tail, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(session, "_FRAMES_AT_ONCE", 20, raising=False)
+    monkeypatch.setattr(session, "_FRAMES_PER_S", 40.0, raising=False)
+    device.start('say("x" * 600); write_profile()')
+    assert (await server.run()).exit_code == 0
+    assert len(server.messages(AttemptLog)) > 50
+    room = 25.0
+    for before, at in pairwise(server.times):
+        room = min(25.0, room + 50.0 * (at - before)) - 1
+        assert room > 0
 
 
 async def test_the_server_learns_which_cores_runs_may_use(device, server):
