@@ -236,7 +236,7 @@ def feed_options(data: bytes) -> None:
     if not isinstance(options, dict):
         return
     plain = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
-    for runtime in (None, Capabilities("wheel"), Capabilities("binary", cores=4)):
+    for runtime in (None, Capabilities("wheel"), Capabilities("binary", run_cores=(0, 2))):
         try:
             chosen = check_options(plain, runtime=runtime)
         except OptionError:
