@@ -19,12 +19,14 @@ export class Transfer {
     this.files = files;
     this.ids = ids;
     this.current = null;
+    this.isPaused = false;
     this.stored = new Set();
     this.rows = files.map((file) => new TransferRow(file, this.texts));
     document.getElementById("transfer-list").replaceChildren(...this.rows.map((row) => row.element));
     this.panel.hidden = false;
     this.pauseButton = document.getElementById("transfer-pause");
     this.pauseButton.disabled = true;
+    this.pauseButton.textContent = this.texts.pause;
     this.pauseButton.hidden = !files.some((file) => this.#isMultipart(file));
     this.pauseButton.onclick = () => this.#togglePause();
     this.warn = (event) => event.preventDefault();
@@ -210,6 +212,7 @@ export class Transfer {
     const onChange = (change) => this.rows[i].parts(change);
     const { hasher } = this.texts;
     this.current = new PartsUpload(file, target.parts, { server, hasher, onChange });
+    if (this.isPaused) this.current.pause();
     this.pauseButton.disabled = false;
     try {
       await this.current.run();
@@ -228,8 +231,9 @@ export class Transfer {
   }
 
   #togglePause() {
-    if (this.current.isPaused) this.current.resume();
-    else this.current.pause();
-    this.pauseButton.textContent = this.current.isPaused ? this.texts.goOn : this.texts.pause;
+    this.isPaused = !this.isPaused;
+    if (this.isPaused) this.current.pause();
+    else this.current.resume();
+    this.pauseButton.textContent = this.isPaused ? this.texts.goOn : this.texts.pause;
   }
 }

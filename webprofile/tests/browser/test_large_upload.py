@@ -152,6 +152,46 @@ def test_paused_upload_sends_nothing(page, cuts, file):
     page.until_stored()
 
 
+#: Sends two files in parts to a storage that takes them at once; the site joins them on request
+_TWO_FILES = """
+    const done = arguments[0];
+    const answers = [];
+    window.fetch = () => new Promise((resolve) => answers.push(resolve));
+    window.join = () => answers.shift()(new Response("{}"));
+    const request = XMLHttpRequest.prototype;
+    Object.defineProperty(request, "status", { get: () => 200 });
+    request.getResponseHeader = () => "0".repeat(32);
+    request.send = function () { this.dispatchEvent(new Event("load")); };
+    document.getElementById("transfer").dataset.partsFrom = "1";
+    const { src } = document.querySelector("script[src*='profiles/list/page']");
+    import(src.replace("profiles/list/page", "transfer/transfer")).then(({ Transfer }) => {
+        const address = { number: 1, url: "/", headers: {} };
+        const parts = { upload: 1, part_bytes: 1, count: 1, done: {}, addresses: [address] };
+        const transfer = new Transfer(["a", "b"].map((name) => new File([name], name)), "");
+        const targets = [1, 2].map((file) => ({ file, parts: structuredClone(parts) }));
+        transfer.release();
+        transfer.sendAll(targets, { files: "/", uploads: "/", submit: "/", page: "/" });
+        done();
+    });
+"""
+
+
+def test_pause_at_the_end_of_a_file_holds_for_the_next(page):
+    page.browser.get(f"{page.address}/profiles/")
+    page.browser.execute_async_script(_TWO_FILES)
+    button = page.find("#transfer-pause")
+    page.until_state("Joining parts")
+    button.click()
+    page.js("window.join()")
+    page.until_state("Stored")
+    last = page.all(".transfer__state")[1]
+    page.until(lambda: last.text == "Paused", "the pause")
+    assert button.text == "Continue"
+    button.click()
+    page.until(lambda: last.text == "Joining parts", "the other file")
+    assert button.text == "Pause"
+
+
 def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, file, tmp_path):
     cuts.slow_s = 0.005
     page.open_profile(file)
