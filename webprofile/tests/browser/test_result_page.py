@@ -555,6 +555,8 @@ def test_a_finding_replaces_the_table_of_the_server(open_page):
     assert not page.count("#to-table")
     assert page.query == ""
     assert "all operators" in page.texts("#export [data-asks]")[0]
+    page.browser.back()
+    page.until(lambda: page.count("#to-table"))
 
 
 def test_a_view_that_was_opened_first_still_filters_the_table(open_page):

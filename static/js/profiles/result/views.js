@@ -15,6 +15,8 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
   const first = [...box.children].find((panel) => !panel.hidden).dataset.view;
   /** where the table that the server rendered is: its filters are told by no other address */
   let table = box.querySelector("#to-table") ? location.href : "";
+  /** where it was, after it was dropped */
+  let dropped = "";
   /** what the title begins with for a view */
   let prefix = "";
 
@@ -100,6 +102,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     go(tab);
   });
   addEventListener("popstate", () => {
+    if (location.href === dropped) location.reload();
     const tab = tabs.find((each) => new URL(each.href).pathname === location.pathname);
     if (tab && tab.dataset.view !== root.dataset.view) show(tab);
   });
@@ -118,6 +121,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     /** Have the table that the server rendered replaced when the operators are opened. */
     dropTable: () => {
       panels.delete("operators");
+      dropped = table;
       table = "";
     },
   };
