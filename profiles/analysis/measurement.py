@@ -4,6 +4,7 @@ Times of iterations are those that load_and_run reports, in ms (`agent.protocol.
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -26,6 +27,8 @@ LARGEST_BYTES = 1 << 50
 FEWEST_BINS, MOST_BINS = 5, 60
 #: interquartile ranges above the third quartile; values beyond this are outliers by any rule
 REACH = 3.0
+#: the option with the number of copies of the model, whose iterations are interleaved in the log
+_COPIES = re.compile(r" --thread[= ]([1-9][0-9]{0,3})(?: |$)")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,10 @@ class SteadyState:
     is_steady: Annotated[bool, means("Whether each clean pass reaches a steady state.")]
     start: Annotated[
         int,
-        means("Iterations of a pass before it, the most of all passes; without a steady state, 0."),
+        means(
+            "Iterations of a pass before it, of each copy of the model, the most of all passes; "
+            "without a steady state, 0."
+        ),
     ]
     median_ms: Annotated[
         float | None,
@@ -126,7 +132,11 @@ def _steady_figures(passes: Sequence[PassRecord]) -> dict[str, Any]:
             steady = [own[state.start :] for own, state in zip(times, known, strict=True)]
         state = SteadyState(
             is_steady=is_steady,
-            start=max(state.start for state in known) if is_steady else 0,
+            start=max(
+                _rounds(state.start, record) for state, record in zip(known, passes, strict=True)
+            )
+            if is_steady
+            else 0,
             median_ms=_median(np.concatenate(steady)) if is_steady else None,
         )
     interval = median_interval([float(np.median(own)) for own in times if own.size])
@@ -135,6 +145,12 @@ def _steady_figures(passes: Sequence[PassRecord]) -> dict[str, Any]:
         "modes": [asdict(mode) for mode in modes(np.concatenate(steady))] if steady else [],
         "interval": asdict(interval) if interval else {},
     }
+
+
+def _rounds(iterations: int, record: PassRecord) -> int:
+    """Return the iterations of each copy of the model among those of all (option `thread`)."""
+    copies = _COPIES.search(" ".join(record.argv))
+    return math.ceil(iterations / int(copies[1])) if copies else iterations
 
 
 def times_of(passes: Iterable[PassRecord], kind: str) -> Times:

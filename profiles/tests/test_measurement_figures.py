@@ -74,6 +74,15 @@ def test_the_steady_state_is_told_and_the_median_stays_that_of_all_iterations():
     assert result["interval"] == {}
 
 
+def test_the_steady_state_of_several_copies_is_told_in_iterations_of_each():
+    """The log has the iterations of all copies, in the order in which they end."""
+    times = np.repeat(slow_start(1), 4)
+    argv = ("load_and_run", "model.mge", "--iter=100", "--thread=4")
+    record = make_pass(1, "clean", *times, argv=argv)
+    result = figures(Measurement(plan=Plan(clean=True), passes=(record,)))
+    assert result["steady_state"]["start"] == pytest.approx(14, abs=1)
+
+
 def test_a_pass_that_drifts_is_never_steady():
     times = np.linspace(10, 15, 200) * np.exp(np.random.default_rng(2).normal(0, 0.002, 200))
     result = figures(Measurement(plan=Plan(clean=True), passes=(make_pass(1, "clean", *times),)))
