@@ -7,6 +7,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from profiles.tests.flows import MLP as FLOW
 from profiles.tests.imports import make_import
 from profiles.tests.traces import MLP as TRACE
+from tasks.models import Task
 from tasks.tests.make import make_user
 from testdata import good_profile
 from webprofile.tests.browser.conftest import PHONE, resize
@@ -61,6 +62,27 @@ def test_operators_are_visible_without_scrolling(open_result, browser, make):
     visible = sum(bottom <= end for _top, bottom in rows)
     assert visible >= min(MIN_ROWS, len(rows))
     assert browser.execute_script("return document.documentElement.scrollHeight") <= LAPTOP[1]
+
+
+def make_with_inputs(owner) -> str:
+    address = make_disturbed(owner)
+    Task.objects.update(
+        inputs=[{"name": f"layer{n}.weight", "text": "1, 2"} for n in range(2)],
+        options={"fast_run": True, "iter": 100, "thread": 4, "enable_nchw44": True},
+    )
+    return address
+
+
+@pytest.mark.parametrize("size", [LAPTOP, (1280, 900), (1200, 900), PHONE])
+def test_facts_of_the_run_are_in_sight_beside_warnings(open_result, browser, size):
+    open_result(make_with_inputs, size)
+    facts = browser.find_elements(By.CSS_SELECTOR, "#run-facts > div")
+    top, bottom = vertical_extents(browser, "#run-facts")[0]
+    extents = vertical_extents(browser, "#run-facts > div")
+    for fact, (start, end) in zip(facts, extents, strict=True):
+        assert top <= start < end <= bottom + 1, fact.get_attribute("textContent")
+        assert fact.rect["width"] > 40, fact.get_attribute("textContent")
+        assert fact.rect["x"] + fact.rect["width"] <= size[0], fact.get_attribute("textContent")
 
 
 def test_figures_and_operators_come_before_advice_on_a_phone(open_result, browser):
