@@ -181,7 +181,11 @@ class BlockReader:
                 if text.lower().endswith(".json") or "scripts" in self._values:
                     yield from self._file("data", place, text, "")
                 else:
-                    self._wrong(place, "only .json names its variables: data.VARIABLE = FILE")
+                    self._wrong(
+                        place,
+                        "the input variable is missing: --data VARIABLE=FILE, or VARIABLE = FILE "
+                        "in the table [data]; only a .json file names its variables",
+                    )
         for name, text in self._table("option_files").items():
             yield from self._file("option_files", f"option_files.{name}", text, name)
 

@@ -41,8 +41,8 @@ def add_parsers(commands: Parsers) -> None:
     add = ab.add_argument
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the verdict")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
-    add("--key", metavar="NAME", help="a name for this run: said again within a day, nothing is "
-        "made twice and a run that broke goes on")  # fmt: skip
+    add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
+        "nothing is created twice and an interrupted run continues")  # fmt: skip
     add("--json", action="store_true", help="all details as JSON")
     ab.set_defaults(command=compare_arms)
 

@@ -52,8 +52,8 @@ def add_parsers(commands: Parsers) -> None:
     add("--dry-run", action="store_true", help="check everything and print the matrix only")
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
-    add("--key", metavar="NAME", help="a name for this run: said again within a day, nothing is "
-        "made twice and a run that broke goes on")  # fmt: skip
+    add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
+        "nothing is created twice and an interrupted run continues")  # fmt: skip
     add("--json", action="store_true", help="the tasks as JSON")
     submit.set_defaults(command=submit_batch)
 

@@ -187,6 +187,13 @@ def test_missing_file_is_reported_without_a_request(client):
     assert "No such file" in client.run("submit", "-m", "x.mge", "-w", "y", code=2).stderr
 
 
+def test_data_without_a_variable_tells_what_to_write(client, home):
+    (home / "batch.toml").write_text('models = "net.mge"\nworkers = "x86-1"\ndata = ["cat.npy"]\n')
+    for arguments in (["-m", "net.mge", "-w", "x86-1", "-d", "cat.npy"], ["batch.toml"]):
+        stderr = client.run("submit", *arguments, code=2).stderr
+        assert "data[0]: the input variable is missing: --data VARIABLE=FILE" in stderr
+
+
 def test_dry_run_creates_nothing(client, matrix):
     result = client.run("submit", matrix, "--dry-run")
     assert result.stdout.count("net.mge") == 4
