@@ -297,7 +297,9 @@ def latency_words(measurement: AttemptMeasurement) -> dict[str, str]:
             "number": interval["processes"],
         }
         if interval
-        else _("unknown: one latency pass does not show how much the times of processes differ")
+        else _(
+            "unknown: the latency passes are too few to tell how much the times of processes differ"
+        )
         if measurement.derived_version
         else "",
     }

@@ -111,14 +111,20 @@ def noisy(level_ms: float, n: int, seed: int) -> np.ndarray:
     return level_ms * np.exp(np.random.default_rng(seed).normal(0, 0.005, n))
 
 
+def test_two_processes_on_a_busy_device_have_no_absurd_interval():
+    row = make_row(clean_pass(*noisy(0.009, 20, 1)), clean_pass(*noisy(13.9, 20, 2)))
+    assert latency_words(row)["interval"].startswith("unknown: the latency passes are too few")
+    assert "95 % interval" not in render_page(None, row)
+
+
 def test_the_latency_says_when_it_is_steady_and_its_modes():
     row = make_row(clean_pass(*noisy(15, 14, 1), *noisy(10, 86, 2)))
     assert latency_words(row) == {
         "steady": "steady after 14 iterations, with a median of 10.0 ms from then on",
         "brief": "steady after 14 iterations",
         "modes": "",
-        "interval": "unknown: one latency pass does not show how much the times of processes "
-        "differ",
+        "interval": "unknown: the latency passes are too few to tell how much the times of "
+        "processes differ",
     }
     assert "steady after 14 iterations, with a median" in render_page(None, row)
     with translation.override("zh-hans"):
