@@ -50,7 +50,7 @@ def test_a_consistent_site_has_no_violations(profile):
     assert verify() == []
     out = io.StringIO()
     call_command("verify", stdout=out)
-    assert out.getvalue() == "Every promise holds.\n"
+    assert out.getvalue() == "All checks passed.\n"
 
 
 @pytest.mark.parametrize(

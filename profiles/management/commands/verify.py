@@ -48,6 +48,6 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"holds": not violations, "broken": rows}))
         else:
             lines = [f"{row.promise}: {row.what}" for row in violations]
-            self.stdout.write("\n".join(lines) or "Every promise holds.")
+            self.stdout.write("\n".join(lines) or "All checks passed.")
         if violations:
             raise SystemExit(1)

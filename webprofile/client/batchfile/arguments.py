@@ -42,35 +42,75 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `submit`, which override keys of the file."""
     add = parser.add_argument
     add("file", nargs="?", type=Path, help="a file of tasks: .toml, .yaml or .yml")
-    add("-m", "--model", action="append", metavar="FILE", help="a model; may be repeated")
-    add("-s", "--script", action="append", metavar="FILE", help="a program instead of a model")
-    add("--entry", metavar="PATH", help="the program within a script that is a .zip")
-    add("--arguments", metavar="TEXT", help="of the script, as typed into a shell")
-    add("--format", action="append", choices=list(FORMATS), help="of a script; may be repeated")
-    add("--sample-rate", type=int, metavar="N", help="of a script: memory every N operators")
-    add("-w", "--worker", action="append", metavar="NAME", help="a device; may be repeated")
-    add("-V", "--megengine", action="append", metavar="VERSION", help="or all; may be repeated")
-    add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run")
-    add("--preset", metavar="NAME", help="a preset of options; --option replaces its values")
+    add("-m", "--model", action="append", metavar="FILE", help="model (.mge); may be repeated")
+    add(
+        "-s",
+        "--script",
+        action="append",
+        metavar="FILE",
+        help="Python program to run instead of a model; may be repeated",
+    )
+    add("--entry", metavar="PATH", help="path of the program in a script that is a .zip")
+    add("--arguments", metavar="TEXT", help="command-line arguments of the script")
+    add(
+        "--format",
+        action="append",
+        choices=list(FORMATS),
+        help="what to record of a script; may be repeated",
+    )
+    add(
+        "--sample-rate",
+        type=int,
+        metavar="N",
+        help="record the memory of a script every N operators",
+    )
+    add("-w", "--worker", action="append", metavar="NAME", help="device; may be repeated")
+    add(
+        "-V",
+        "--megengine",
+        action="append",
+        metavar="VERSION",
+        help="version of MegEngine, or all; may be repeated",
+    )
+    add("-o", "--option", action="append", metavar="NAME=VALUE", help="option of load_and_run")
+    add("--preset", metavar="NAME", help="preset of options; --option replaces its values")
     add(
         "-d",
         "--data",
         action="append",
         metavar="VARIABLE=FILE",
-        help="or a .json file; any beside a script",
+        help="input file of a variable; a .json file names its variables itself; for a script any "
+        "file",
     )
-    add("-i", "--input", action="append", metavar="VARIABLE=NUMBERS", help="written out")
+    add(
+        "-i",
+        "--input",
+        action="append",
+        metavar="VARIABLE=NUMBERS",
+        help="numbers of an input, such as x=1,2,3",
+    )
     add(
         "-p",
         "--plan",
         metavar="PLAN",
-        help="quick, standard (default), thorough, or one of your own: clean=true,profiled=0",
+        help="quick, standard (default), thorough, or keys of a plan: clean=true,profiled=0",
     )
-    add("--time-limit", type=int, metavar="S", help="seconds, of all passes or runs of a task")
-    add("-r", "--repeats", type=int, metavar="N", help="how often each task is made")
-    add("--seed", type=int, metavar="N", help="of random inputs")
-    add("--title", metavar="TEXT", help="of the tasks; {model}, {worker} ... are filled in")
-    add("--priority", type=int, metavar="N", help="more goes first among your own")
+    add("--time-limit", type=int, metavar="S", help="time limit of each task in seconds")
+    add(
+        "-r",
+        "--repeats",
+        type=int,
+        metavar="N",
+        help="number of tasks for each combination; default: 1",
+    )
+    add("--seed", type=int, metavar="N", help="seed of random inputs")
+    add("--title", metavar="TEXT", help="title of the tasks; {model}, {worker} ... are replaced")
+    add(
+        "--priority",
+        type=int,
+        metavar="N",
+        help="tasks with a higher priority run first among your own",
+    )
 
 
 def blocks_from_arguments(args: argparse.Namespace) -> list[Block]:

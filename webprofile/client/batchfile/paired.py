@@ -140,22 +140,69 @@ def worst_of(results: Iterable[GateResult]) -> GateResult:
 def add_paired_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a paired comparison, without the models."""
     add = parser.add_argument
-    add("-w", "--worker", metavar="NAME", help="the device")
-    add("-V", "--megengine", action="append", default=[], metavar="VERSION",
-        help="once for all arms, or once for each; default: the newest")  # fmt: skip
-    add("-o", "--option", action="append", metavar="NAME=VALUE", help="of load_and_run, all arms")
-    add("--arm-option", action="append", default=[], metavar="ARM:NAME[=VALUE]",
-        help="of one arm: B:fast_run")  # fmt: skip
-    add("-d", "--data", action="append", metavar="VARIABLE=FILE", help="of all arms")
-    add("--arm-data", action="append", default=[], metavar="ARM:VARIABLE=FILE",
-        help="of one arm, in place of --data and --input")  # fmt: skip
-    add("-i", "--input", action="append", metavar="VARIABLE=NUMBERS", help="written out")
-    add("--title", metavar="TEXT", help="of the task")
-    add("--margin", type=_percentage, metavar="PERCENT",
-        help="differences up to this count as equal; default: 1")  # fmt: skip
-    add("--budget", type=_seconds, metavar="S", help="longest time of measuring; default: 60")
-    add("--cosine", type=float, metavar="SIMILARITY",
-        help="outputs with a smaller cosine similarity differ; default: 0.999")  # fmt: skip
+    add("-w", "--worker", metavar="NAME", help="device")
+    add(
+        "-V",
+        "--megengine",
+        action="append",
+        default=[],
+        metavar="VERSION",
+        help="version of MegEngine, once for all arms or once for each; default: the newest",
+    )
+    add(
+        "-o",
+        "--option",
+        action="append",
+        metavar="NAME=VALUE",
+        help="option of load_and_run for all arms",
+    )
+    add(
+        "--arm-option",
+        action="append",
+        default=[],
+        metavar="ARM:NAME[=VALUE]",
+        help="option of one arm, such as B:fast_run",
+    )
+    add(
+        "-d",
+        "--data",
+        action="append",
+        metavar="VARIABLE=FILE",
+        help="input file of a variable for all arms",
+    )
+    add(
+        "--arm-data",
+        action="append",
+        default=[],
+        metavar="ARM:VARIABLE=FILE",
+        help="input file of one arm; replaces --data and --input",
+    )
+    add(
+        "-i",
+        "--input",
+        action="append",
+        metavar="VARIABLE=NUMBERS",
+        help="numbers of an input, such as x=1,2,3",
+    )
+    add("--title", metavar="TEXT", help="title of the task")
+    add(
+        "--margin",
+        type=_percentage,
+        metavar="PERCENT",
+        help="differences up to this count as equal; default: 1",
+    )
+    add(
+        "--budget",
+        type=_seconds,
+        metavar="S",
+        help="maximum measuring time in seconds; default: 60",
+    )
+    add(
+        "--cosine",
+        type=float,
+        metavar="SIMILARITY",
+        help="outputs with a smaller cosine similarity differ; default: 0.999",
+    )
 
 
 def keys_from_arguments(args: argparse.Namespace) -> dict[str, Any]:

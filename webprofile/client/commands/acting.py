@@ -51,7 +51,9 @@ class Done:
 def add_parsers(commands: Parsers) -> None:
     also = ", or it had already ended"
     cancel = _added(commands, "cancel", "end tasks", "12 13", "--all-mine", also=also)
-    cancel.add_argument("--all-mine", action="store_true", help="all that have not ended")
+    cancel.add_argument(
+        "--all-mine", action="store_true", help="cancel all your tasks that have not ended"
+    )
     cancel.set_defaults(command=cancel_tasks)
     enough = _added(
         commands, "enough", "end runs after their current pass, and keep the results", "12",
@@ -74,13 +76,16 @@ def add_parsers(commands: Parsers) -> None:
     )  # fmt: skip
     share.add_argument("task", type=int, metavar="TASK", help="number of a task with a result")
     share.add_argument(
-        "--days", type=int, metavar="N", help="until it expires; default: 30, or the site's limit"
+        "--days",
+        type=int,
+        metavar="N",
+        help="days until the link expires; default: 30, or the site's limit",
     )
     share.add_argument(
         "--show", action="append", choices=("log", "inputs", "model"), default=[],
-        help="in addition to figures, operators and graph; can be repeated",
+        help="what the link also shows beside figures, operators and graph; may be repeated",
     )  # fmt: skip
-    share.add_argument("--json", action="store_true", help="all details as JSON")
+    share.add_argument("--json", action="store_true", help="print all details as JSON")
     share.set_defaults(command=share_task)
 
 
@@ -88,7 +93,13 @@ def _added(
     commands: Parsers, name: str, text: str, *examples: str, also: str = ""
 ) -> argparse.ArgumentParser:
     parser = added(commands, name, text, *examples, notes=_EXIT_CODES.format(also=also))
-    parser.add_argument("tasks", nargs="*", type=int, metavar="TASK", help="numbers, or filters")
+    parser.add_argument(
+        "tasks",
+        nargs="*",
+        type=int,
+        metavar="TASK",
+        help="numbers of tasks; without them, use filters",
+    )
     add_filters(parser)
     text = "do not ask" if name == "delete" else "do not ask for confirmation (filters do)"
     parser.add_argument("--yes", action="store_true", help=text)

@@ -52,11 +52,16 @@ def add_parsers(commands: Parsers) -> None:
         "12 17 --gate verdict --confirm    # exit code 1 if 17 is slower at all",
         notes=_EXIT_CODES,
     )
-    compare.add_argument("tasks", nargs="+", type=int, metavar="TASK")
+    compare.add_argument("tasks", nargs="+", type=int, metavar="TASK", help="numbers of tasks")
     compare.add_argument(
-        "-n", "--rows", type=count, default=USUAL_ROWS, metavar="N", help="operators"
+        "-n",
+        "--rows",
+        type=count,
+        default=USUAL_ROWS,
+        metavar="N",
+        help="number of operators to list",
     )
-    compare.add_argument("--host", action="store_true", help="times on the host")
+    compare.add_argument("--host", action="store_true", help="list times on the host")
     gates = compare.add_mutually_exclusive_group()
     gates.add_argument(
         "--fail-above",
@@ -75,7 +80,7 @@ def add_parsers(commands: Parsers) -> None:
         action="store_true",
         help="with --gate: measure 2 to 4 tasks in pairs if the evidence does not suffice",
     )
-    compare.add_argument("--json", action="store_true", help="all details as JSON")
+    compare.add_argument("--json", action="store_true", help="print all details as JSON")
     compare.set_defaults(command=compare_tasks)
 
 

@@ -43,10 +43,18 @@ def add_parsers(commands: Parsers) -> None:
         "--table --title nightly -o matrix.csv",
         notes=HELP,
     )
-    export.add_argument("tasks", nargs="*", type=int, metavar="TASK", help="or filters")
+    export.add_argument(
+        "tasks",
+        nargs="*",
+        type=int,
+        metavar="TASK",
+        help="numbers of tasks; without them, use filters",
+    )
     add_filters(export)
     export.add_argument(
-        "--format", choices=list(FORMATS), help="default: as the file's name ends; otherwise csv"
+        "--format",
+        choices=list(FORMATS),
+        help="format; default: that of the file's extension, otherwise csv",
     )
     export.add_argument(
         "-o", "--output", type=Path, help="one file, or a folder for a file of each task: that is "

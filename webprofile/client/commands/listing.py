@@ -27,12 +27,12 @@ def add_parsers(commands: Parsers) -> None:
     workers = added(
         commands, "workers", "list the devices that you can use, with their versions", "", "--json"
     )
-    workers.add_argument("--json", action="store_true", help="all details as JSON")
+    workers.add_argument("--json", action="store_true", help="print all details as JSON")
     workers.set_defaults(command=list_workers)
     presets = added(
         commands, "presets", "list your presets of options, for submit --preset", "", "--json"
     )
-    presets.add_argument("--json", action="store_true", help="the presets as JSON")
+    presets.add_argument("--json", action="store_true", help="print the presets as JSON")
     presets.set_defaults(command=list_presets)
     tasks = added(
         commands,
@@ -44,23 +44,32 @@ def add_parsers(commands: Parsers) -> None:
     )
     add_filters(tasks)
     tasks.add_argument(
-        "--limit", type=count, default=50, metavar="N", help="maximum number; 0 for all"
+        "--limit", type=count, default=50, metavar="N", help="maximum number of tasks; 0 for all"
     )
-    tasks.add_argument("--json", action="store_true", help="the tasks as JSON")
+    tasks.add_argument("--json", action="store_true", help="print the tasks as JSON")
     tasks.set_defaults(command=list_tasks)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--status", action="append", choices=STATUSES, help="any of these; can be repeated")
-    add("--kind", choices=("model", "script"), help="what they profile")
-    add("--worker", metavar="NAME", help="those on this device")
-    add("--megengine", metavar="VERSION", help="those with this version")
+    add(
+        "--status",
+        action="append",
+        choices=STATUSES,
+        help="tasks with one of these statuses; may be repeated",
+    )
+    add("--kind", choices=("model", "script"), help="tasks that profile a model, or a script")
+    add("--worker", metavar="NAME", help="tasks on this device")
+    add("--megengine", metavar="VERSION", help="tasks with this version of MegEngine")
     add("--model", metavar="TEXT", help="part of the file name of the model or script")
     add("--title", metavar="TEXT", help="part of the title")
     add("--owner", metavar="E-MAIL", help="for administrators: part of the owner's e-mail address")
-    add("--created-after", metavar="TIME", help="ISO 8601, as 2026-11-21T10:00+08:00")
-    add("--created-before", metavar="TIME", help="ISO 8601")
+    add(
+        "--created-after",
+        metavar="TIME",
+        help="tasks created after this time (ISO 8601), such as 2026-11-21T10:00+08:00",
+    )
+    add("--created-before", metavar="TIME", help="tasks created before this time")
 
 
 def query_of(args: argparse.Namespace) -> dict[str, str | list[str]]:

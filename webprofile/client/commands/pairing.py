@@ -36,14 +36,16 @@ def add_parsers(commands: Parsers) -> None:
         "12    # the verdict of task 12, which was submitted before",
         notes=_NOTES,
     )
-    ab.add_argument("models", nargs="+", metavar="MODEL", help="files, or the number of a task")
+    ab.add_argument(
+        "models", nargs="+", metavar="MODEL", help="model files, or the number of a task"
+    )
     add_paired_arguments(ab)
     add = ab.add_argument
-    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the verdict")
+    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for the verdict")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
     add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
         "nothing is created twice and an interrupted run continues")  # fmt: skip
-    add("--json", action="store_true", help="all details as JSON")
+    add("--json", action="store_true", help="print all details as JSON")
     ab.set_defaults(command=compare_arms)
 
 

@@ -25,11 +25,18 @@ def add_parsers(commands: Parsers) -> None:
         "12 --by-type --json",
         notes=HELP,
     )
-    show.add_argument("task", type=int, metavar="TASK")
-    show.add_argument("-n", "--rows", type=count, default=USUAL_ROWS, metavar="N", help="operators")
-    show.add_argument("--by-type", action="store_true", help="sums of each type")
-    show.add_argument("--host", action="store_true", help="times on the host")
-    show.add_argument("--json", action="store_true", help="all details as JSON")
+    show.add_argument("task", type=int, metavar="TASK", help="number of a task")
+    show.add_argument(
+        "-n",
+        "--rows",
+        type=count,
+        default=USUAL_ROWS,
+        metavar="N",
+        help="number of operators to list",
+    )
+    show.add_argument("--by-type", action="store_true", help="list the sum of each type")
+    show.add_argument("--host", action="store_true", help="list times on the host")
+    show.add_argument("--json", action="store_true", help="print all details as JSON")
     show.set_defaults(command=show_task)
 
 
@@ -158,5 +165,5 @@ def _print_table(table: OperatorTable | None) -> None:
         )
         for row in table["operators"]
     ]
-    print_table(rows, ("operator", "type", table["side"], "share", "with above"), right=3)
+    print_table(rows, ("operator", "type", table["side"], "share", "cumulative"), right=3)
     print(plain(table["said"]))

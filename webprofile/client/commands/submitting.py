@@ -50,11 +50,11 @@ def add_parsers(commands: Parsers) -> None:
         "plan, device and version, if there is one, instead of a new task",
     )
     add("--dry-run", action="store_true", help="check everything and print the matrix only")
-    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
+    add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for the results")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
     add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
         "nothing is created twice and an interrupted run continues")  # fmt: skip
-    add("--json", action="store_true", help="the tasks as JSON")
+    add("--json", action="store_true", help="print the tasks as JSON")
     submit.set_defaults(command=submit_batch)
 
 

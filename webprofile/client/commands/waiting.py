@@ -19,9 +19,9 @@ def add_parsers(commands: Parsers) -> None:
         "12 --timeout 600 --json",
         notes=HELP,
     )
-    wait.add_argument("tasks", nargs="+", type=int, metavar="TASK")
+    wait.add_argument("tasks", nargs="+", type=int, metavar="TASK", help="numbers of tasks")
     wait.add_argument("--timeout", type=seconds, metavar="S", help="maximum waiting time")
-    wait.add_argument("--json", action="store_true", help="the tasks as JSON")
+    wait.add_argument("--json", action="store_true", help="print the tasks as JSON")
     wait.set_defaults(command=wait_for)
 
 

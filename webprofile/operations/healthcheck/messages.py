@@ -84,7 +84,7 @@ def cache_server() -> Finding:
 def mail() -> Finding:
     """Connect to the mail server, log in and send the sender's address, but no message."""
     if not settings.HAS_MAIL_SERVER:
-        text = "Letters go nowhere: no confirmation of addresses, no new passwords by mail."
+        text = "No mail is sent: addresses are not verified, and no password can be reset by mail."
         return odd(text, "Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587")
     server = EmailBackend(timeout=max(1, round(patience_s())))
     try:
