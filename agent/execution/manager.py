@@ -90,8 +90,8 @@ class AttemptManager:
         self._held: dict[UUID, Attempt | InterruptedAttempt] = {}
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self._denials: set[asyncio.Task[object]] = set()
-        #: whether the agent is about to be replaced by an update
-        self.is_update_due: Callable[[], bool] = lambda: False
+        #: whether an order is left to the agent that replaces this one
+        self.leaves_order: Callable[[], bool] = lambda: False
 
     def held(self) -> frozenset[UUID]:
         """Ids of all attempts whose end the server has not acknowledged."""
@@ -149,7 +149,7 @@ class AttemptManager:
         if attempt is not None:
             attempt.announce()
             return
-        if self.is_update_due() and not self._held:
+        if not self._held and self.leaves_order():
             # on a device whose queue is never empty, no other moment would come; the server repeats
             # the order, also to the new agent
             log.info("order_left_to_the_next_agent attempt=%s", order.attempt)

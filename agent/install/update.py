@@ -32,6 +32,9 @@ AGAIN_S = 600.0
 _MANIFEST = "/agent/manifest.json"
 _TIMEOUT_S = 60.0
 _IDLE_POLL_S = 1.0
+#: how long a download may let an order wait: less than its lease on the server (30 s), or the task
+#: would lose an attempt
+_ORDER_S = 10.0
 
 
 class Replaced(Exception):
@@ -67,7 +70,9 @@ class Updater:
         self._version = ""
         self._offered = asyncio.Event()
         #: an update waits until no attempt is held, is being downloaded, or is in place
-        self.is_due = False
+        self._is_due = False
+        #: of the download, while there is one
+        self._limit: asyncio.Timeout | None = None
 
     @property
     def can_update(self) -> bool:
@@ -82,6 +87,15 @@ class Updater:
     @property
     def is_busy(self) -> bool:
         return bool(self._held())
+
+    def leaves_order(self) -> bool:
+        """Return whether an order that has arrived is left to the next agent.
+
+        The server repeats the order. If the download takes too long, the update is given up.
+        """
+        if self._limit is not None and self._limit.when() is None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + _ORDER_S)
+        return self._is_due
 
     def welcomed(self, served: str) -> None:
         """Handle the server's Welcome, which confirms this agent and offers version `served`.
@@ -114,23 +128,28 @@ class Updater:
                 await asyncio.sleep(AGAIN_S)
 
     async def replace(self) -> None:
-        """Replace the agent's file once it has no attempts; it gets none while `is_due` is set.
+        """Replace the agent's file once it has no attempts; it takes none meanwhile.
 
         Raises Replaced, UpdateFailed, OSError.
         """
         if self._home is None:
             raise UpdateFailed("no launcher watches")
-        self.is_due = True
+        self._is_due = True
         try:
             while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
                 await asyncio.sleep(_IDLE_POLL_S)
-            file = await self._find_file(self._home)
             draft = self._home / "agent.pyz.new"
-            await self._download(file, draft)
+            async with asyncio.timeout(None) as self._limit:
+                await self._download(await self._find_file(self._home), draft)
             _put_in_place(self._home, draft)
+        except TimeoutError as error:
+            self._is_due = False
+            raise UpdateFailed(f"the download lets an order wait for {_ORDER_S:g} s") from error
         except (UpdateFailed, OSError):
-            self.is_due = False
+            self._is_due = False
             raise
+        finally:
+            self._limit = None
         log.info("update_installed own=%s served=%s", __version__, self._version)
         raise Replaced
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import platform
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,10 +34,14 @@ class UpdateSite(HttpSite):
         super().__init__()
         self.file = {"name": "a.pyz", "sha256": hashlib.sha256(NEW).hexdigest(), "size_bytes": 1}
         self.manifest: Any = {"version": OTHER, "files": {KIND: self.file}}
+        #: the file is sent when this is set
+        self.may_send = threading.Event()
+        self.may_send.set()
 
     def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
         if not path.endswith(".pyz"):
             return 200, json.dumps(self.manifest).encode()
+        self.may_send.wait(TIMEOUT_S)
         return 200, NEW
 
 
@@ -116,6 +121,21 @@ async def test_orders_are_taken_again_after_a_failed_update(
     server.agent_version = OTHER
     updating_device.start()
     await wait_until(lambda: "update_failed" in caplog.text)
+    assert (await server.run()).exit_code == 0
+
+
+async def test_a_slow_download_is_given_up_if_an_order_waits(
+    site: UpdateSite, updating_device, server, caplog, monkeypatch
+):
+    """The order's lease on the server would expire, and the task lose an attempt."""
+    monkeypatch.setattr(update, "_ORDER_S", 0.2)
+    site.may_send.clear()
+    server.agent_version = OTHER
+    updating_device.start()
+    await wait_until(lambda: "/agent/a.pyz" in site.requested_paths)
+    await server.send_order()
+    await wait_until(lambda: "update_failed" in caplog.text)
+    site.may_send.set()
     assert (await server.run()).exit_code == 0
 
 
