@@ -160,7 +160,7 @@ async def _work(config: Config, tools: Tools, determine: Callable[[], ScriptRule
         )
 
     updater = Updater(config.server, attempts.held, allowed=config.update)
-    attempts.is_update_due = lambda: updater.is_due
+    attempts.leaves_order = updater.leaves_order
     session = Session(
         config,
         greet,

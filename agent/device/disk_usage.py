@@ -1,5 +1,6 @@
 """Disk usage of a run: files in its folder, and deleted files that it keeps open."""
 
+import math
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,9 @@ MOST_DEPTH = 64
 
 @dataclass(frozen=True)
 class DiskUsage:
-    """Disk usage of a folder. `bytes` are allocated bytes: fewer than the size for sparse files.
+    """Disk usage of a folder, or what was added to one.
+
+    `bytes` are allocated bytes: fewer than the size for sparse files.
 
     `unseen` is the reason why a part could not be measured, None if everything was.
     """
@@ -27,7 +30,7 @@ class DiskUsage:
     unseen: Note | None = None
 
 
-def measure_folder(folder: Path, most_files: float = MOST_FILES) -> DiskUsage:
+def measure_folder(folder: Path, most_files: float = math.inf) -> DiskUsage:
     """Return the disk usage of a folder; counting stops above `most_files`."""
     total = files = largest = 0
     unseen: list[Note] = []

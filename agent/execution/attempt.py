@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.device.canary import CanaryChecks, DeviceCanary
-from agent.device.disk_usage import measure_folder
+from agent.device.disk_usage import DiskUsage, measure_folder
 from agent.device.quiet import QuietMode
 from agent.device.state import read_counters
 from agent.device.waits import WaitSampler
@@ -128,7 +128,8 @@ class Attempt:
         self._report: Report | None = None
         #: all passes have ended, and their files are being collected
         self._is_measured = False
-        self._added_bytes = 0
+        #: by earlier passes, which share the limits of the disk
+        self._added = DiskUsage()
         self.delivering = False
 
     def cancel(self) -> None:
@@ -327,7 +328,7 @@ class Attempt:
             progress.pass_ended(pass_runner.done)
             # files that earlier passes added count towards the limit; measured before the process
             # starts, which may overwrite some at once
-            before = measure_folder(folder.work).bytes
+            before, added = measure_folder(folder.work), self._added
             process = await launcher.start(command, work)
             progress.begin(shlex.join(command), pass_runner.expected())
             log.info("pass_started attempt=%s pid=%d", self.id, process.pid)
@@ -338,14 +339,18 @@ class Attempt:
                 folder.work,
                 folder.output,
                 limits.watch,
-                before - self._added_bytes,
+                DiskUsage(before.bytes - added.bytes, before.files - added.files),
                 wary=self._order.script is not None,
                 gpus=self._tools.quiet_mode.gpus,
             )
             ending = process.wait(left_s, self._grace_s, self._halted, watch)
             result = await _sampled(ending, process.pid, samples_waits=pass_runner.samples_waits)
             if self._order.script is None:  # a script gets a new folder for each run
-                self._added_bytes += max(measure_folder(folder.work).bytes - before, 0)
+                after = measure_folder(folder.work)
+                self._added = DiskUsage(
+                    added.bytes + max(after.bytes - before.bytes, 0),
+                    added.files + max(after.files - before.files, 0),
+                )
             if self._stopping and result.reason is EndReason.CANCELLED:
                 raise Stopped
             return result

@@ -7,7 +7,6 @@ for processes that left the process tree; these are recognized by their mark.
 """
 
 import asyncio
-import math
 import os
 import shutil
 import signal
@@ -16,7 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from agent.device.disk_usage import MOST_FILES, deleted_bytes, measure_folder, sizes_of_files
+from agent.device.disk_usage import (
+    MOST_FILES,
+    DiskUsage,
+    deleted_bytes,
+    measure_folder,
+    sizes_of_files,
+)
 from agent.device.gpu import GpuReader
 from agent.device.process_table import (
     ProcessStat,
@@ -93,9 +98,9 @@ class WatchLimits:
 class Watchdog:
     """Watches one process and its descendants in the folder `work`, with stdout in `output`.
 
-    `begin_bytes` is the size of the folder (`measure_folder`) before the first of several processes
-    that share one disk limit; None if this process has the limit for itself. `wary`: take a sample
-    as soon as many processes have been started. `memory` is the memory seen in all samples.
+    `begin` is the usage of the folder before the first of several processes that share the limits
+    of the disk; None if this process has the limits for itself. `wary`: take a sample as soon as
+    many processes have been started. `memory` is the memory seen in all samples.
     """
 
     def __init__(
@@ -103,7 +108,7 @@ class Watchdog:
         work: Path,
         output: Path,
         limits: WatchLimits,
-        begin_bytes: int | None = None,
+        begin: DiskUsage | None = None,
         *,
         wary: bool = False,
         gpus: GpuReader | None = None,
@@ -112,8 +117,8 @@ class Watchdog:
         self.wary = wary
         self.memory = MemoryMeter(gpus)
         # existing files (the model, the output of an earlier process) do not count for the run
-        begin = measure_folder(work, math.inf)
-        self._work_begin = begin.bytes if begin_bytes is None else begin_bytes
+        begin = begin or measure_folder(work)
+        self._work_begin = begin.bytes
         self._most_files = begin.files + MOST_FILES
         self._next_scan_s = 0.0
         self._large_before = self._large_files()

@@ -82,6 +82,16 @@ async def test_files_that_existed_before_the_run_do_not_count(watched_run, monke
     assert (result.exit_code, result.limit) == (0, None)
 
 
+async def test_processes_of_one_attempt_share_the_limit_of_files(watched_run, monkeypatch):
+    monkeypatch.setattr("agent.execution.watchdog.MOST_FILES", 50)
+    begin = measure_folder(watched_run.work)
+    body = "import time\nfor i in range(40): open(f'{}-{{i}}', 'w').close()\ntime.sleep(2)"
+    first = await watched_run.run([*PYTHON, body.format("one")], begin=begin)
+    assert first.limit is None
+    second = await watched_run.run([*PYTHON, body.format("two")], begin=begin)
+    assert second.limit.reason is EndReason.OUTPUT_TOO_LARGE
+
+
 async def test_a_silent_run_ends_before_its_timeout(watched_run):
     result = await watched_run.run(["sleep", "30"], silence_s=1.0)
     assert (result.reason, result.limit.reason) == (EndReason.EXITED, EndReason.SILENT)
@@ -216,13 +226,13 @@ def test_the_limit_of_cpu_time_depends_on_timeout_and_cores():
 @pytest.mark.exhaustive
 async def test_processes_of_one_attempt_share_the_limit_of_written_bytes(watched_run):
     (watched_run.work / "model").write_bytes(b"m" * (3 << 20))
-    begin = measure_folder(watched_run.work).bytes
+    begin = measure_folder(watched_run.work)
     write = "open({!r}, 'wb').write(b'x' * (2 << 20)); import time; time.sleep(1.2)"
     for name in ("one", "two"):
         alone = await watched_run.run([*PYTHON, write.format(name)], disk_bytes=3 << 20)
         assert (alone.limit, alone.exit_code) == (None, 0)
     shared = await watched_run.run(
-        [*PYTHON, "import time; time.sleep(9)"], begin_bytes=begin, disk_bytes=3 << 20
+        [*PYTHON, "import time; time.sleep(9)"], begin=begin, disk_bytes=3 << 20
     )
     assert str(shared.limit.note) == "It wrote 4 MiB into its folder; the limit is 3 MiB."
 

@@ -30,15 +30,15 @@ class WatchedRun:
         command,
         limits=None,
         timeout_s=60.0,
-        begin_bytes=None,
+        begin=None,
         wary=False,
         gpus=None,
         **watch_limits,
     ):
         limited = WatchLimits(**{**NO_LIMITS, **watch_limits})
-        guard = Watchdog(self.work, self.output, limited, begin_bytes, wary=wary, gpus=gpus)
+        guard = Watchdog(self.work, self.output, limited, begin, wary=wary, gpus=gpus)
         run = await self.start(command, limits)
-        begin = time.monotonic()
+        started = time.monotonic()
         result = await run.wait(timeout_s, lambda: 0.1, asyncio.Event(), guard)
-        self.duration_s = time.monotonic() - begin
+        self.duration_s = time.monotonic() - started
         return result
