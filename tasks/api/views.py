@@ -239,7 +239,7 @@ class TaskList(ApiListView):
                 task = create_task(owner=user, worker=worker, request=request)
                 use.keep(task)
         else:
-            use.go_on()
+            use.resume()
         copy_sources(task, request.files)
         return task
 

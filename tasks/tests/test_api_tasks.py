@@ -203,8 +203,10 @@ def test_repeated_key_copies_what_an_interrupted_request_has_not_copied(client, 
     files = [{"kind": file["kind"], "from_file": file["id"]} for file in task["files"]]
     body, key = task_request(files=files), {"HTTP_IDEMPOTENCY_KEY": "k"}
     copy = client.post(TASKS, body, **key).json()
-    # the process of the first request died before it had copied the last file
+    # the first request has not copied the last file; after a while, its process must have died
     TaskFile.objects.filter(task=copy["id"], kind="data").update(stored_at=None, copy="")
+    expect_problem(client.post(TASKS, body, **key), 409, "idempotency_in_progress")
+    IdempotencyKey.objects.update(created_at=timezone.now() - datetime.timedelta(minutes=2))
     again = client.post(TASKS, body, **key).json()
     assert (again["id"], again["uploads"]) == (copy["id"], [])
     assert client.post(f"{TASKS}{copy['id']}/submit/").json()["status"] == "waiting"

@@ -63,6 +63,15 @@ class KeyClaim:
         """
         self._bound_task, self.task = self.task, None
 
+    def resume(self) -> None:
+        """Continue the task of an earlier request that died before it had completed the task.
+
+        Raises DomainError idempotency_in_progress while the earlier request may still be running.
+        """
+        if self._row is not None:
+            _take_over(self._row, self.task, keeps_task=True)
+        self.go_on()
+
     def take_over(self) -> None:
         """Drop the incomplete task of an earlier request and treat this request as the first one.
 
@@ -124,14 +133,14 @@ def _expiry() -> datetime.datetime:
     return timezone.now() - datetime.timedelta(seconds=settings.IDEMPOTENCY_S)
 
 
-def _take_over(row: IdempotencyKey, task: Task | None) -> None:
+def _take_over(row: IdempotencyKey, task: Task | None, *, keeps_task: bool = False) -> None:
     """Take over the key of a request whose process died when its task was `task`.
 
     Of concurrent requests one succeeds. Raises DomainError idempotency_in_progress in the others.
     """
     now = timezone.now()
     stale = IdempotencyKey.objects.filter(pk=row.pk, task=task, created_at__lt=now - PATIENCE)
-    if not stale.update(created_at=now, task=None):
+    if not stale.update(created_at=now, task=task if keeps_task else None):
         raise DomainError("idempotency_in_progress", status=409)
     row.created_at = now
 
