@@ -16,9 +16,10 @@ from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol.messages import AttemptLog, AttemptStarted, Start, encode
 
 LOG_TICK_S = 0.2
-#: the pauses double after so many chunks, again and again: all chunks are sent again over a new
-#: connection, and the server closes one that gets too many frames at once
+#: the pauses double after each so many chunks, up to the longest: all chunks are sent again over a
+#: new connection, and `Session` delays frames beyond those that the server takes at once
 _CHUNKS_UNTIL_SLOWER = 50
+_LONGEST_TICK_S = 6.4
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent
 #: while the next pass is timed
 PAUSE_BYTES = 4_000
@@ -98,7 +99,7 @@ class Progress:
         while not self._tail.quiet:
             self._send()
             slower = len(self._tail.chunks) // _CHUNKS_UNTIL_SLOWER
-            await asyncio.sleep(LOG_TICK_S * 2**slower)
+            await asyncio.sleep(min(LOG_TICK_S * 2**slower, _LONGEST_TICK_S))
             self._tail.read()
 
     def _note(self, done: PassResults) -> int:
