@@ -462,7 +462,7 @@ def _too_short(run_log: RunLog, plan: Plan, copies: int) -> Note:
     return Note.of(
         "clean_too_short",
         seconds=round(sum(run_log.e2e_ms) / copies / 1000, 2),
-        iterations=len(run_log.e2e_ms),
+        iterations=len(run_log.e2e_ms) // copies,
         least_s=plan.clean_min_s,
     )
 
