@@ -9,11 +9,13 @@ compose() { docker compose "$@"; }
 
 if [ "${PULL:-}" ]; then
     compose pull
+    pull_or_build=pull
 else
     compose build
-    # it belongs to no service that is replaced below
-    compose --profile backup build backup
+    pull_or_build=build
 fi
+# its image belongs to no service that is replaced below
+compose --profile backup "$pull_or_build" backup
 compose run --rm --no-deps storage
 compose run --rm --no-deps migrate
 for part in web-1 web-2 dispatch actors sweep; do
