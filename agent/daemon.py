@@ -193,7 +193,7 @@ async def _describe_slow(
     determine: Callable[[], ScriptRules],
     greet_again: Callable[[], Awaitable[None]],
 ) -> None:
-    """Describe runtimes that were too slow at the start again while idle, until cancelled.
+    """While idle, describe again the runtimes that were too slow at the start, until cancelled.
 
     Those that are usable then are added to `runtimes` and reported to the server.
     """

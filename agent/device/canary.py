@@ -2,7 +2,7 @@
 
 The work is that of `agent.device.canary_process`. Its times are kept on disk: the newest of them
 show how fast this device usually is, and how much that varies (`agent.statistics.canary`). They
-start over when the kernel, its settings of the clock, the cores or the programs of the work change.
+start over when the kernel, its clock settings, the cores or the programs of the work change.
 """
 
 import asyncio

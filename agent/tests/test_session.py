@@ -38,8 +38,8 @@ async def test_the_agent_sends_no_more_frames_at_once_than_the_server_takes(
 ):
     """A device with many slots sends the logs of all its runs again over a new connection."""
     monkeypatch.setattr(log_tail, "CHUNK_BYTES", 10)
-    monkeypatch.setattr(session, "_FRAMES_AT_ONCE", 20, raising=False)
-    monkeypatch.setattr(session, "_FRAMES_PER_S", 40.0, raising=False)
+    monkeypatch.setattr(session, "_FRAMES_AT_ONCE", 20)
+    monkeypatch.setattr(session, "_FRAMES_PER_S", 40.0)
     device.start('say("x" * 600); write_profile()')
     assert (await server.run()).exit_code == 0
     assert len(server.messages(AttemptLog)) > 50

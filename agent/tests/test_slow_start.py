@@ -15,7 +15,7 @@ async def test_a_version_that_was_too_slow_at_the_start_becomes_usable(device, s
     device.changes["runtimes"] = (
         RuntimeEntry(version="1.13.0", kind="binary", path="load_and_run"),
     )
-    monkeypatch.setattr(daemon, "_SLOW_AGAIN_S", 0.05, raising=False)
+    monkeypatch.setattr(daemon, "_SLOW_AGAIN_S", 0.05)
     monkeypatch.setattr(daemon, "take_inventory", lambda *_, **__: good)
     device.start()
     assert (await server.expect(Hello)).runtimes[0].problem == problem

@@ -89,7 +89,7 @@ class AgentConsumer(ClosesOnce):
     worker: Worker | None = None
     greeted = False
     token = ""
-    #: with which the peer closed the connection; None if it is not known
+    #: close code of the peer; None if it is not known
     code: int | None = None
     _hello_due: "asyncio.Task[None] | None" = None
 
