@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from profiles.comparison.question import SORTS, RowQuery
 from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, By
-from profiles.formats.columns import SIDES
+from profiles.formats.columns import SIDES, Side
 from profiles.presenters.formatting import shortened
 from webprofile.integers import LARGEST_COUNT, parse_int
 
@@ -33,6 +33,7 @@ class ComparisonRequest:
     other: profile of the waterfall and the graph, counted from 1
     row: the selected row, None without one
     graph: profile whose graph is drawn, counted from 0; None for that of `other`
+    usual_side: side that the page shows without one in its address
     at: a row of that profile's own table; if `row` is None, the comparison's row that contains it
         is selected
     problems: ignored values, in sentences
@@ -45,6 +46,7 @@ class ComparisonRequest:
     page: int = 1
     row: int | None = None
     graph: int | None = None
+    usual_side: Side = "device"
     at: int | None = None
     problems: tuple[str, ...] = ()
 
@@ -64,7 +66,7 @@ class ComparisonRequest:
             ("q", question.text, ""),
             ("min", "" if least is None else f"{least:g}", ""),
             ("rows", "all" if question.every else "", ""),
-            ("side", question.side, "device"),
+            ("side", question.side, self.usual_side),
             ("sort", question.sort, "change"),
             ("with", str(self.other), "1"),
             ("by", self.by, "row"),

@@ -65,8 +65,11 @@ def test_results_without_device_times_are_compared_on_the_host(client, alice):
     assert [row["base"] for row in page.context["page"].object_list] == ["500"]
     assert '<option value="host" selected>' in page.text
     assert "side=host" in page.context["export_address"]
-    on_device = client.get(address(one, other, side="device")).context["comparison"]
-    assert on_device.question.side == "device"
+    on_device = client.get(address(one, other, side="device"))
+    assert on_device.context["comparison"].question.side == "device"
+    links = re.findall(r'href="(\?p=[^"]*)"', on_device.text)
+    assert links
+    assert all("side=device" in link for link in links)
 
 
 def test_search_for_another_result_keeps_the_side_and_the_filters(client, results):

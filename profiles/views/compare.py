@@ -67,8 +67,10 @@ def compare_page(
     """
     compared = comparison_of(profiles)
     # one without device times has nothing to compare on the device
-    if not request.GET.get("side") and "host" in map(chart_side, compared.data):
-        comparison = replace(comparison, question=replace(comparison.question, side="host"))
+    if "host" in map(chart_side, compared.data):
+        comparison = replace(comparison, usual_side="host")
+        if not request.GET.get("side"):
+            comparison = replace(comparison, question=replace(comparison.question, side="host"))
     if comparison.row is None and comparison.at is not None:
         comparison = replace(
             comparison, row=row_at(compared.comparison, comparison.drawn, comparison.at)
