@@ -119,6 +119,11 @@ def _action_of(
     def perform_on_queryset(
         self: ActionsAdmin, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
-        return self.perform(request, action, list(queryset))
+        rows = list(queryset)
+        if names := request.POST.get("confirmed"):
+            # rows that have entered the list since the page that named its rows are left alone
+            confirmed = set(names.split(","))
+            rows = [row for row in rows if str(row.pk) in confirmed]
+        return self.perform(request, action, rows)
 
     return perform_on_queryset
