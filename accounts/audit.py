@@ -50,11 +50,13 @@ def entries_about(target: Model) -> list[AuditEntry]:
     own = log.filter(target_type=target._meta.model_name, target_id=str(target.pk))
     entries = list(own[:ENTRIES_SHOWN])
     if isinstance(target, User):
-        # others may have had the address before, and an earlier one after its change
+        # others may have had an address before the user, and after its change
         grants = log.filter(action__in=["grant.add", "grant.remove"], at__gte=target.date_joined)
-        of_user = Q(after__has_key=target.email)
         changes = own.filter(action="user.change_email", before__has_key="email")
-        for change in changes[:ENTRIES_SHOWN]:
-            of_user |= Q(after__has_key=change.before["email"], pk__lt=change.pk)
+        of_user, since = Q(), 0
+        for change in reversed(changes[:ENTRIES_SHOWN]):
+            of_user |= Q(after__has_key=change.before["email"], pk__gt=since, pk__lt=change.pk)
+            since = change.pk
+        of_user |= Q(after__has_key=target.email, pk__gt=since)
         entries += grants.filter(of_user)[:ENTRIES_SHOWN]
     return sorted(entries, key=lambda entry: entry.pk, reverse=True)[:ENTRIES_SHOWN]
