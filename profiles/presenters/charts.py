@@ -314,22 +314,24 @@ def pass_number(data: ProfileData, place: int) -> int:
 def pass_choices(data: ProfileData) -> list[PassChoice]:
     """Return the passes that a timeline can draw; none for a single pass.
 
-    One of them is the fastest, another one has the median of the totals.
+    Of those with a known total, one is the fastest, and another one has the median.
     """
     if len(data.passes) < 2:
         return []
     places = range(len(data.passes))
     totals = totals_of_passes(data, chart_side(data))
     unit = unit_of(totals)
-    keys = [math.inf if total_s is None else total_s for total_s in totals]
-    ordered = sorted(places, key=keys.__getitem__)
+    known = {place: total_s for place, total_s in enumerate(totals) if total_s is not None}
+    ordered = sorted(known, key=known.__getitem__)
+    fastest = ordered[0] if ordered else None
+    median = ordered[(len(ordered) - 1) // 2] if ordered else None
     return [
         {
             "place": place + 1,
             "number": pass_number(data, place),
             "total": duration(totals[place], unit),
-            "is_fastest": place == ordered[0],
-            "is_median": place == ordered[(len(ordered) - 1) // 2] != ordered[0],
+            "is_fastest": place == fastest,
+            "is_median": place == median != fastest,
         }
         for place in places
     ]

@@ -111,6 +111,10 @@ def test_a_pass_without_a_total_is_not_the_fastest():
         (False, True),
         (True, False),
     ]
+    several = pass_choices(data_of(INVALID["NaN"], damage(), INVALID["NaN"]))
+    assert [choice["is_median"] for choice in several] == [False] * 3
+    unknown = pass_choices(data_of(INVALID["NaN"], INVALID["NaN"]))
+    assert [choice["is_fastest"] for choice in unknown] == [False] * 2
 
 
 def test_a_row_of_an_earlier_version_does_not_break_the_list(client, alice):
