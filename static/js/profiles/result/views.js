@@ -102,7 +102,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     go(tab);
   });
   addEventListener("popstate", () => {
-    if (location.href === dropped) location.reload();
+    if (dropped && withoutShared(location.href) === dropped) location.reload();
     const tab = tabs.find((each) => new URL(each.href).pathname === location.pathname);
     if (tab && tab.dataset.view !== root.dataset.view) show(tab);
   });
@@ -121,10 +121,17 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
     /** Have the table that the server rendered replaced when the operators are opened. */
     dropTable: () => {
       panels.delete("operators");
-      dropped = table;
+      dropped = withoutShared(table);
       table = "";
     },
   };
+}
+
+/** The address without what all views share, such as the selected operator. */
+function withoutShared(href) {
+  const url = new URL(href);
+  for (const name of SHARED) url.searchParams.delete(name);
+  return url.href;
 }
 
 function withPart(href) {
