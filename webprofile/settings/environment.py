@@ -24,7 +24,7 @@ _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connect
 RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
 _RULE = re.compile(r"(\w+)=(\d{1,5})d")
 _RATE = re.compile(r"\d+/[smhd][a-z]*")
-_ADDRESS_RATE = re.compile(r"\d+/\d*[smhd](/ip)?")
+_ADDRESS_RATE = re.compile(r"\d+/[\d.]*[smhd](/ip)?(,\d+/[\d.]*[smhd](/ip)?)*")
 _OIDC_KEYS = {"id", "name", "issuer", "client_id", "client_secret"}
 
 
@@ -70,7 +70,7 @@ def rate(text: str) -> str:
 
 
 def address_rate(text: str) -> str:
-    """Check a rate limit of allauth for addresses: 60/m/ip; empty for none. Raises ValueError."""
+    """Check rate limits of allauth for addresses: 60/m/ip; empty for none. Raises ValueError."""
     if text and not _ADDRESS_RATE.fullmatch(text):
         raise ValueError("write a number per s, m, h or d, such as 60/m/ip")
     return text

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from accounts.models import User
 from tasks.management.commands.sweep import INTERVAL_S
 from webprofile.checks import check_production, check_settings
-from webprofile.settings.environment import patient, secret
+from webprofile.settings.environment import address_rate, patient, secret
 from workers.models import Worker
 
 
@@ -202,6 +202,11 @@ def test_unreadable_setting_is_named_with_what_is_expected(name, value, explaine
     result = _run("import django; django.setup()", {name: value})
     assert explained in result.stderr.splitlines()[-1]
     assert "'pass'" not in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "60/m/ip", "60/m/ip,500/d/ip", "5/0.5h"])
+def test_rates_of_allauth_are_accepted(text):
+    assert address_rate(text) == text
 
 
 def test_lists_may_have_spaces_after_commas():
