@@ -19,6 +19,10 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
   let endedAt = -Infinity;
   let running = false;
   let isEnded = false;
+  // the user may have logged in in another tab
+  document.addEventListener("visibilitychange", () => {
+    isEnded = false;
+  });
   /** The shortest pause of the calls during a refresh. */
   let queued = Infinity;
 
