@@ -756,7 +756,7 @@ WORDINGS: dict[str, Any] = {
     "email_taken": _("A user with this e-mail address already exists."),
     "mail_not_sent": _(
         "The e-mail could not be sent: the mail server does not respond or refuses the address. "
-        "Try again in a few minutes. If you have just registered, log in, and it is sent again."
+        "Try again in a few minutes. If you have just registered, log in to have it sent again."
     ),
     "password_weak": _("%(problems)s"),
     "session_unknown": _("This session has already ended."),
