@@ -109,13 +109,10 @@ async def test_a_second_connection_with_the_same_token_replaces_the_first():
     assert await second.socket.receive_nothing(0.2)
 
 
-async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connected_again(
-    monkeypatch,
-):
-    """While the database stalls, an agent gives up waiting for its welcome after 20 s."""
-    _, token = await enrol_device()
-    given_up = await FakeAgent(token).connect()
-    assert await given_up.socket.receive_nothing(0.2)
+async def send_late_hello(token: str, monkeypatch) -> tuple[FakeAgent, asyncio.Event]:
+    """Connect and say Hello, which the server answers once the returned event is set."""
+    agent = await FakeAgent(token).connect()
+    assert await agent.socket.receive_nothing(0.2)
     authenticate, has_begun, goes_on = AgentConsumer.authenticate, asyncio.Event(), asyncio.Event()
 
     async def stall(consumer):
@@ -125,9 +122,18 @@ async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connect
 
     with monkeypatch.context() as patch:
         patch.setattr(AgentConsumer, "authenticate", stall)
-        await given_up.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
+        await agent.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
         async with asyncio.timeout(10):
             await has_begun.wait()
+    return agent, goes_on
+
+
+async def test_a_hello_that_is_answered_late_does_not_stop_an_agent_that_connected_again(
+    monkeypatch,
+):
+    """While the database stalls, an agent gives up waiting for its welcome after 20 s."""
+    _, token = await enrol_device()
+    given_up, goes_on = await send_late_hello(token, monkeypatch)
     again = await FakeAgent(token).connect()
     assert await again.socket.receive_nothing(0.2)
     goes_on.set()
@@ -141,20 +147,7 @@ async def test_a_hello_that_is_answered_late_does_not_lose_an_attempt_accepted_m
     monkeypatch,
 ):
     worker, token = await enrol_device()
-    given_up = await FakeAgent(token).connect()
-    assert await given_up.socket.receive_nothing(0.2)
-    authenticate, has_begun, goes_on = AgentConsumer.authenticate, asyncio.Event(), asyncio.Event()
-
-    async def stall(consumer):
-        has_begun.set()
-        await goes_on.wait()
-        return await authenticate(consumer)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(AgentConsumer, "authenticate", stall)
-        await given_up.send(Hello(agent_version="1", facts=FACTS, runtimes=RUNTIMES))
-        async with asyncio.timeout(10):
-            await has_begun.wait()
+    given_up, goes_on = await send_late_hello(token, monkeypatch)
     again = await connect_agent(token)
     attempt = await database_sync_to_async(lambda: make_attempt(make_waiting_task(worker=worker)))()
     await again.send(AttemptAccepted(attempt=attempt.pk))
