@@ -6,8 +6,11 @@ import { localizeTimes } from "./format.js";
 /** Replace the content of `element` by `fragment`; keep the focus, its caret and the scroll position of inner boxes. */
 export function swap(element, fragment) {
   localizeTimes(fragment);
-  updateRelativeTimes(fragment);
-  updateElapsedTimes(fragment);
+  // in both, so that times that only grow older make no difference
+  for (const part of [fragment, element]) {
+    updateRelativeTimes(part);
+    updateElapsedTimes(part);
+  }
   if (sameContent(element, fragment)) return;
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
   const scrolled = new Map();
