@@ -1,6 +1,5 @@
 """The canary: how fast the device is compared with itself, before and after each attempt."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -149,7 +148,10 @@ if os.path.getsize("ran") == 5:
 )
 
 
-async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(known_device, server):
+async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(
+    known_device, server, caplog
+):
+    caplog.set_level("INFO")
     plant_history(known_device, factor=0.1)
     server.storage.stored.clear()
     known_device.start(WAITING_RUN)
@@ -163,7 +165,7 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(kn
     await server.wait(lambda: (6, 4) in numbers())
     assert numbers() == [(3, 0), (3, 1), (3, 2), (6, 3), (6, 4)]
     await server.send(Enough(attempt=order.attempt))
-    await asyncio.sleep(0.2)
+    await wait_until(lambda: "attempt_has_enough" in caplog.text)
     (work,) = known_device.spool.glob("attempts/*/work")
     (work / "go").touch()
     assert (await server.wait_for_end(order)).exit_code == 0
@@ -173,15 +175,16 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(kn
 
 
 async def test_a_repetition_that_ends_before_a_profile_leaves_the_result_of_the_first_time(
-    known_device, server
+    known_device, server, caplog
 ):
+    caplog.set_level("INFO")
     plant_history(known_device, factor=0.1)
     # the fourth process, the first of the repetition
     known_device.start(WAITING_RUN.replace("== 5", "== 4"))
     order = await server.start_attempt(plan=PLAN)
     await server.wait(lambda: server.messages(AttemptStarted)[-1].passes_done == 3)
     await server.send(Enough(attempt=order.attempt))
-    await asyncio.sleep(0.2)
+    await wait_until(lambda: "attempt_has_enough" in caplog.text)
     (work,) = known_device.spool.glob("attempts/*/work")
     (work / "go").touch()
     assert (await server.wait_for_end(order)).exit_code == 0

@@ -1,6 +1,5 @@
 """The passes of an attempt: the processes, the results, and those after a failure."""
 
-import asyncio
 import io
 import zipfile
 from dataclasses import replace
@@ -23,7 +22,7 @@ from agent.protocol.messages import (
 )
 from agent.protocol.notes import Note
 from agent.protocol.plan import Plan
-from agent.tests.fakes import explanation, npy_bytes, profile_of
+from agent.tests.fakes import explanation, npy_bytes, profile_of, wait_until
 
 #: a load_and_run that supports the options of the agent; each iteration takes 2 ms
 FAKE_RUN = """\
@@ -213,7 +212,8 @@ open("ran", "w").close()
 
 
 @pytest.mark.parametrize("options", [{}, {"io_dump": True}])
-async def test_enough_ends_a_run_after_its_current_pass(device, server, storage, options):
+async def test_enough_ends_a_run_after_its_current_pass(device, server, storage, caplog, options):
+    caplog.set_level("INFO")
     device.start(fake_run(WAITING_RUN))
     plan = Plan(preset="custom", clean=True, clean_passes=3, profiled=2)
     order = await server.start_attempt(plan=plan, options=options)
@@ -221,7 +221,7 @@ async def test_enough_ends_a_run_after_its_current_pass(device, server, storage,
     for _ in range(2):
         await server.send(Enough(attempt=order.attempt))
     (work,) = device.spool.glob("attempts/*/work")
-    await asyncio.sleep(0.2)
+    await wait_until(lambda: "attempt_has_enough" in caplog.text)
     (work / "go").touch()
     end = await server.wait_for_end(order)
     assert (end.reason, end.exit_code, explanation(end)) == (EndReason.EXITED, 0, "")
@@ -243,13 +243,14 @@ async def test_enough_before_the_first_result_waits_for_it(device, server, stora
     assert "profile.json" in storage.stored
 
 
-async def test_enough_over_a_new_connection_is_not_lost(device, server, storage):
+async def test_enough_over_a_new_connection_is_not_lost(device, server, storage, caplog):
+    caplog.set_level("INFO")
     device.start(fake_run(WAITING_RUN))
     order = await server.start_attempt(plan=Plan(profiled=4))
     await server.wait(lambda: any(m.passes_done for m in server.messages(AttemptStarted)))
     await server.drop()
     await server.send(Enough(attempt=order.attempt))
-    await asyncio.sleep(0.2)
+    await wait_until(lambda: "attempt_has_enough" in caplog.text)
     (work,) = device.spool.glob("attempts/*/work")
     (work / "go").touch()
     assert (await server.wait_for_end(order)).exit_code == 0
