@@ -126,8 +126,8 @@ class User(AbstractBaseUser, PermissionsMixin):
 
         It does not depend on SECRET_KEY as Django's does; the key signs the rest of a session, too.
         Otherwise a new key would end the sessions of pages with a WebSocket (channels knows no
-        SECRET_KEY_FALLBACKS), and move all others to session keys that `UserSession` does not have,
-        so that nobody could end them.
+        SECRET_KEY_FALLBACKS), and move all others to session keys that `UserSession` does not have;
+        they could then not be ended.
         """
         return hashlib.sha256(f"session {self.password}".encode()).hexdigest()
 

@@ -171,5 +171,5 @@ def test_operators_of_a_finding_are_offered_where_a_script_can_list_them(client,
     buttons = re.findall(r"<button [^>]*data-rows=", client.get(page).text)
     assert buttons
     assert all("needs-script" in button for button in buttons)
-    # also beside the table of the server, which it replaces
+    # the list replaces the table that the server rendered
     assert "data-rows=" in client.get(f"{page}?filters=1").text

@@ -136,6 +136,8 @@ def _expiry() -> datetime.datetime:
 def _take_over(row: IdempotencyKey, task: Task | None, *, keeps_task: bool = False) -> None:
     """Take over the key of a request whose process died when its task was `task`.
 
+    keeps_task: continue that task instead of creating another one
+
     Of concurrent requests one succeeds. Raises DomainError idempotency_in_progress in the others.
     """
     now = timezone.now()

@@ -167,7 +167,7 @@ def _tasks() -> Iterator[Metric]:
     by_state = dict(live.values_list("state").annotate(Count("pk")))
     counts: dict[str, float] = {state.value: by_state.get(state.value, 0) for state in sorted(LIVE)}
     yield _by_label("mgw_tasks_live", counts)
-    # the sweep renews `hinted_at` of a result that nobody reads; reading begins with a deadline
+    # the sweep renews `hinted_at` until an actor begins to read, which sets the deadline
     unread = Task.objects.filter(state=TaskState.PROCESSING, processing_deadline_at=None)
     late = unread.filter(updated_at__lt=timezone.now() - RESEND_AFTER).count()
     yield _gauge("mgw_results_overdue", late)

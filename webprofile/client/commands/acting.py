@@ -83,7 +83,7 @@ def add_parsers(commands: Parsers) -> None:
     )
     share.add_argument(
         "--show", action="append", choices=("log", "inputs", "model"), default=[],
-        help="what the link also shows beside figures, operators and graph; may be repeated",
+        help="shown in addition to figures, operators and graph; may be repeated",
     )  # fmt: skip
     share.add_argument("--json", action="store_true", help="print all details as JSON")
     share.set_defaults(command=share_task)
