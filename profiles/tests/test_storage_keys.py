@@ -47,8 +47,8 @@ def serve_storage(folder, port, *pairs):
                 time.sleep(0.05)
         yield
     finally:
-        server.terminate()
-        server.wait(10)
+        server.kill()
+        server.wait()
 
 
 def sign_urls(port, pair, folder):
