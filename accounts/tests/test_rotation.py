@@ -144,7 +144,7 @@ def test_every_secret_can_be_read_from_a_file(tmp_path):
     expected = {
         "SECRET_KEY": "$a key, with signs",
         "SECRET_KEY_FALLBACKS": "one\ntwo\n",
-        "DATABASE_URL": "postgres://u:p%40ss@db:5432/site",
+        "DATABASE_URL": "postgres://u:p%40ss@db:5433/site",
         "REDIS_URL": "redis://:word@redis:6379/1",
         "EMAIL_URL": "smtp+tls://u:word@mail:587",
         "S3_ACCESS_KEY_ID": "key",
@@ -159,14 +159,15 @@ def test_every_secret_can_be_read_from_a_file(tmp_path):
     code = (
         "import json; from webprofile.settings import prod as s;"
         "print(json.dumps([s.SECRET_KEY, s.SECRET_KEY_FALLBACKS,"
-        "s.DATABASES['default']['PASSWORD'], s.REDIS_URL, s.EMAIL_HOST_PASSWORD,"
-        "s.S3_ACCESS_KEY_ID, s.S3_SECRET_ACCESS_KEY]))"
+        "*(s.DATABASES['default'][name] for name in ('HOST', 'PORT', 'PASSWORD')), s.REDIS_URL,"
+        "s.EMAIL_HOST, s.EMAIL_USE_TLS, s.EMAIL_HOST_PASSWORD, s.S3_ACCESS_KEY_ID,"
+        "s.S3_SECRET_ACCESS_KEY]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        "$a key, with signs", ["one", "two"], "p@ss", patient(expected["REDIS_URL"]), "word", "key",
-        "$secret",
+        "$a key, with signs", ["one", "two"], "db", 5433, "p@ss", patient(expected["REDIS_URL"]),
+        "mail", True, "word", "key", "$secret",
     ]  # fmt: skip
