@@ -7,13 +7,14 @@ from itertools import islice
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.analysis.downsampling import downsample
 from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.reader import COUNTER, LONGEST_TEXT, Trace
 from profiles.formats.chrome_trace.spans import Spans
+from profiles.presenters.described import means
 
 #: number of equal time intervals
 BUCKETS = 300
@@ -33,29 +34,28 @@ _S_PER_US = 1e-6
 class LaneUse(Struct, frozen=True):
     """One thread or device over time."""
 
-    number: Annotated[int, Meta(description="What a cut calls it.")]
-    name: Annotated[str, Meta(description="As in the file.")]
-    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
-    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    number: Annotated[int, means("What a cut calls it.")]
+    name: Annotated[str, means("As in the file.")]
+    kind: Annotated[str, means("`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, means("What has a begin and an end.")]
     busy: Annotated[
         tuple[int, ...],
-        Meta(description="Percent of each of 300 equal parts of the time in which anything ran."),
+        means("Percent of each of 300 equal parts of the time in which anything ran."),
     ]
-    begun: Annotated[tuple[int, ...], Meta(description="How many spans begin in each of them.")]
+    begun: Annotated[tuple[int, ...], means("How many spans begin in each of them.")]
 
 
 class Overview(Struct, frozen=True):
     """A trace over time, for choosing a cut."""
 
-    begin_s: Annotated[float, Meta(description="The first event, by the clock of the trace, s.")]
-    end_s: Annotated[float, Meta(description="The last end, s.")]
-    events: Annotated[int, Meta(description="Spans and counters, which is what cuts have.")]
-    size_bytes: Annotated[int, Meta(description="Of the file.")]
-    lanes: Annotated[tuple[LaneUse, ...], Meta(description="Threads and devices, at most 200.")]
-    counters: Annotated[tuple[int, ...], Meta(description="Counters in each of the 300 parts.")]
+    begin_s: Annotated[float, means("The first event, by the clock of the trace, s.")]
+    end_s: Annotated[float, means("The last end, s.")]
+    events: Annotated[int, means("Spans and counters, which is what cuts have.")]
+    size_bytes: Annotated[int, means("Of the file.")]
+    lanes: Annotated[tuple[LaneUse, ...], means("Threads and devices, at most 200.")]
+    counters: Annotated[tuple[int, ...], means("Counters in each of the 300 parts.")]
     moments_s: Annotated[
-        tuple[float, ...],
-        Meta(description="301 moments; between two neighbours lie equally many events."),
+        tuple[float, ...], means("301 moments; between two neighbours lie equally many events.")
     ]
 
 
@@ -125,23 +125,21 @@ class Curve(Struct, frozen=True):
     """One counter, at most 500 moments with the highest value up to the next one."""
 
     name: Annotated[
-        str,
-        Meta(description="As MegEngine wrote it; with its process before it if several have it."),
+        str, means("As MegEngine wrote it; with its process before it if several have it.")
     ]
-    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
-    values: Annotated[tuple[float, ...], Meta(description="Values.")]
-    lowest: Annotated[float, Meta(description="Of all values in the file.")]
-    highest: Annotated[float, Meta(description="Of all values in the file.")]
+    at_s: Annotated[tuple[float, ...], means("Moments, s.")]
+    values: Annotated[tuple[float, ...], means("Values.")]
+    lowest: Annotated[float, means("Of all values in the file.")]
+    highest: Annotated[float, means("Of all values in the file.")]
 
 
 class CounterGap(Struct, frozen=True):
     """Values of one counter that its curve lacks."""
 
     name: Annotated[
-        str,
-        Meta(description="As MegEngine wrote it; with its process before it if several have it."),
+        str, means("As MegEngine wrote it; with its process before it if several have it.")
     ]
-    values: Annotated[int, Meta(description="How many are missing, NaN or infinite.")]
+    values: Annotated[int, means("How many are missing, NaN or infinite.")]
 
 
 def counter_gaps_of(trace: Trace) -> Iterator[CounterGap]:

@@ -4,12 +4,13 @@ from collections import defaultdict
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.lanes import Lane
 from profiles.formats.chrome_trace.reader import NONE
 from profiles.formats.chrome_trace.spans import in_rows
+from profiles.presenters.described import means
 
 FORWARD, _BACKWARD, _STEP, _CLEAR = "forward", "backward", "step", "clear_grad"
 #: MegEngine's names for the phases of a training step; 1.13 omits the name of the class
@@ -38,16 +39,10 @@ _S_PER_US = 1e-6
 class PhaseRow(Struct, frozen=True):
     """One phase of training steps, all of its calls together."""
 
-    name: Annotated[str, Meta(description="`forward`, `backward`, `step` or `clear_grad`.")]
-    count: Annotated[int, Meta(description="Calls.")]
-    host_s: Annotated[
-        float,
-        Meta(description="Time of Python's thread within modules and functions, s."),
-    ]
-    device_s: Annotated[
-        float,
-        Meta(description="Time of the kernels that it handed over meanwhile, s."),
-    ]
+    name: Annotated[str, means("`forward`, `backward`, `step` or `clear_grad`.")]
+    count: Annotated[int, means("Calls.")]
+    host_s: Annotated[float, means("Time of Python's thread within modules and functions, s.")]
+    device_s: Annotated[float, means("Time of the kernels that it handed over meanwhile, s.")]
 
 
 class Phases:

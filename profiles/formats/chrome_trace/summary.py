@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.formats.chrome_trace.lanes import Lane
@@ -25,6 +25,7 @@ from profiles.formats.chrome_trace.phases import NO_SCOPES, START, STOP, WAIT, P
 from profiles.formats.chrome_trace.reader import NONE, Trace
 from profiles.formats.chrome_trace.spans import Floats, Spans, covered_us, in_rows
 from profiles.formats.load_and_run.graph import Intervals
+from profiles.presenters.described import means
 
 #: maximum number of rows
 SCOPES_LIMIT, WAITS_LIMIT, LANES_LIMIT = 5_000, 1_000, 200
@@ -37,49 +38,40 @@ _S_PER_US = 1e-6
 class LaneRow(Struct, frozen=True):
     """One thread or device."""
 
-    name: Annotated[str, Meta(description="As in the file.")]
-    kind: Annotated[str, Meta(description="`host`, `worker`, `device` or `other`.")]
-    spans: Annotated[int, Meta(description="What has a begin and an end.")]
+    name: Annotated[str, means("As in the file.")]
+    kind: Annotated[str, means("`host`, `worker`, `device` or `other`.")]
+    spans: Annotated[int, means("What has a begin and an end.")]
     busy_s: Annotated[
         float,
-        Meta(
-            description="While anything ran on it, s; of Python's thread within modules and "
-            "functions."
-        ),
+        means("While anything ran on it, s; of Python's thread within modules and functions."),
     ]
-    share: Annotated[float, Meta(description="Of the time that was recorded.")]
+    share: Annotated[float, means("Of the time that was recorded.")]
 
 
 class ScopeRow(Struct, frozen=True):
     """A module or function, by where it was called from."""
 
-    path: Annotated[tuple[str, ...], Meta(description="Outermost first.")]
-    count: Annotated[int, Meta(description="Calls.")]
-    host_s: Annotated[
-        float,
-        Meta(description="Time of Python's thread, with all that it called, s."),
-    ]
-    host_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
-    device_s: Annotated[
-        float,
-        Meta(description="Time of its kernels, with those of all that it called, s."),
-    ]
-    device_self_s: Annotated[float, Meta(description="The same without what it called, s.")]
-    operators: Annotated[int, Meta(description="That it handed over itself.")]
+    path: Annotated[tuple[str, ...], means("Outermost first.")]
+    count: Annotated[int, means("Calls.")]
+    host_s: Annotated[float, means("Time of Python's thread, with all that it called, s.")]
+    host_self_s: Annotated[float, means("The same without what it called, s.")]
+    device_s: Annotated[float, means("Time of its kernels, with those of all that it called, s.")]
+    device_self_s: Annotated[float, means("The same without what it called, s.")]
+    operators: Annotated[int, means("That it handed over itself.")]
 
 
 class WaitRow(Struct, frozen=True):
     """Python waited for a value that the device computed."""
 
-    path: Annotated[tuple[str, ...], Meta(description="Where.")]
-    tensor: Annotated[str, Meta(description="Name of the tensor.")]
-    begin_s: Annotated[float, Meta(description="When, by the clock of the trace, s.")]
-    wait_s: Annotated[float, Meta(description="How long by MegEngine's event, s.")]
+    path: Annotated[tuple[str, ...], means("Where.")]
+    tensor: Annotated[str, means("Name of the tensor.")]
+    begin_s: Annotated[float, means("When, by the clock of the trace, s.")]
+    wait_s: Annotated[float, means("How long by MegEngine's event, s.")]
     after_s: Annotated[
         float,
-        Meta(
-            description="How much longer, s: until the device had computed all that it had been "
-            "given, if Python did nothing meanwhile."
+        means(
+            "How much longer, s: until the device had computed all that it had been given, if "
+            "Python did nothing meanwhile."
         ),
     ]
 
@@ -92,85 +84,68 @@ class WaitRow(Struct, frozen=True):
 class SkippedRow(Struct, frozen=True):
     """A part of the list of events that could not be read."""
 
-    at_byte: Annotated[int, Meta(description="Its position in the file, from 0.")]
-    reason: Annotated[str, Meta(description="Why, in English.")]
-    code: Annotated[str, Meta(description="`not_json`, `not_utf8`, `too_deep` or `bad_value`.")]
+    at_byte: Annotated[int, means("Its position in the file, from 0.")]
+    reason: Annotated[str, means("Why, in English.")]
+    code: Annotated[str, means("`not_json`, `not_utf8`, `too_deep` or `bad_value`.")]
 
 
 class TraceSummary(Struct, frozen=True):
     """A trace without its operators, which are those of the profile."""
 
-    begin_s: Annotated[
-        float,
-        Meta(description="Where recording began, by the clock of the trace, s."),
-    ]
-    end_s: Annotated[float, Meta(description="Where it ended, s.")]
-    events: Annotated[int, Meta(description="In the file.")]
-    lanes: Annotated[tuple[LaneRow, ...], Meta(description="Threads and devices.")]
-    phases: Annotated[tuple[PhaseRow, ...], Meta(description="Of training steps.")]
-    scopes: Annotated[
-        tuple[ScopeRow, ...],
-        Meta(description="The 5,000 with the longest time on the device."),
-    ]
-    scopes_left_out: Annotated[int, Meta(description="How many more there are.")]
-    waits: Annotated[tuple[WaitRow, ...], Meta(description="The 1,000 longest.")]
-    waits_count: Annotated[int, Meta(description="How many there are in all.")]
-    wait_s: Annotated[float, Meta(description="All of them together, by MegEngine's events, s.")]
-    curves: Annotated[tuple[Curve, ...], Meta(description="Counters.")]
-    unpaired: Annotated[int, Meta(description="Events without their other half.")]
-    out_of_order: Annotated[int, Meta(description="Threads whose events had to be sorted.")]
-    broken: Annotated[int, Meta(description="Events without a time.")]
-    is_cut: Annotated[bool, Meta(description="The file ends before its list does.")]
-    overview: Annotated[Overview, Meta(description="The trace over time, for choosing a cut.")]
-    wait_after_s: Annotated[float, Meta(description="And how much longer, s.")]
+    begin_s: Annotated[float, means("Where recording began, by the clock of the trace, s.")]
+    end_s: Annotated[float, means("Where it ended, s.")]
+    events: Annotated[int, means("In the file.")]
+    lanes: Annotated[tuple[LaneRow, ...], means("Threads and devices.")]
+    phases: Annotated[tuple[PhaseRow, ...], means("Of training steps.")]
+    scopes: Annotated[tuple[ScopeRow, ...], means("The 5,000 with the longest time on the device.")]
+    scopes_left_out: Annotated[int, means("How many more there are.")]
+    waits: Annotated[tuple[WaitRow, ...], means("The 1,000 longest.")]
+    waits_count: Annotated[int, means("How many there are in all.")]
+    wait_s: Annotated[float, means("All of them together, by MegEngine's events, s.")]
+    curves: Annotated[tuple[Curve, ...], means("Counters.")]
+    unpaired: Annotated[int, means("Events without their other half.")]
+    out_of_order: Annotated[int, means("Threads whose events had to be sorted.")]
+    broken: Annotated[int, means("Events without a time.")]
+    is_cut: Annotated[bool, means("The file ends before its list does.")]
+    overview: Annotated[Overview, means("The trace over time, for choosing a cut.")]
+    wait_after_s: Annotated[float, means("And how much longer, s.")]
     copies: Annotated[
         int,
-        Meta(
-            description="Operators on several devices. Their device time is that in which all "
-            "of these were in them."
+        means(
+            "Operators on several devices. Their device time is that in which all of these were "
+            "in them."
         ),
     ]
     copies_waited_s: Annotated[
         float,
-        Meta(
-            description="What the lanes of devices have of them beside that time, s: one waited "
-            "for another."
+        means(
+            "What the lanes of devices have of them beside that time, s: one waited for another."
         ),
     ]
     repeated: Annotated[
         int,
-        Meta(
-            description="Operators that were computed more than once, as their outputs had been "
-            "freed (DTR). Their times are sums."
+        means(
+            "Operators that were computed more than once, as their outputs had been freed (DTR). "
+            "Their times are sums."
         ),
     ]
-    again: Annotated[
-        int,
-        Meta(description="How often that was, beyond their first executions."),
-    ]
-    operators: Annotated[
-        int, Meta(description="How many there are; 0 where none was sent to a device.")
-    ]
+    again: Annotated[int, means("How often that was, beyond their first executions.")]
+    operators: Annotated[int, means("How many there are; 0 where none was sent to a device.")]
     without_length: Annotated[
         int,
-        Meta(
-            description="Complete events whose duration is missing, negative or impossible: it "
-            "counts as 0."
-        ),
+        means("Complete events whose duration is missing, negative or impossible: it counts as 0."),
     ]
     zero_us: Annotated[
         int,
-        Meta(
-            description="What the clock of the trace showed at 0 of all times here, us; 0 unless "
-            "its times are so large that float64 would round them."
+        means(
+            "What the clock of the trace showed at 0 of all times here, us; 0 unless its times "
+            "are so large that float64 would round them."
         ),
     ]
-    skipped_count: Annotated[
-        int, Meta(description="Events that could not be read and are in no figure.")
-    ]
-    skipped: Annotated[tuple[SkippedRow, ...], Meta(description="The first 20 of them.")]
+    skipped_count: Annotated[int, means("Events that could not be read and are in no figure.")]
+    skipped: Annotated[tuple[SkippedRow, ...], means("The first 20 of them.")]
     counter_gaps: Annotated[
-        tuple[CounterGap, ...], Meta(description="Counters with values that are in no curve.")
+        tuple[CounterGap, ...], means("Counters with values that are in no curve.")
     ]
 
 

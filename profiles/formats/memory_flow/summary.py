@@ -10,12 +10,13 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.analysis.downsampling import downsample
 from profiles.formats.memory_flow.reader import NONE, Flow, layout_of, read_flow
 from profiles.formats.memory_flow.usage import AddressSpace, MemoryUsage, space_of, usage_of
+from profiles.presenters.described import means
 
 #: maximum number of tensors in the summary, and of those at the peak that are preferred
 TENSORS_LIMIT, AT_PEAK_LIMIT = 10_000, 2_000
@@ -34,111 +35,95 @@ _CALL = re.compile(r"\[\d+\]|:\d+$")
 class TensorRow(Struct, frozen=True):
     """One tensor; times since the Profiler began."""
 
-    name: Annotated[
-        str,
-        Meta(description="Empty for one that was there before the Profiler began."),
-    ]
-    layout: Annotated[
-        str,
-        Meta(description="As MegEngine writes it: sizes with strides, then the type."),
-    ]
-    shape: Annotated[tuple[int, ...] | None, Meta(description="Null: unknown.")]
-    dtype: Annotated[str, Meta(description="Such as `Float32`.")]
+    name: Annotated[str, means("Empty for one that was there before the Profiler began.")]
+    layout: Annotated[str, means("As MegEngine writes it: sizes with strides, then the type.")]
+    shape: Annotated[tuple[int, ...] | None, means("Null: unknown.")]
+    dtype: Annotated[str, means("Such as `Float32`.")]
     size_bytes: Annotated[
-        int,
-        Meta(
-            description="From its first element to its last. A view may keep more: peak_kept_bytes."
-        ),
+        int, means("From its first element to its last. A view may keep more: peak_kept_bytes.")
     ]
-    produced_s: Annotated[float, Meta(description="When it began, s.")]
-    erased_s: Annotated[float | None, Meta(description="When it ended, s.")]
-    duration_s: Annotated[float, Meta(description="To the end of the file if it never ended, s.")]
+    produced_s: Annotated[float, means("When it began, s.")]
+    erased_s: Annotated[float | None, means("When it ended, s.")]
+    duration_s: Annotated[float, means("To the end of the file if it never ended, s.")]
     address: Annotated[
         str,
-        Meta(
-            description="Where the memory begins that it shares with its views, hexadecimal. "
-            "How far within that it begins is not in the file."
+        means(
+            "Where the memory begins that it shares with its views, hexadecimal. How far within "
+            "that it begins is not in the file."
         ),
     ]
     place_bytes: Annotated[
-        int,
-        Meta(description="The same where addresses that nothing ever used are left out."),
+        int, means("The same where addresses that nothing ever used are left out.")
     ]
-    group: Annotated[
-        int | None,
-        Meta(description="Number of the operator that made it. Null: none did."),
-    ]
-    at_peak: Annotated[bool, Meta(description="It is alive when most bytes are held.")]
+    group: Annotated[int | None, means("Number of the operator that made it. Null: none did.")]
+    at_peak: Annotated[bool, means("It is alive when most bytes are held.")]
 
 
 class TagRow(Struct, frozen=True):
     """All tensors of one name, without the numbers of calls and outputs."""
 
-    tag: Annotated[str, Meta(description="The name that they share.")]
-    tensors: Annotated[int, Meta(description="How many there are.")]
-    peak_tensors: Annotated[int, Meta(description="How many are alive at the peak.")]
-    peak_bytes: Annotated[int, Meta(description="Sizes of these, added up.")]
-    made_bytes: Annotated[int, Meta(description="Sizes of all of them, added up.")]
+    tag: Annotated[str, means("The name that they share.")]
+    tensors: Annotated[int, means("How many there are.")]
+    peak_tensors: Annotated[int, means("How many are alive at the peak.")]
+    peak_bytes: Annotated[int, means("Sizes of these, added up.")]
+    made_bytes: Annotated[int, means("Sizes of all of them, added up.")]
 
 
 class Region(Struct, frozen=True):
     """Addresses in use, with gaps of less than 1 MiB."""
 
-    address: Annotated[str, Meta(description="Where it begins, hexadecimal.")]
-    place_bytes: Annotated[int, Meta(description="The same without unused addresses.")]
-    size_bytes: Annotated[int, Meta(description="Bytes of it that were ever used.")]
+    address: Annotated[str, means("Where it begins, hexadecimal.")]
+    place_bytes: Annotated[int, means("The same without unused addresses.")]
+    size_bytes: Annotated[int, means("Bytes of it that were ever used.")]
 
 
 class FlowCurve(Struct, frozen=True):
     """Bytes held, at most 1,000 moments with the most up to the next one."""
 
-    at_s: Annotated[tuple[float, ...], Meta(description="Moments, s.")]
-    held_bytes: Annotated[tuple[int, ...], Meta(description="Bytes held, each address once.")]
+    at_s: Annotated[tuple[float, ...], means("Moments, s.")]
+    held_bytes: Annotated[tuple[int, ...], means("Bytes held, each address once.")]
 
 
 class MemoryFlowSummary(Struct, frozen=True):
     """Summary of `memory_flow.svg`, with at most 10,000 tensors."""
 
-    count: Annotated[int, Meta(description="Tensors in the file.")]
-    begin_s: Annotated[float, Meta(description="When the first began, s.")]
-    end_s: Annotated[float, Meta(description="When the last ended, s.")]
+    count: Annotated[int, means("Tensors in the file.")]
+    begin_s: Annotated[float, means("When the first began, s.")]
+    end_s: Annotated[float, means("When the last ended, s.")]
     peak_bytes: Annotated[
         int,
-        Meta(
-            description="Most bytes held at a time, each address once; memory is held as a "
-            "whole until the last tensor in it is gone."
+        means(
+            "Most bytes held at a time, each address once; memory is held as a whole until the "
+            "last tensor in it is gone."
         ),
     ]
-    peak_s: Annotated[float | None, Meta(description="When that was first so, s.")]
-    peak_end_s: Annotated[float | None, Meta(description="When that changed, s.")]
-    peak_tensors: Annotated[int, Meta(description="Tensors that were alive then.")]
+    peak_s: Annotated[float | None, means("When that was first so, s.")]
+    peak_end_s: Annotated[float | None, means("When that changed, s.")]
+    peak_tensors: Annotated[int, means("Tensors that were alive then.")]
     peak_added_bytes: Annotated[
-        int,
-        Meta(description="Their sizes, added up; more than the peak where tensors share memory."),
+        int, means("Their sizes, added up; more than the peak where tensors share memory.")
     ]
-    used_bytes: Annotated[int, Meta(description="Addresses that any tensor ever had, bytes.")]
+    used_bytes: Annotated[int, means("Addresses that any tensor ever had, bytes.")]
     tensors: Annotated[
         tuple[TensorRow, ...],
-        Meta(description="By begin; those at the peak, then those large and long-lived."),
+        means("By begin; those at the peak, then those large and long-lived."),
     ]
-    tensors_left_out: Annotated[int, Meta(description="How many more there are.")]
-    tags: Annotated[tuple[TagRow, ...], Meta(description="By bytes at the peak, the 200 first.")]
-    tags_left_out: Annotated[int, Meta(description="How many more there are.")]
-    regions: Annotated[tuple[Region, ...], Meta(description="By address, the 64 first.")]
-    regions_left_out: Annotated[int, Meta(description="How many more there are.")]
-    curve: Annotated[FlowCurve, Meta(description="Bytes held over time.")]
-    never_erased: Annotated[int, Meta(description="Tensors without an end.")]
-    broken: Annotated[int, Meta(description="Rectangles that could not be read.")]
-    beyond: Annotated[int, Meta(description="Rectangles beyond the first 1,000,000.")]
-    others: Annotated[int, Meta(description="Elements that MegEngine does not write.")]
-    is_cut: Annotated[bool, Meta(description="The file ends before its picture does.")]
+    tensors_left_out: Annotated[int, means("How many more there are.")]
+    tags: Annotated[tuple[TagRow, ...], means("By bytes at the peak, the 200 first.")]
+    tags_left_out: Annotated[int, means("How many more there are.")]
+    regions: Annotated[tuple[Region, ...], means("By address, the 64 first.")]
+    regions_left_out: Annotated[int, means("How many more there are.")]
+    curve: Annotated[FlowCurve, means("Bytes held over time.")]
+    never_erased: Annotated[int, means("Tensors without an end.")]
+    broken: Annotated[int, means("Rectangles that could not be read.")]
+    beyond: Annotated[int, means("Rectangles beyond the first 1,000,000.")]
+    others: Annotated[int, means("Elements that MegEngine does not write.")]
+    is_cut: Annotated[bool, means("The file ends before its picture does.")]
     near_peak_s: Annotated[
-        float | None,
-        Meta(description="How long nine tenths of the peak or more were held, in all, s."),
+        float | None, means("How long nine tenths of the peak or more were held, in all, s.")
     ]
     peak_kept_bytes: Annotated[
-        int,
-        Meta(description="Of the peak, what views then keep of larger tensors that are gone."),
+        int, means("Of the peak, what views then keep of larger tensors that are gone.")
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from profiles.analysis.data import ProfileData
@@ -32,6 +32,7 @@ from profiles.formats.static_memory.graph_file import (
     tensors_of,
 )
 from profiles.formats.static_memory.plan_file import NOWHERE, PlanFile, read_plan
+from profiles.presenters.described import means
 
 #: maximum number of rows: chunks without weights, weights, operators, moments, chunks per moment
 CHUNKS_LIMIT, WEIGHTS_LIMIT, OPERATORS_LIMIT = 10_000, 5_000, 20_000
@@ -47,132 +48,102 @@ GraphState = Literal["used", "none", "graph_unreadable", "not_a_profile"]
 class OperatorRow(Struct, frozen=True):
     """An operator of the plan."""
 
-    step: Annotated[int, Meta(description="Its place in the order of execution, from 0.")]
-    name: Annotated[str, Meta(description="As in the file.")]
-    id: Annotated[str, Meta(description="As in graph.json; empty without.")]
-    type: Annotated[str, Meta(description="The same.")]
-    makes: Annotated[str, Meta(description="Name of its first output.")]
+    step: Annotated[int, means("Its place in the order of execution, from 0.")]
+    name: Annotated[str, means("As in the file.")]
+    id: Annotated[str, means("As in graph.json; empty without.")]
+    type: Annotated[str, means("The same.")]
+    makes: Annotated[str, means("Name of its first output.")]
 
 
 class ChunkRow(Struct, frozen=True):
     """A piece of memory, and the tensor in it."""
 
-    id: Annotated[int, Meta(description="As in the file.")]
+    id: Annotated[int, means("As in the file.")]
     is_weight: Annotated[
-        bool,
-        Meta(description="Whether it is a parameter, constant or input, taken all the time."),
+        bool, means("Whether it is a parameter, constant or input, taken all the time.")
     ]
-    begin: Annotated[int, Meta(description="Step of the operator that writes it.")]
+    begin: Annotated[int, means("Step of the operator that writes it.")]
     counted_from: Annotated[
         int,
-        Meta(
-            description="Step from which it counts: the next one if it is written in place. "
-            "Greater than `last` for one that never counts."
+        means(
+            "Step from which it counts: the next one if it is written in place. Greater than "
+            "`last` for one that never counts."
         ),
     ]
-    last: Annotated[int, Meta(description="Step of the last operator that needs it.")]
-    address: Annotated[
-        int,
-        Meta(description="Where it begins, from the start of all chunks, bytes."),
-    ]
-    size_bytes: Annotated[int, Meta(description="Its size, bytes.")]
-    overwrites: Annotated[
-        int,
-        Meta(description="Id of the chunk in whose place it is written, -1 for none."),
-    ]
-    shares: Annotated[
-        int,
-        Meta(description="How many others lie on some of its bytes at another time."),
-    ]
-    variable: Annotated[str, Meta(description="Name of the tensor; empty where it is not certain.")]
-    shape: Annotated[tuple[int, ...] | None, Meta(description="Of the tensor.")]
-    dtype: Annotated[str | None, Meta(description="Of the tensor, where graph.json tells it.")]
-    element_bytes: Annotated[
-        float | None,
-        Meta(description="Bytes of one element, as size and shape tell."),
-    ]
+    last: Annotated[int, means("Step of the last operator that needs it.")]
+    address: Annotated[int, means("Where it begins, from the start of all chunks, bytes.")]
+    size_bytes: Annotated[int, means("Its size, bytes.")]
+    overwrites: Annotated[int, means("Id of the chunk in whose place it is written, -1 for none.")]
+    shares: Annotated[int, means("How many others lie on some of its bytes at another time.")]
+    variable: Annotated[str, means("Name of the tensor; empty where it is not certain.")]
+    shape: Annotated[tuple[int, ...] | None, means("Of the tensor.")]
+    dtype: Annotated[str | None, means("Of the tensor, where graph.json tells it.")]
+    element_bytes: Annotated[float | None, means("Bytes of one element, as size and shape tell.")]
 
 
 class MomentRow(Struct, frozen=True):
     """Operators one after the other at which most is in use, by the same chunks."""
 
-    first: Annotated[int, Meta(description="Step of the first of them.")]
-    last: Annotated[int, Meta(description="Step of the last of them.")]
-    chunks: Annotated[tuple[int, ...], Meta(description="Ids, the largest first, 500 at most.")]
+    first: Annotated[int, means("Step of the first of them.")]
+    last: Annotated[int, means("Step of the last of them.")]
+    chunks: Annotated[tuple[int, ...], means("Ids, the largest first, 500 at most.")]
     percent: Annotated[
-        tuple[float, ...],
-        Meta(description="The share of each of these in what is in use, per cent."),
+        tuple[float, ...], means("The share of each of these in what is in use, per cent.")
     ]
-    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
+    chunks_left_out: Annotated[int, means("How many more there are.")]
 
 
 class Overlap(Struct, frozen=True):
     """Two chunks that are taken at the same time on the same bytes."""
 
-    one: Annotated[int, Meta(description="Id of a chunk.")]
-    other: Annotated[int, Meta(description="Id of the other one.")]
-    size_bytes: Annotated[int, Meta(description="What both take, bytes.")]
+    one: Annotated[int, means("Id of a chunk.")]
+    other: Annotated[int, means("Id of the other one.")]
+    size_bytes: Annotated[int, means("What both take, bytes.")]
 
 
 class StaticMemory(Struct, frozen=True):
     """A memory plan. Steps are places in the order of execution, from 0."""
 
-    operators_count: Annotated[int, Meta(description="Operators of the plan.")]
-    chunks_count: Annotated[int, Meta(description="Chunks without weights.")]
-    weights_count: Annotated[int, Meta(description="Weights.")]
-    peak_bytes: Annotated[int, Meta(description="The highest address of a chunk, bytes.")]
+    operators_count: Annotated[int, means("Operators of the plan.")]
+    chunks_count: Annotated[int, means("Chunks without weights.")]
+    weights_count: Annotated[int, means("Weights.")]
+    peak_bytes: Annotated[int, means("The highest address of a chunk, bytes.")]
     peak_step: Annotated[
-        int,
-        Meta(description="The first step at which a chunk reaches it, -1 without chunks."),
+        int, means("The first step at which a chunk reaches it, -1 without chunks.")
     ]
-    peak_alive_bytes: Annotated[int, Meta(description="In use at that step, bytes.")]
-    weight_bytes: Annotated[int, Meta(description="All weights, bytes.")]
+    peak_alive_bytes: Annotated[int, means("In use at that step, bytes.")]
+    weight_bytes: Annotated[int, means("All weights, bytes.")]
     most_alive_bytes: Annotated[
-        int,
-        Meta(description="The most in use at one operator, without weights, bytes."),
+        int, means("The most in use at one operator, without weights, bytes.")
     ]
-    reached_count: Annotated[int, Meta(description="At how many operators it is in use.")]
-    sum_bytes: Annotated[int, Meta(description="All chunks without weights, bytes.")]
-    in_place_count: Annotated[int, Meta(description="Chunks written in another's place.")]
-    in_place_bytes: Annotated[int, Meta(description="Those, bytes.")]
-    moments: Annotated[
-        tuple[MomentRow, ...],
-        Meta(description="When most is in use, the first 50."),
-    ]
-    moments_left_out: Annotated[int, Meta(description="How many more there are.")]
+    reached_count: Annotated[int, means("At how many operators it is in use.")]
+    sum_bytes: Annotated[int, means("All chunks without weights, bytes.")]
+    in_place_count: Annotated[int, means("Chunks written in another's place.")]
+    in_place_bytes: Annotated[int, means("Those, bytes.")]
+    moments: Annotated[tuple[MomentRow, ...], means("When most is in use, the first 50.")]
+    moments_left_out: Annotated[int, means("How many more there are.")]
     overlaps: Annotated[
-        tuple[Overlap, ...],
-        Meta(description="What no plan of one device may have, the first 20."),
+        tuple[Overlap, ...], means("What no plan of one device may have, the first 20.")
     ]
-    overlaps_count: Annotated[int, Meta(description="At least so many; 0 if there are none.")]
-    curve_steps: Annotated[tuple[int, ...], Meta(description="Steps, at most 5,000.")]
+    overlaps_count: Annotated[int, means("At least so many; 0 if there are none.")]
+    curve_steps: Annotated[tuple[int, ...], means("Steps, at most 5,000.")]
     curve_bytes: Annotated[
         tuple[int, ...],
-        Meta(description="The most in use from each of these to the one before the next, bytes."),
+        means("The most in use from each of these to the one before the next, bytes."),
     ]
     graph: Annotated[
         GraphState,
-        Meta(
-            description="What graph.json was: `used`, `none`, `graph_unreadable`, or "
-            "`not_a_profile` for that of another graph."
+        means(
+            "What graph.json was: `used`, `none`, `graph_unreadable`, or `not_a_profile` for that "
+            "of another graph."
         ),
     ]
     unplanned: Annotated[
-        int,
-        Meta(
-            description="Tensors whose size is not known before the graph runs; -1 without "
-            "graph.json."
-        ),
+        int, means("Tensors whose size is not known before the graph runs; -1 without graph.json.")
     ]
-    operators: Annotated[
-        tuple[OperatorRow, ...],
-        Meta(description="At most 20,000, else those named here."),
-    ]
-    chunks: Annotated[
-        tuple[ChunkRow, ...],
-        Meta(description="By id; the largest if there are too many."),
-    ]
-    chunks_left_out: Annotated[int, Meta(description="How many more there are.")]
+    operators: Annotated[tuple[OperatorRow, ...], means("At most 20,000, else those named here.")]
+    chunks: Annotated[tuple[ChunkRow, ...], means("By id; the largest if there are too many.")]
+    chunks_left_out: Annotated[int, means("How many more there are.")]
 
 
 def summarize(plan: PlanFile, steps: Sequence[PlanStep] | None, state: GraphState) -> StaticMemory:
