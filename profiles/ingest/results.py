@@ -3,7 +3,7 @@
 import math
 import re
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from agent.protocol.artifacts import (
     LOG_NAME,
     MEASUREMENT_NAME,
+    PROFILE_NAMES,
     TRACE_NAMES,
     arm_profile_name,
     limit_of,
@@ -62,7 +63,7 @@ log = structlog.get_logger()
 
 S = TypeVar("S", bound=BaseModel)
 
-#: artifacts that are read together with the profiles
+#: artifacts that are read together with the profiles, and shown in addition to them
 _BESIDE = (artifact_of("get_static_mem_info"),)
 #: warnings of load_and_run; the group is the message without the line prefix
 _WARNING = re.compile(r"^\[[^\]\n]{0,300}\] ?\[WARN\] (.+)$", re.MULTILINE)
@@ -160,12 +161,13 @@ def profile_files(attempt: Attempt) -> list[tuple[str, str]]:
 
     For a script, these are the files of MegEngine's Profiler: a trace, a memory flow or both.
     """
-    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
-    if attempt.task.is_script:
-        names = [name for name in TRACE_NAMES if name in stored]
-        return [(name, artifact_key(str(attempt.pk), name)) for name in names]
-    numbers = sorted(filter(None, map(profile_number, stored)))
-    return [(name, artifact_key(str(attempt.pk), name)) for name in map(profile_name, numbers)]
+    return _stored(attempt, TRACE_NAMES if attempt.task.is_script else PROFILE_NAMES)
+
+
+def _stored(attempt: Attempt, names: Iterable[str]) -> list[tuple[str, str]]:
+    """(name, object key) of those of the attempt's artifacts with these names that are stored."""
+    keys = {row.name: row.object_key for row in attempt.artifacts.all() if row.is_stored}
+    return [(name, keys[name]) for name in names if name in keys]
 
 
 def _read(attempt: Attempt, name: str, schema: type[S]) -> S:
@@ -193,8 +195,8 @@ def _paired(
     """
     measured = _read(attempt, PAIRED_NAME, PairedMeasurement)
     row = paired_row(attempt, measured)
-    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
-    if baseline is None or not baseline.data.has_operators or OPERATORS_NAME not in stored:
+    has_times = bool(_stored(attempt, [OPERATORS_NAME]))
+    if baseline is None or not baseline.data.has_operators or not has_times:
         return row
     times = _read(attempt, OPERATORS_NAME, OperatorTimes)
     if not times.pairs or len(times.arms) != len(row.arms):
@@ -210,19 +212,13 @@ def _arm_profiles(
 ) -> list[ProfileData]:
     """Return the profile of each arm; without one that is usable, an empty list."""
     profiles = [baseline]
-    try:
-        for arm in range(1, arms):
-            name = arm_profile_name(arm)
-            files = [(name, artifact_key(str(attempt.pk), name))]
-            profiles.append(derive(files, on_progress, within_s=ALL_S / MOST_ARMS).data)
-    except (ProfileFormatError, AnalysisError) as error:
-        log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
-        return []
-    except DomainError as error:
-        if error.code not in _STORAGE:
-            raise
-        return []
-    return profiles if all(data.has_operators for data in profiles) else []
+    for arm in range(1, arms):
+        files = _stored(attempt, [arm_profile_name(arm)])
+        derived = _derive_optional(attempt, files, on_progress)
+        if derived is None or not derived.data.has_operators:
+            return []
+        profiles.append(derived.data)
+    return profiles
 
 
 def _iteration_us(measured: PairedMeasurement) -> float:
@@ -276,30 +272,31 @@ def _measurement(attempt: Attempt) -> Measurement | None:
     Raises UnusableError if it is unreadable, or missing although the task requires no profile;
     DomainError storage_unreachable.
     """
-    stored = {artifact.name for artifact in attempt.artifacts.all() if artifact.is_stored}
-    if MEASUREMENT_NAME not in stored:
+    if not _stored(attempt, [MEASUREMENT_NAME]):
         if wants_profile(attempt):
             return None
         raise UnusableError(Reason.MEASUREMENT_MISSING)
     return _read(attempt, MEASUREMENT_NAME, Measurement)
 
 
-def files_beside(attempt: Attempt) -> list[tuple[str, str]]:
-    """(name, object key) of the attempt's artifacts that are shown in addition to its profiles."""
-    artifacts = attempt.artifacts.all()
-    stored = {row.name for row in artifacts if row.is_stored and not row.removed_at}
-    names = sorted(stored.intersection(_BESIDE))
-    return [(name, artifact_key(str(attempt.pk), name)) for name in names]
-
-
 def _beside(attempt: Attempt, on_progress: OnProgress) -> DerivedData | None:
     """Derived data of an attempt whose profile is not its result; None without a readable file."""
-    files = files_beside(attempt)
+    files = _stored(attempt, _BESIDE)
     if attempt.task.is_paired:  # the profile of the baseline
         files = [*profile_files(attempt)[:1], *files]
+    return _derive_optional(attempt, files, on_progress)
+
+
+def _derive_optional(
+    attempt: Attempt, files: Sequence[tuple[str, str]], on_progress: OnProgress
+) -> DerivedData | None:
+    """Derived data that the attempt's result does not depend on; None without a usable file.
+
+    Raises DomainError storage_unreachable, reading_stopped.
+    """
     within_s = ALL_S / MOST_ARMS if attempt.task.is_paired else ALL_S
     try:
-        return derive(files, on_progress, within_s=within_s) if files else None
+        return derive(files, on_progress, within_s=within_s)
     except (ProfileFormatError, AnalysisError) as error:
         log.warning("artifact_unreadable", attempt=str(attempt.pk), code=error.code)
     except DomainError as error:
@@ -313,7 +310,7 @@ def _derive(attempt: Attempt, on_progress: OnProgress, disturbed: Collection[str
     passes = [file for file in profile_files(attempt) if file[0] not in disturbed]
     left_out = [LeftOut(name, "disturbed", "the pass was disturbed") for name in sorted(disturbed)]
     try:
-        derived = derive([*passes, *files_beside(attempt)], on_progress, left_out)
+        derived = derive([*passes, *_stored(attempt, _BESIDE)], on_progress, left_out)
         # a model's run without a readable pass is no result: deriving the passes alone raises
         # their error
         is_usable = derived.data.has_operators or attempt.task.is_script
