@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.passes import spread_of, with_medians
-from profiles.formats.columns import SideTimes
+from profiles.formats.columns import SIDES, SideTimes
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.graph import ExecutedGraph, PassIntervals
 from profiles.formats.npz import (
@@ -35,7 +35,6 @@ from profiles.formats.npz import (
 VERSION = 7
 
 _COLUMNS, _GRAPH, _INTERVALS, _SUMMARY = "columns.", "graph.", "intervals.", "summary."
-_SIDES = ("device", "host")
 _TIMES = ("present", "end_s", "kern_s")
 
 
@@ -48,8 +47,8 @@ def to_archive(data: ProfileData) -> bytes:
         "left_out": np.frombuffer(msgspec.json.encode(data.left_out), np.uint8),
         **pack_texts("passes", data.passes),
     }
-    for side in _SIDES:
-        spread = data.device if side == "device" else data.host
+    for side in SIDES:
+        spread = data.spread(side)
         arrays |= {f"later.{side}.{name}": getattr(spread, name)[1:] for name in _TIMES}
     for number in range(1, len(data.passes)):
         arrays |= pack(data.load_intervals(number), f"{_INTERVALS}{number}.")
@@ -85,16 +84,14 @@ def weight_bytes(data: bytes) -> int:
 def _profile(data: bytes, arrays: Mapping[str, NDArray[Any]]) -> ProfileData:
     columns = unpack_columns(arrays, _COLUMNS)
     spreads = {}
-    for side in _SIDES:
-        first: SideTimes = getattr(columns, side)
+    for side in SIDES:
         later = zip(*(arrays[f"later.{side}.{name}"] for name in _TIMES), strict=True)
-        spreads[side] = spread_of([first, *(SideTimes(*times) for times in later)])
+        spreads[side] = spread_of([columns.times(side), *(SideTimes(*times) for times in later)])
     return ProfileData(
-        columns=with_medians(columns, spreads["device"], spreads["host"]),
+        columns=with_medians(columns, **spreads),
         load_graph=lambda: _record(data, ExecutedGraph, _GRAPH),
         load_intervals=lambda number: _record(data, PassIntervals, f"{_INTERVALS}{number}."),
-        device=spreads["device"],
-        host=spreads["host"],
+        **spreads,
         on_gpu=arrays["on_gpu"],
         order=arrays["order"],
         passes=unpack_texts("passes", arrays),
