@@ -139,6 +139,28 @@ def django_db_modify_db_settings(
         database.setdefault("TEST", {})["NAME"] = str(path)
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Leave the rows of content types and permissions alone after tests that commit.
+
+    They are always the same, and Django spends half of the time of such a clean-up on them.
+    """
+    from django.contrib.auth.models import Permission
+    from django.contrib.contenttypes.models import ContentType
+    from django.core.management.commands import flush
+
+    kept = {model._meta.db_table for model in (ContentType, Permission)}
+    names = connection.introspection.django_table_names
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            connection.introspection,
+            "django_table_names",
+            lambda **options: [name for name in names(**options) if name not in kept],
+        )
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
     """URL of the test database, for other processes."""
