@@ -80,11 +80,11 @@ class CapturedLines(logging.Handler):
 
 
 @contextlib.contextmanager
-def json_lines(level: str = "INFO") -> Iterator[CapturedLines]:
+def json_lines() -> Iterator[CapturedLines]:
     """Log in JSON format and capture all lines."""
     root = logging.getLogger()
     handlers, root_level = list(root.handlers), root.level
-    configure_logging(level, "json")
+    configure_logging("INFO", "json")
     (handler,) = root.handlers
     captured = CapturedLines(handler)
     root.handlers = [captured]

@@ -15,7 +15,7 @@ from webprofile.observability.requests import loggable, route_class, socket_kind
 from webprofile.observability.tests.parts import json_lines, metric_value
 from webprofile.operations import views
 
-pytestmark = pytest.mark.django_db(transaction=True)
+in_transactions = pytest.mark.django_db(transaction=True)
 
 
 async def get(path, query="", **headers):
@@ -59,6 +59,7 @@ async def test_valid_request_id_of_a_proxy_is_kept():
         assert headers[b"x-request-id"].decode() != invalid
 
 
+@in_transactions
 async def test_requests_are_counted_by_route_class_and_status():
     def counts():
         return [
@@ -90,6 +91,7 @@ async def test_missing_part_is_logged_at_level_info(monkeypatch):
     assert {line["level"] for line in lines.records} == {"info"}
 
 
+@in_transactions
 async def test_open_sockets_are_counted_and_their_end_is_logged():
     before = metric_value("mgw_socket_closes_total", kind="agent", code="4401")
     with json_lines() as lines:
@@ -123,6 +125,7 @@ async def test_lifespan_completes_startup_and_shutdown():
     await server.wait(10)
 
 
+@in_transactions
 def test_log_lines_of_a_request_have_user_and_task_but_no_email(client):
     user = make_user("alice")
     task = make_task(user)
