@@ -4,9 +4,8 @@
 and on a free port. It waits until the site has been idle for `--settle` seconds, and then reads the
 CPU time that each process uses, in percent of one core, and how often its threads start to run.
 
-`--against COMMIT` also starts a site of that commit, from a temporary worktree of git. By default
-both sites run and are measured at the same time, so that other load on the machine affects both
-alike; with `--in-turn` there is one site at a time.
+`--against COMMIT` also starts a site of that commit, from a temporary worktree of git. Both sites
+run and are measured at the same time, so that other load on the machine affects both alike.
 """
 
 import argparse
@@ -56,19 +55,13 @@ def main() -> None:
         roots = {"this checkout": ROOT}
         if options.against:
             roots = {options.against: worktree(stack, folder, options.against), **roots}
-        rounds = [[name] for name in roots] if options.in_turn else [list(roots)]
-        costs: dict[str, dict[str, Cost]] = {}
-        for names in rounds:
-            with contextlib.ExitStack() as running:
-                sites = {
-                    name: running.enter_context(
-                        running_site(folder / f"site{list(roots).index(name)}", root=roots[name])
-                    )
-                    for name in names
-                }
-                for site in sites.values():
-                    site.wait_for(READY)
-                costs |= measure(sites, options.settle, options.seconds)
+        sites = {
+            name: stack.enter_context(running_site(folder / f"site{number}", root=root))
+            for number, (name, root) in enumerate(roots.items())
+        }
+        for site in sites.values():
+            site.wait_for(READY)
+        costs = measure(sites, options.settle, options.seconds)
     print(report(costs, options.seconds))
 
 
@@ -77,7 +70,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--settle", type=float, default=30.0)
     parser.add_argument("--against", metavar="COMMIT")
-    parser.add_argument("--in-turn", action="store_true")
     return parser.parse_args()
 
 
