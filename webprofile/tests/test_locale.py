@@ -1,16 +1,15 @@
 """Tests of the Chinese catalogue: completeness, punctuation and terms."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
 from django.contrib import admin
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field
+from django.core.management import call_command
 from django.utils import translation
 
 from webprofile.admin.site import set_up_admin_site
@@ -21,6 +20,7 @@ GLOSSARY = ROOT / "docs/glossary.md"
 CATALOGUE = Path("webprofile/locale/zh_Hans/LC_MESSAGES/django.po")
 
 
+@cache
 def read(path: Path) -> Catalog:
     with path.open("rb") as file:
         return read_po(file, locale="zh_Hans")
@@ -100,7 +100,7 @@ def test_no_text_has_a_word_that_the_glossary_excludes():
     assert [text for text in [*texts(), *english] if pattern.search(text)] == []
 
 
-def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path):
+def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path, monkeypatch, settings):
     need("gettext")
     folders = ("accounts", "workers", "tasks", "profiles", "webprofile", "templates")
     # the texts of what agents report, which the server translates
@@ -108,15 +108,10 @@ def test_catalogue_contains_exactly_the_texts_of_the_sources(tmp_path):
         ignored = shutil.ignore_patterns("__pycache__", "tests")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     shutil.copy(ROOT / "manage.py", tmp_path)
-    command = [sys.executable, "manage.py", "makemessages", "-l", "zh_Hans", "--no-obsolete"]
-    subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=os.environ
-        | {"DJANGO_SETTINGS_MODULE": "webprofile.settings.test", "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-    )
+    # the catalogue of the copy is written
+    settings.LOCALE_PATHS = [tmp_path / CATALOGUE.parents[2]]
+    monkeypatch.chdir(tmp_path)
+    call_command("makemessages", locale=["zh_Hans"], no_obsolete=True, verbosity=0)
     expected = {(m.context, m.id) for m in read(tmp_path / CATALOGUE) if m.id}
     actual = {(m.context, m.id) for m in read(ROOT / CATALOGUE) if m.id}
     assert (expected - actual, actual - expected) == (set(), set())
