@@ -3,9 +3,13 @@
 import time
 
 from allauth.account.models import EmailAddress
-from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
-from django.core.cache import cache
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import (
+    TOTP,
+    format_hotp_value,
+    generate_totp_secret,
+    hotp_value,
+)
 from django.test import Client
 from django.urls import reverse
 
@@ -70,10 +74,7 @@ def make_verified_user(name="alice", **extra):
 def make_protected_user(name="alice", **extra):
     """Return a user with an authenticator app, the app's secret, and the recovery codes."""
     user = make_user(name, **extra)
-    client = reauthenticated_client(user.email)
-    secret = client.get(reverse("mfa_activate_totp")).context["form"].secret
-    answer = client.post(reverse("mfa_activate_totp"), {"code": totp_code(secret)})
-    assert answer.status_code == 302
-    codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
-    cache.clear()  # a code works once, and the test needs this one again
+    secret = generate_totp_secret()
+    TOTP.activate(user, secret)
+    codes = RecoveryCodes.activate(user).get_unused_codes()
     return user, secret, codes
