@@ -32,7 +32,7 @@ from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
 from webprofile.client.submission import check_cells, devices_of, planned, prepared, submit_cells
-from webprofile.client.waiting import deadline_of, task_of, unknown, wait_until_ended
+from webprofile.client.waiting import deadline_of, get_of_task, wait_until_ended
 from webprofile.terminal.output import whole_file
 
 #: tasks of one comparison
@@ -129,7 +129,7 @@ class Site:
         return tasks
 
     def task(self, number: int) -> Task:
-        return task_of(self.api, number)
+        return cast(Task, get_of_task(self.api, number, f"tasks/{number}/"))
 
     def check(self, **keys: Any) -> list[Planned]:
         """Check what `submit` would create, but create nothing; return a row for each task.
@@ -219,13 +219,7 @@ class Site:
 
     def pairs(self, task: int) -> Pairs:
         """Return the result of a paired comparison. Raises ProblemError without one."""
-        try:
-            pairs: Pairs = self.api.get(f"profiles/of-task/{task}/pairs/")
-        except ProblemError as error:
-            if error.status == 404:
-                raise unknown(task) from error
-            raise
-        return pairs
+        return cast(Pairs, get_of_task(self.api, task, f"profiles/of-task/{task}/pairs/"))
 
     def wait(self, tasks: Sequence[int], *, timeout_s: float | None = None) -> dict[int, Task]:
         """Wait until tasks have ended or the timeout has passed; return the tasks by number."""
@@ -234,24 +228,20 @@ class Site:
     def latency(self, task: int) -> Latency | None:
         """Return the time of an iteration without the profiler, ms; None if there is none (yet)."""
         try:
-            latency: Latency = self.api.get(f"profiles/of-task/{task}/measurement/")
+            return cast(Latency, self.api.get(f"profiles/of-task/{task}/measurement/"))
         except ProblemError as error:
             if error.status in {404, 409}:
                 return None
             raise
-        return latency
 
     def profile(self, task: int) -> dict[str, Any] | None:
         """Return the profile of a task, None if it has none (yet)."""
         try:
-            profile: dict[str, Any] = self.api.get(f"profiles/of-task/{task}/")
+            return cast(dict[str, Any], get_of_task(self.api, task, f"profiles/of-task/{task}/"))
         except ProblemError as error:
             if error.code in {"profile_not_yet", "profile_never"}:
                 return None
-            if error.status == 404:
-                raise unknown(task) from error
             raise
-        return profile
 
     def _result(self, task: int) -> int:
         """Return the number of a task's profile. Raises ClientError if it has none (yet)."""
@@ -262,8 +252,7 @@ class Site:
 
     def statistics(self, task: int) -> Statistics:
         """Return the totals of a result, s. Raises ClientError without one."""
-        statistics: Statistics = self.api.get(f"profiles/{self._result(task)}/statistics/")
-        return statistics
+        return cast(Statistics, self.api.get(f"profiles/{self._result(task)}/statistics/"))
 
     def operators(
         self, task: int, *, rows: int = MOST_ROWS, side: SideName = "device", by_type: bool = False
@@ -274,8 +263,8 @@ class Site:
         """
         query: Query = [("limit", _limit(rows)), ("side", side)]
         query += [("agg", "sum")] if by_type else []
-        table: OperatorTable = self.api.get(f"profiles/{self._result(task)}/operators/", query)
-        return table
+        path = f"profiles/{self._result(task)}/operators/"
+        return cast(OperatorTable, self.api.get(path, query))
 
     def compare(
         self, tasks: Sequence[int], *, rows: int = 15, side: SideName = "device"
@@ -288,8 +277,7 @@ class Site:
             raise UsageError(f"Give {FEWEST} to {MOST} tasks.")
         query: Query = [("p", self._result(task)) for task in tasks]
         query += [("limit", _limit(rows)), ("side", side)]
-        comparison: Comparison = self.api.get("profiles/compare/", query)
-        return comparison
+        return cast(Comparison, self.api.get("profiles/compare/", query))
 
     def judge(self, tasks: Sequence[int], limit_percent: float | None = None) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
@@ -313,14 +301,13 @@ class Site:
         if days is not None:
             body["days"] = days
         try:
-            link: ShareLink = self.api.post("shares/", body)
+            return cast(ShareLink, self.api.post("shares/", body))
         except ProblemError as error:
             if error.status == 404:
                 raise ClientError(
                     f"Task {task} does not exist, is not yours or has no result."
                 ) from error
             raise
-        return link
 
     def export(self, task: int, format: Format = "csv") -> bytes:
         """Return all operators of a result as a file."""
@@ -361,8 +348,7 @@ class Site:
         return self._cancel({"all_mine": True})
 
     def _cancel(self, body: Mapping[str, Any]) -> dict[str, list[int]]:
-        answer: dict[str, list[int]] = self.api.post("tasks/cancel/", body, repeatable=True)
-        return answer
+        return cast(dict[str, list[int]], self.api.post("tasks/cancel/", body, repeatable=True))
 
     def check_result(self, task: int) -> int:
         """Measure the latency of a result again in a few seconds; return the new task's number."""

@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from webprofile.client.answers import Task
 from webprofile.client.api import Api
@@ -95,7 +95,11 @@ def _wait(
 
 
 def _ended(api: Api, waiting: list[int]) -> Iterator[Task]:
-    for number in _perhaps_ended(api, waiting):
+    if len(waiting) > FEW:
+        # those that the list of live tasks lacks; it needs few requests
+        live = {row["id"] for row in api.pages("tasks/", [("status", status) for status in LIVE])}
+        waiting = [number for number in waiting if number not in live]
+    for number in waiting:
         task = _get_task(api, number)
         if not is_live(task):
             yield task
@@ -151,31 +155,22 @@ def summary_of(tasks: Iterable[Task], *, refused: int = 0) -> str:
     return ", ".join([*always, *(f"{counts[name]} {name}" for name in others if counts[name])])
 
 
-def _perhaps_ended(api: Api, waiting: list[int]) -> list[int]:
-    """Return the tasks that are not in the list of live tasks; it needs few requests."""
-    if len(waiting) <= FEW:
-        return waiting
-    live = {row["id"] for row in api.pages("tasks/", [("status", status) for status in LIVE])}
-    return [number for number in waiting if number not in live]
-
-
 def _get_task(api: Api, number: int) -> Task:
     """Return a task, with the status `unknown` if it was deleted."""
     try:
-        return task_of(api, number)
+        return cast(Task, get_of_task(api, number, f"tasks/{number}/"))
     except UsageError as error:
         return cast(Task, {"id": number, "status": "unknown", "reason": {"title": str(error)}})
 
 
-def task_of(api: Api, number: int) -> Task:
-    """Return a task. Raises UsageError if it does not exist; ProblemError."""
+def get_of_task(api: Api, number: int, path: str) -> Any:
+    """Return an answer about a task. Raises UsageError if it does not exist; ProblemError."""
     try:
-        task: Task = api.get(f"tasks/{number}/")
+        return api.get(path)
     except ProblemError as error:
         if error.status == 404:
             raise unknown(number) from error
         raise
-    return task
 
 
 def unknown(number: int) -> UsageError:
