@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import FILTERS, add_filters, query_of
@@ -59,17 +60,17 @@ def add_parsers(commands: Parsers) -> None:
         commands, "enough", "end runs after their current pass, and keep the results", "12",
         also=also,
     )  # fmt: skip
-    enough.set_defaults(command=end_tasks_early)
+    enough.set_defaults(command=partial(_each, _end, ["running"], "End early"))
     retry = _added(
         commands, "retry", "repeat tasks that have ended", "12 13",
         "--status failed --title nightly --yes",
     )  # fmt: skip
-    retry.set_defaults(command=retry_tasks)
+    retry.set_defaults(command=partial(_each, _repeat, _ENDED, "Repeat"))
     delete = _added(
         commands, "delete", "delete tasks that have ended, with files and results", "12 13",
         "--created-before 2026-01-01 --yes",
     )  # fmt: skip
-    delete.set_defaults(command=delete_tasks)
+    delete.set_defaults(command=partial(_each, _delete, _ENDED, "Delete"))
     share = added(
         commands, "share", "create a link to a result, for readers without an account", "12",
         "12 --days 7 --show log --show inputs", notes=_SHARE_NOTES,
@@ -138,49 +139,35 @@ def cancel_tasks(args: argparse.Namespace) -> int:
     return report.code
 
 
-def end_tasks_early(args: argparse.Namespace) -> int:
+def _end(site: Site, number: int) -> Done:
+    if is_live(site.enough(number)):
+        return Done(number, "ending")
+    return Done(number, "ended", "run_over", _OVER)
+
+
+def _repeat(site: Site, number: int) -> Done:
+    return Done(number, "repeated", again_as=site.retry(number))
+
+
+def _delete(site: Site, number: int) -> Done:
+    site.delete(number)
+    return Done(number, "deleted")
+
+
+def _each(
+    act: Callable[[Site, int], Done], statuses: list[str], verb: str, args: argparse.Namespace
+) -> int:
     with open_site() as site:
-        numbers = _chosen(site, args, ["running"], "End early")
-
-        def end(number: int) -> Done:
-            if is_live(site.enough(number)):
-                return Done(number, "ending")
-            return Done(number, "ended", "run_over", _OVER)
-
-        return _each(numbers, end, args)
-
-
-def retry_tasks(args: argparse.Namespace) -> int:
-    with open_site() as site:
-        numbers = _chosen(site, args, _ENDED, "Repeat")
-
-        def repeat(number: int) -> Done:
-            return Done(number, "repeated", again_as=site.retry(number))
-
-        return _each(numbers, repeat, args)
-
-
-def delete_tasks(args: argparse.Namespace) -> int:
-    with open_site() as site:
-        numbers = _chosen(site, args, _ENDED, "Delete")
-
-        def delete(number: int) -> Done:
-            site.delete(number)
-            return Done(number, "deleted")
-
-        return _each(numbers, delete, args)
-
-
-def _each(numbers: list[int], act: Callable[[int], Done], args: argparse.Namespace) -> int:
-    with _Report(args.json) as report:
-        for number in numbers:
-            try:
-                report.add(act(number))
-            except ProblemError as error:
-                if error.status not in _OF_ONE:
-                    raise
-                detail = _UNKNOWN if error.status == 404 else str(error)
-                report.add(Done(number, "left", error.code, detail))
+        numbers = _chosen(site, args, statuses, verb)
+        with _Report(args.json) as report:
+            for number in numbers:
+                try:
+                    report.add(act(site, number))
+                except ProblemError as error:
+                    if error.status not in _OF_ONE:
+                        raise
+                    detail = _UNKNOWN if error.status == 404 else str(error)
+                    report.add(Done(number, "left", error.code, detail))
     return report.code
 
 
