@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.commands.listing import add_filters, query_of
@@ -142,19 +141,14 @@ def _each(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
 
 def _together(site: Site, tasks: Sequence[int], output: Path | None) -> int:
     """Write one table, in which each row begins with the task's number."""
-    written = 0
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
+    written, rows = 0, list[list[str]]()
     for task, content in _exports(site, tasks, "csv"):
-        rows = _rows(content)
-        headings = next(rows)
-        if not written:
-            writer.writerow(["task", *headings])
-        writer.writerows([task, *row] for row in rows)
+        headings, *lines = _rows(content)
+        rows += [[str(task), *line] for line in lines]
         written += 1
     # an existing file is not replaced by an empty one
     if written:
-        _write(output, _for_spreadsheets(text.getvalue()))
+        _write(output, _csv([["task", *headings], *rows]))
     return SUCCEEDED if written == len(tasks) else FAILED
 
 
@@ -162,33 +156,28 @@ def _table(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
     """Write one row for each task, in several requests, and report unknown tasks."""
     if args.format not in TABLE_FORMATS or _is_folder(args.output):
         raise UsageError("--table is one file of CSV or JSON.")
-    rows: list[Any] = []
-    headings: list[str] = []
     numbers = sorted(set(tasks))
-    for content in site.table_files(tasks, args.format):
-        if args.format == "json":
-            rows += json.loads(content)
-        else:
-            lines = _rows(content)
-            headings = next(lines)
-            rows += lines
     if args.format == "json":
+        rows = site.table(numbers)
         exported = {row["task"] for row in rows}
-        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        content = (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode()
     else:
-        exported = {int(row[0]) for row in rows}
-        buffer = io.StringIO(newline="")
-        csv.writer(buffer).writerows([headings, *rows])
-        text = buffer.getvalue()
-    _write(args.output, text.encode() if args.format == "json" else _for_spreadsheets(text))
+        pieces = [list(_rows(piece)) for piece in site.table_files(numbers, "csv")]
+        lines = [line for piece in pieces for line in piece[1:]]
+        exported = {int(line[0]) for line in lines}
+        content = _csv([*pieces[0][:1], *lines])
+    _write(args.output, content)
     for number in numbers:
         if number not in exported:
             print(unknown(number), file=sys.stderr)
     return SUCCEEDED if len(exported) == len(numbers) else FAILED
 
 
-def _for_spreadsheets(text: str) -> bytes:
-    """Encode CSV as the site does: with a byte-order mark unless it is ASCII."""
+def _csv(rows: list[list[str]]) -> bytes:
+    """Encode rows as the site does: with a byte-order mark unless they are ASCII."""
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerows(rows)
+    text = buffer.getvalue()
     return text.encode("ascii" if text.isascii() else "utf-8-sig")
 
 
