@@ -5,7 +5,6 @@ hashes only parts that storage had before, to check that they belong to this fil
 """
 
 import hashlib
-import itertools
 import os
 import re
 import threading
@@ -99,9 +98,8 @@ def send_in_parts(
 def md5_in_parts(file: LocalFile, part_bytes: int) -> str:
     """Return the MD5 of the parts' MD5s, "-" and the number of parts. Raises ClientError."""
     count = -(-file.size_bytes // part_bytes)
-    md5s = [hashlib.md5(_read(file, n, part_bytes), usedforsecurity=False) for n in range(count)]
-    combined = hashlib.md5(b"".join(md5.digest() for md5 in md5s), usedforsecurity=False)
-    return f"{combined.hexdigest()}-{count}"
+    md5s = [_md5(_read(file, n, part_bytes)) for n in range(count)]
+    return f"{_md5(bytes.fromhex(''.join(md5s)))}-{count}"
 
 
 def has_sum(file: LocalFile, md5: str) -> bool:
@@ -169,16 +167,16 @@ def _missing(upload: _Upload, pool: ThreadPoolExecutor) -> Iterator[Mapping[str,
     """Yield the parts that storage does not have, with their presigned URLs."""
     known = {int(part["number"]): part for part in upload.parts["addresses"]}
     missing = _not_stored(upload, pool)
-    numbers = iter([number for number in missing if number not in known])
-    groups = iter(lambda: list(itertools.islice(numbers, _URLS_PER_REQUEST)), [])
-    pending = [pool.submit(_request_urls, upload, group) for group in itertools.islice(groups, 1)]
+    unknown = [number for number in missing if number not in known]
+    requests = (
+        pool.submit(_request_urls, upload, unknown[at : at + _URLS_PER_REQUEST])
+        for at in range(0, len(unknown), _URLS_PER_REQUEST)
+    )
+    pending = next(requests, None)
     yield from (known[number] for number in missing if number in known)
-    while pending:
-        parts = pending.pop().result()
-        # requests the next URLs in advance
-        pending = [
-            pool.submit(_request_urls, upload, group) for group in itertools.islice(groups, 1)
-        ]
+    while pending is not None:
+        parts = pending.result()
+        pending = next(requests, None)  # the next URLs are requested in advance
         yield from parts
 
 
