@@ -11,23 +11,23 @@ from django.utils import translation
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agent.protocol.options import KEPT_BY_FITTING, OPTIONS, Option, OptionGroup, artifact_of
+from agent.protocol.options import KEPT_BY_FITTING, OPTIONS, Option, artifact_of
 
-GROUP_TITLES: dict[OptionGroup, Any] = {
-    OptionGroup.MODEL: _("Model interface"),
-    OptionGroup.BASIC: _("Iterations and threads"),
-    OptionGroup.IO: _("Inputs, outputs and dumps"),
-    OptionGroup.FAST_RUN: _("Algorithm selection"),
-    OptionGroup.LAYOUT: _("Layouts"),
-    OptionGroup.LAYOUT_TRANSFORM: _("Layout transform"),
-    OptionGroup.DTYPE: _("Data types"),
-    OptionGroup.OPTIMIZE: _("Graph optimization"),
-    OptionGroup.DEVICE: _("Device and threads"),
-    OptionGroup.PLUGIN: _("Checks and profiling"),
-    OptionGroup.DEBUG: _("Debugging"),
-    OptionGroup.C_OPR: _("Custom operators"),
-    OptionGroup.PACKING: _("Packing and dumping models"),
-    OptionGroup.FITTING: _("Automatic tuning"),
+GROUP_TITLES: dict[str, Any] = {
+    "model": _("Model interface"),
+    "basic": _("Iterations and threads"),
+    "io": _("Inputs, outputs and dumps"),
+    "fast_run": _("Algorithm selection"),
+    "layout": _("Layouts"),
+    "layout_transform": _("Layout transform"),
+    "dtype": _("Data types"),
+    "optimize": _("Graph optimization"),
+    "device": _("Device and threads"),
+    "plugin": _("Checks and profiling"),
+    "debug": _("Debugging"),
+    "c_opr": _("Custom operators"),
+    "packing": _("Packing and dumping models"),
+    "fitting": _("Automatic tuning"),
 }
 KIND_WORDS: dict[str, Any] = {
     "bool": _("switch"),
@@ -337,11 +337,11 @@ def help_by_language(name: str) -> dict[str, str]:
 
 
 def _groups(options: Iterable[Option]) -> list[dict[str, Any]]:
-    rows_by_group: dict[OptionGroup, list[dict[str, Any]]] = {}
+    rows_by_group: dict[str, list[dict[str, Any]]] = {}
     for option in options:
         rows_by_group.setdefault(option.group, []).append(row_of(option))
     return [
-        {"key": group.value, "title": GROUP_TITLES[group], "options": rows}
+        {"key": group, "title": GROUP_TITLES[group], "options": rows}
         for group, rows in rows_by_group.items()
     ]
 

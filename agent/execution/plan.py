@@ -11,7 +11,6 @@ from agent.protocol.messages import Start
 from agent.protocol.options import (
     OPTIONS,
     Capabilities,
-    OptionGroup,
     Value,
     build_arguments,
     check_options,
@@ -66,7 +65,7 @@ class PassBuilder:
         options = {
             name: value
             for name, value in self.options.items()
-            if OPTIONS[name].group in (OptionGroup.MODEL, OptionGroup.C_OPR, OptionGroup.DEVICE)
+            if OPTIONS[name].group in ("model", "c_opr", "device")
         }
         arguments = self._arguments({}, options)
         return Pass("inspect", (*arguments, "--iter=0", "--warmup_iter=0", "--model_info"))

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,30 +33,12 @@ OptionKind = Literal[
 ]
 
 
-class OptionGroup(StrEnum):
-    """load_and_run's groups of options; each has a source file of its own there."""
-
-    MODEL = "model"
-    BASIC = "basic"
-    IO = "io"
-    FAST_RUN = "fast_run"
-    LAYOUT = "layout"
-    LAYOUT_TRANSFORM = "layout_transform"
-    DTYPE = "dtype"
-    OPTIMIZE = "optimize"
-    DEVICE = "device"
-    PLUGIN = "plugin"
-    DEBUG = "debug"
-    C_OPR = "c_opr"
-    PACKING = "packing"
-    FITTING = "fitting"
-
-
 @dataclass(frozen=True)
 class Option:
     """One option of load_and_run: a row of the table. Limits are inclusive.
 
-    `kind` says how the value is given. `artifact`: a switch; load_and_run writes `file`, a name in
+    `group` is that of load_and_run, which has a source file for each. `kind` says how the value is
+    given. `artifact`: a switch; load_and_run writes `file`, a name in
     the attempt's folder (a folder if it ends in `/`), which becomes an artifact. `file`: switched
     on by uploading a file. `library`: the name of a library that the device's owner configured.
     `agent`: set by the agent only, never by a user.
@@ -80,7 +61,7 @@ class Option:
     """
 
     name: str
-    group: OptionGroup
+    group: str
     kind: OptionKind
     default: Value = False
     type: Literal["bool", "int32", "uint64", "double", "string"] = "bool"
@@ -145,7 +126,6 @@ def _option(row: Mapping[str, Any]) -> Option:
         for key, value in row.items()
         if key in _FIELDS
     }
-    values["group"] = OptionGroup(row["group"])
     values["excludes"] = _excludes(row["name"])
     values["wheel_mdl"] = "not_with_mdl" not in row
     return Option(**values)
@@ -218,11 +198,10 @@ def find_problems(
 ) -> Iterator[OptionError]:
     """Yield every reason to reject these options: first bad values, then bad combinations."""
     bad = [problem for name, value in requested.items() if (problem := _value_problem(name, value))]
-    yield from bad
     for name in files:
         if name not in OPTIONS or not (OPTIONS[name].kind == "file" or OPTIONS[name].file_taken):
-            yield OptionError(name, "file_unwanted")
             bad.append(OptionError(name, "file_unwanted"))
+    yield from bad
     if bad:
         return
     chosen = _active(_chosen(requested, files))
@@ -537,13 +516,9 @@ def describe() -> list[dict[str, Any]]:
 
 
 def _described(option: Option) -> dict[str, Any]:
-    fields = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(option).items()
-        if name != "file"
-    }
+    fields = asdict(option)
+    del fields["file"]
     return fields | {
-        "group": option.group.value,
         "keeps_only": sorted(KEPT_BY_FITTING) if option.name == "fitting" else [],
         "file_taken": option.file_taken or option.kind == "file",
         "artifact": artifact_of(option.name) if option.kind == "artifact" else "",

@@ -175,8 +175,11 @@ def _context(user: User, workers: Any) -> dict[str, Any]:
 
 
 def _option_rows() -> list[dict[str, Any]]:
-    titles = {group.value: str(title) for group, title in GROUP_TITLES.items()}
     return [
-        {**row, "group_title": titles[row["group"]], "help": help_by_language(row["name"])}
+        {
+            **row,
+            "group_title": str(GROUP_TITLES[row["group"]]),
+            "help": help_by_language(row["name"]),
+        }
         for row in describe()
     ]

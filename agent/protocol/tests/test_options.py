@@ -48,7 +48,7 @@ def test_the_table_has_the_74_options_of_load_and_run_and_61_of_the_wheel():
     assert len(OPTIONS) == 74
     assert sum(option.wheel for option in OPTIONS.values()) == 61
     assert all(name == option.name for name, option in OPTIONS.items())
-    groups = Counter(option.group.value for option in OPTIONS.values())
+    groups = Counter(option.group for option in OPTIONS.values())
     assert groups == {
         "model": 2, "basic": 4, "io": 8, "fast_run": 6, "layout": 8, "layout_transform": 2,
         "dtype": 1, "optimize": 16, "device": 6, "plugin": 5, "debug": 5, "c_opr": 3,
