@@ -17,7 +17,8 @@ from agent.daemon import serve
 from agent.doctor import report_health
 from agent.enrol import EnrolError, enrol_device
 from agent.execution.spool import SpoolBusy
-from agent.install.update import EXIT_CODE, Replaced
+from agent.install.launch import REPLACED
+from agent.install.update import Replaced
 from agent.link.session import SessionRefused
 from agent.logs import start_logging
 from agent.protocol.options import describe
@@ -198,7 +199,7 @@ def _run(namespace: argparse.Namespace) -> int:
     try:
         asyncio.run(serve(load_config(namespace.config)))
     except Replaced:
-        return EXIT_CODE
+        return REPLACED
     except SessionRefused as exc:
         return _fail(exc, 2)
     except (ConfigError, SpoolBusy, OSError) as exc:

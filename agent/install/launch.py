@@ -21,6 +21,8 @@ from types import FrameType
 
 #: the agent's exit code after it replaced its file
 REPLACED = 75
+#: environment variable with the launcher's folder, for the agent
+HOME_VARIABLE = "MGW_AGENT_HOME"
 #: time for a new agent to unpack itself, probe the runtimes and connect; a slow board needs 60 s
 TRIAL_S = float(os.environ.get("MGW_AGENT_TRIAL_S", "300"))
 #: pause before a failed version is tried again, doubled each time
@@ -60,7 +62,7 @@ class AgentLauncher:
         if self._stopping:
             return None
         command = [sys.executable, "-I", str(AGENT), "run", "--config", str(HOME / "agent.toml")]
-        self._child = subprocess.Popen(command, env={**os.environ, "MGW_AGENT_HOME": str(HOME)})
+        self._child = subprocess.Popen(command, env={**os.environ, HOME_VARIABLE: str(HOME)})
         if self._stopping:
             self._child.terminate()
         if TRIAL.exists() and not self._passes(self._child):

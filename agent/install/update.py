@@ -20,13 +20,10 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent import __version__
+from agent.install.launch import HOME_VARIABLE
 
 log = logging.getLogger(__name__)
 
-#: makes the launcher start the agent again; equal to `agent.install.launch.REPLACED`
-EXIT_CODE = 75
-#: environment variable with the launcher's folder; unset without a launcher
-HOME_VARIABLE = "MGW_AGENT_HOME"
 #: pause after a failed update
 AGAIN_S = 600.0
 _MANIFEST = "/agent/manifest.json"
