@@ -169,11 +169,8 @@ def _keep_changed(spool: Path, machine: Machine, former: dict[str, str]) -> bool
 
 def _write_file(path: Path, text: str) -> OSError | None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        with open(os.open(path, os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(text)
     except OSError as exc:
         return exc
     return None

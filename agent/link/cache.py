@@ -130,7 +130,7 @@ class ContentCache:
                 return False
             with target.open("xb") as sink:
                 _copy(source.fileno(), sink.fileno(), size)
-            stamp = _stamp(source.fileno())
+            stamp = _stamp(os.fstat(source.fileno()))
         is_checked = size > HASHED_ALWAYS_BYTES and self._known.get(sha256) == stamp
         if not is_checked and sha256_of(target) != sha256:
             self._drop(path)
@@ -146,8 +146,7 @@ class ContentCache:
         """Mark the file as used, and record its stamp afterwards, since utime changes the ctime."""
         with self._lock, contextlib.suppress(OSError):
             os.utime(path)
-            status = path.stat()
-            self._known[sha256] = (status.st_ino, status.st_size, status.st_ctime_ns)
+            self._known[sha256] = _stamp(path.stat())
 
     def _drop(self, path: Path) -> None:
         log.warning("cache_damaged file=%s", path.name)
@@ -192,8 +191,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
-def _stamp(descriptor: int) -> tuple[int, int, int]:
-    status = os.fstat(descriptor)
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_ctime_ns
 
 
