@@ -16,6 +16,7 @@ from agent.inventory import LocalRuntime
 from agent.link.retries import Policies, Policy
 from agent.protocol.messages import RuntimeInfo
 from agent.tests.fakes import TOKEN, FakeServer, Storage, make_load_and_run, wait_until
+from agent.tests.http_sites import serving
 from agent.tests.script_device import ScriptDevice, allow_scripts
 from agent.tests.warm_device import WarmDevice
 from agent.tests.watched_run import WatchedRun
@@ -86,8 +87,10 @@ class AgentDevice:
 
 @pytest.fixture
 def storage() -> Iterator[Storage]:
-    with Storage() as storage:
+    storage = Storage()
+    with serving(storage.http):
         yield storage
+        storage.closing.set()
 
 
 @pytest.fixture

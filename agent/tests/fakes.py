@@ -77,22 +77,10 @@ class Storage:
         self.requests: list[str] = []
         self.delay_s = 0.0
         self.closing = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-
-    def __enter__(self) -> "Storage":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
 
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}/{name}?signature=secret"
+        return f"http://127.0.0.1:{self.http.server_port}/{name}?signature=secret"
 
     def input_file(self, name: str, variable: str = "", **changes: Any) -> InputFile:
         content = self.files[name]

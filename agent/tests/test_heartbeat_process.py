@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import pytest
 from agent.link import heartbeat as heartbeat_module
 from agent.link.heartbeat import HeartbeatProcess
 from agent.tests.fakes import wait_until
-from agent.tests.http_sites import QuietHandler
+from agent.tests.http_sites import QuietHandler, serving
 
 LOAD_S = 8.0
 #: a lease ends after so many missed heartbeats
@@ -59,22 +58,14 @@ class HeartbeatSite:
                 self.close_connection = site.hangs_up
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), HeartbeatHandler)
-        self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self._thread = threading.Thread(target=self.http.serve_forever, args=(0.02,))
-        self._thread.start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
 def site() -> Iterator[HeartbeatSite]:
     site = HeartbeatSite()
-    yield site
-    site.close()
+    with serving(site.http):
+        yield site
 
 
 @pytest.fixture(autouse=True)
@@ -160,19 +151,16 @@ async def test_no_heartbeat_fails_if_the_server_closes_the_connection(site, hear
     assert "heartbeat_failed" not in capfd.readouterr().err
 
 
-async def test_heartbeats_arrive_when_the_server_is_back(site, capfd):
-    port = site.http.server_port
-    site.close()
+async def test_heartbeats_arrive_when_the_server_is_back(capfd):
+    site = HeartbeatSite()
+    site.http.server_close()
     heartbeat = await HeartbeatProcess.start(site.url, "mgw_secret")
     heartbeat.renew_leases(frozenset({ONE}), 0.1)
     await asyncio.sleep(0.5)
-    site.http = ThreadingHTTPServer(("127.0.0.1", port), site.http.RequestHandlerClass)
-    site.http.daemon_threads = True
-    site._thread = threading.Thread(target=site.http.serve_forever, args=(0.02,))
-    site._thread.start()
-    await wait_until(lambda: len(site.heartbeats) >= 2)
-    await wait_until(lambda: heartbeat.is_well)
-    await heartbeat.close()
+    with serving(ThreadingHTTPServer(site.http.server_address, site.http.RequestHandlerClass)):
+        await wait_until(lambda: len(site.heartbeats) >= 2)
+        await wait_until(lambda: heartbeat.is_well)
+        await heartbeat.close()
     errors = capfd.readouterr().err
     assert "heartbeat_failed cause='ConnectionRefusedError" in errors
     assert "mgw_secret" not in errors
@@ -241,8 +229,8 @@ def serve_heartbeats(
     os.setpriority(os.PRIO_PROCESS, 0, -10) if os.geteuid() == 0 else None
     site = HeartbeatSite()
     port.put(site.http.server_port)
-    stop.wait()
-    site.close()
+    with serving(site.http):
+        stop.wait()
     # one clock for all processes
     out.put([at for at, _, _ in site.heartbeats])
 
