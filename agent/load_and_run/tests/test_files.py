@@ -1,7 +1,6 @@
 """Checks of model files before the library loads them."""
 
 import struct
-from pathlib import Path
 
 import pytest
 from load_and_run.errors import ModelError
@@ -14,7 +13,7 @@ V2 = struct.pack("<I", 28) + b"\x1c\0\0\0mgv2" + bytes(20)
     "content",
     [V2, V2 + b"more", b"MGBC" + bytes(30), b"mgb0001 " + bytes(30), b"packed_model" + bytes(9)],
 )
-def test_possible_model_files_pass(content: bytes, tmp_path: Path) -> None:
+def test_possible_model_files_pass(content, tmp_path):
     path = tmp_path / "m.mge"
     path.write_bytes(content)
     check_model(str(path))
@@ -35,9 +34,7 @@ def test_possible_model_files_pass(content: bytes, tmp_path: Path) -> None:
         (b"mgbtest0\x01\0\0\0" + V2 + b"y:expect", "compares its outputs with the values"),
     ],
 )
-def test_the_error_names_the_kind_of_an_invalid_file(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_the_error_names_the_kind_of_an_invalid_file(content, message, tmp_path):
     path = tmp_path / "m.mge"
     path.write_bytes(content)
     with pytest.raises(ModelError) as caught:
@@ -45,7 +42,7 @@ def test_the_error_names_the_kind_of_an_invalid_file(
     assert message in str(caught.value)
 
 
-def test_a_missing_model_or_a_folder_is_rejected(tmp_path: Path) -> None:
+def test_a_missing_model_or_a_folder_is_rejected(tmp_path):
     with pytest.raises(ModelError, match="No such file"):
         check_model(str(tmp_path / "none.mge"))
     with pytest.raises(ModelError, match="is no file"):

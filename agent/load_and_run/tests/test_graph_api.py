@@ -148,7 +148,7 @@ def scripts(
     return Scripts(megengine_python, tmp_path, testdata, fork_server)
 
 
-def test_only_flags_that_megenginelite_lacks_need_graph_passes() -> None:
+def test_only_flags_that_megenginelite_lacks_need_graph_passes():
     for flag in graph_passes.ONLY_PASSES:
         assert graph_passes.needed({flag: True})
     assert graph_passes.needed({"model_dump": "a.mge"})
@@ -158,16 +158,14 @@ def test_only_flags_that_megenginelite_lacks_need_graph_passes() -> None:
     assert not graph_passes.needed({"model_dump": "", "fuse_grain": False})
 
 
-def test_two_layouts_are_ignored_as_in_load_and_run() -> None:
+def test_two_layouts_are_ignored_as_in_load_and_run():
     both = {"enable_chwn4": True, "enable_nchw44": True}
     assert not graph_passes.needed(both)
     assert graph_passes.absorbed(dict(both, enable_ioc16=True)) >= set(both)
 
 
 @pytest.mark.exhaustive
-def test_optimize_for_inference_folds_batch_norm_and_fuses_on_request(
-    scripts: Scripts,
-) -> None:
+def test_optimize_for_inference_folds_batch_norm_and_fuses_on_request(scripts):
     assert scripts.operators("resnet18")["BatchNormForward"] == 20
     answer = scripts(_TRANSFORM, "resnet18", optimize_for_inference=True)
     assert answer["loaded"] == []  # the child process has imported MegEngine
@@ -191,9 +189,7 @@ def test_optimize_for_inference_folds_batch_norm_and_fuses_on_request(
         ("bert_tiny", {"optimize_for_inference": True}),
     ],
 )
-def test_a_dumped_model_has_the_same_inputs_and_results(
-    scripts: Scripts, name: str, flags: dict[str, bool]
-) -> None:
+def test_a_dumped_model_has_the_same_inputs_and_results(scripts, name, flags):
     names = scripts(_LITE, name)
     plain = scripts.arrays(names)
     scripts(_TRANSFORM, name, model_dump="dumped.mge", **flags)
@@ -203,7 +199,7 @@ def test_a_dumped_model_has_the_same_inputs_and_results(
         np.testing.assert_allclose(after, before, atol=1e-4)
 
 
-def test_fuse_grain_is_off_by_default(scripts: Scripts) -> None:
+def test_fuse_grain_is_off_by_default(scripts):
     """Check the options that reach the library; the wheel's own default is on."""
     spied = """
     from load_and_run import graph_library as api
@@ -225,7 +221,7 @@ def test_fuse_grain_is_off_by_default(scripts: Scripts) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ioc16_converts_inner_variables_to_float16(scripts: Scripts) -> None:
+def test_ioc16_converts_inner_variables_to_float16(scripts):
     before = scripts(_OPERATORS, "two_inputs")
     path = scripts(_TRANSFORM, "two_inputs", enable_ioc16=True)["path"]
     after = scripts(_OPERATORS, "two_inputs", path)
@@ -237,9 +233,7 @@ def test_ioc16_converts_inner_variables_to_float16(scripts: Scripts) -> None:
     np.testing.assert_allclose(half[0], plain[0], atol=0.02)
 
 
-def test_static_memory_info_matches_the_graph_of_load_and_run(
-    scripts: Scripts, testdata: Path
-) -> None:
+def test_static_memory_info_matches_the_graph_of_load_and_run(scripts, testdata):
     answer = scripts(_TRANSFORM, "resnet18_opt", get_static_mem_info="/memory/plan")
     assert answer["path"].endswith(
         "resnet18_opt.mge"
@@ -256,14 +250,14 @@ def test_static_memory_info_matches_the_graph_of_load_and_run(
     assert sorted(path.name for path in scripts.folder.iterdir()) == ["memory"]
 
 
-def test_an_error_in_the_child_has_the_message_of_the_library(scripts: Scripts) -> None:
+def test_an_error_in_the_child_has_the_message_of_the_library(scripts):
     broken = str(scripts.data / "bad" / "models" / "flipped_64.mge")
     answer = scripts(_TRANSFORM, "tiny", broken, optimize_for_inference=True)
     assert answer["kind"] == "mgb::MegBrainError"
     assert "model verification failed" in answer["text"]
 
 
-def test_a_killed_child_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_child_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(graph_child, "_LAUNCH", "import os; os.kill(os.getpid(), 11)")
     with pytest.raises(Failure, match="graph passes was ended by SIGSEGV"):
         graph_child.run("passes", {}, str(tmp_path))
@@ -275,7 +269,7 @@ def test_a_killed_child_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["resnet18", "bert_tiny", "dynamic_shape", "no_op", "quantized"])
-def test_the_graph_network_has_the_outputs_of_megenginelite(scripts: Scripts, name: str) -> None:
+def test_the_graph_network_has_the_outputs_of_megenginelite(scripts, name):
     names = scripts(_LITE, name)
     lite = scripts.arrays(names)
     answer = scripts(_NETWORK, name)
@@ -287,9 +281,7 @@ def test_the_graph_network_has_the_outputs_of_megenginelite(scripts: Scripts, na
     assert not (scripts.folder / "home").exists()  # MegEngine created no cache
 
 
-def test_the_profiled_graph_is_that_of_load_and_run_plus_input_and_output(
-    scripts: Scripts, testdata: Path
-) -> None:
+def test_the_profiled_graph_is_that_of_load_and_run_plus_input_and_output(scripts, testdata):
     scripts(_NETWORK, "resnet18_opt", profile="p.json")
     profile = json.loads((scripts.folder / "p.json").read_text())
     graph = profile["graph_exec"]
@@ -301,7 +293,7 @@ def test_the_profiled_graph_is_that_of_load_and_run_plus_input_and_output(
 
 
 @pytest.mark.exhaustive
-def test_a_model_runs_with_another_batch_size(scripts: Scripts) -> None:
+def test_a_model_runs_with_another_batch_size(scripts):
     names = scripts(_NETWORK, "resnet18_fbs1")["outputs"]
     (one,) = scripts.arrays(names)
     scripts(_NETWORK, "resnet18_fbs1", repeat=3)
@@ -311,7 +303,7 @@ def test_a_model_runs_with_another_batch_size(scripts: Scripts) -> None:
 
 
 @pytest.mark.exhaustive
-def test_fast_run_writes_and_reads_the_algorithm_cache(scripts: Scripts) -> None:
+def test_fast_run_writes_and_reads_the_algorithm_cache(scripts):
     file = scripts.folder / "cache.bin"
     run = {"fast_run": True, "fast_run_algo_policy": "cache.bin", "lite_first": True}
     assert scripts(_NETWORK, "two_inputs", **run)["lite"]
@@ -322,7 +314,7 @@ def test_fast_run_writes_and_reads_the_algorithm_cache(scripts: Scripts) -> None
 
 
 @pytest.mark.exhaustive
-def test_mdl_applies_graph_passes_and_writes_their_files(scripts: Scripts) -> None:
+def test_mdl_applies_graph_passes_and_writes_their_files(scripts):
     flags = {"optimize_for_inference": True, "model_dump": "m.mge", "get_static_mem_info": "mem"}
     answer = scripts(
         _NETWORK, "resnet18", **flags, copy_to_host=True, no_sanity_check=True, profile="p.json"
@@ -334,9 +326,7 @@ def test_mdl_applies_graph_passes_and_writes_their_files(scripts: Scripts) -> No
     assert (scripts.folder / "mem" / "StaticMemoryInfo.json").stat().st_size > 1000
 
 
-def test_the_error_for_an_input_out_of_range_is_that_of_load_and_run(
-    scripts: Scripts, testdata: Path
-) -> None:
+def test_the_error_for_an_input_out_of_range_is_that_of_load_and_run(scripts, testdata):
     answer = scripts(_RANGE, "resnet18_opt", range=0.001)
     assert answer["kind"] == "mgb::NumRangeCheckerError"
     real = (testdata / "load_and_run" / "err__range" / "stderr.txt").read_text()
@@ -351,14 +341,14 @@ def test_the_error_for_an_input_out_of_range_is_that_of_load_and_run(
 
 
 @pytest.mark.exhaustive
-def test_mdl_checks_the_range_in_the_optimized_graph(scripts: Scripts) -> None:
+def test_mdl_checks_the_range_in_the_optimized_graph(scripts):
     """The first value above 1.2 is the variance of a BatchNorm, which --mdl folds."""
     flags = {"range": 1.2, "optimize_for_inference": True}
     assert "name:bn1.running_var" in scripts(_RANGE, "resnet18", **flags)["text"]
     assert "{ConvolutionForward}" in scripts(_RANGE, "resnet18", mdl=True, **flags)["text"]
 
 
-def test_the_range_of_weights_and_inner_variables_is_checked(scripts: Scripts) -> None:
+def test_the_range_of_weights_and_inner_variables_is_checked(scripts):
     mask = "attention_mask"
     scripts.inputs["bert_tiny"].pop(mask)  # an input that is not given is zero
     answer = scripts(_RANGE, "bert_tiny", range=100)
@@ -367,7 +357,7 @@ def test_the_range_of_weights_and_inner_variables_is_checked(scripts: Scripts) -
     assert "value=-10000 range=100 index={0}/{1}" in answer["text"]
 
 
-def test_nan_is_out_of_any_range(scripts: Scripts) -> None:
+def test_nan_is_out_of_any_range(scripts):
     path = scripts.folder / "nan.npy"
     np.save(path, np.full((2, 8), np.nan, np.float32))
     scripts.inputs["tiny"] = {"data": str(path)}

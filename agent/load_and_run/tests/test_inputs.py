@@ -1,7 +1,5 @@
 """--input: npy files, and their match with the inputs of the model."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from load_and_run.errors import InputError
@@ -23,7 +21,7 @@ from testdata import DATA
     ],
     ids=lambda array: f"{array.dtype.str}{'F' if array.flags.fnc else 'C'}",
 )
-def test_layout_and_byte_order_do_not_change_the_numbers(array: np.ndarray, tmp_path: Path) -> None:
+def test_layout_and_byte_order_do_not_change_the_numbers(array, tmp_path):
     np.save(tmp_path / "a.npy", array)
     (entry,) = parse_input(f"x:{tmp_path}/a.npy")
     values = entry.read()
@@ -33,7 +31,7 @@ def test_layout_and_byte_order_do_not_change_the_numbers(array: np.ndarray, tmp_
     np.testing.assert_array_equal(values, array)
 
 
-def test_several_npy_files_are_parsed(tmp_path: Path) -> None:
+def test_several_npy_files_are_parsed(tmp_path):
     for name, number in (("a", 1), ("b", 2)):
         np.save(tmp_path / f"{name}.npy", np.full((2, 2), number, np.float32))
     entries = parse_input(f"x:{tmp_path}/a.npy;y:{tmp_path}/b.npy")
@@ -54,14 +52,14 @@ def test_several_npy_files_are_parsed(tmp_path: Path) -> None:
         ("no_such_file", "No such file"),
     ],
 )
-def test_an_invalid_npy_file_is_rejected(file: str, message: str) -> None:
+def test_an_invalid_npy_file_is_rejected(file, message):
     with pytest.raises(InputError) as caught:
         parse_input(f"x:{DATA}/bad/inputs/{file}.npy")
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a:b", "a;b", "a\\:b;", "\\", ":", "x:y.npy;z"])
-def test_a_name_may_contain_the_separators_if_it_is_escaped(name: str) -> None:
+def test_a_name_may_contain_the_separators_if_it_is_escaped(name):
     path = f"{DATA}/inputs/two_inputs/data.npy"
     entries = parse_input(f"{escaped(name)}:{path};mask:{path}")
     assert [entry.name for entry in entries] == [name, "mask"]
@@ -74,13 +72,13 @@ def make_entry(name: str, *shape: int, dtype: str = "float32") -> InputEntry:
 MODEL = [TensorSpec("data", "float32", [2, 3]), TensorSpec("mask", "float32", [2, 1])]
 
 
-def test_matching_inputs_cause_no_warning() -> None:
+def test_matching_inputs_cause_no_warning():
     pairs, warnings = match([make_entry("mask", 2, 1), make_entry("data", 2, 3)], MODEL)
     assert [want.name for _, want in pairs] == ["mask", "data"]
     assert warnings == []
 
 
-def test_an_unknown_name_is_rejected_with_the_inputs_of_the_model() -> None:
+def test_an_unknown_name_is_rejected_with_the_inputs_of_the_model():
     with pytest.raises(InputError) as caught:
         match([make_entry("image", 2, 3)], MODEL)
     assert str(caught.value) == (
@@ -91,7 +89,7 @@ def test_an_unknown_name_is_rejected_with_the_inputs_of_the_model() -> None:
         match([make_entry("image", 2, 3)], [])
 
 
-def test_a_wrong_type_is_rejected_with_both_types() -> None:
+def test_a_wrong_type_is_rejected_with_both_types():
     with pytest.raises(InputError) as caught:
         match([make_entry("data", 1, 2, 3, dtype="int32")], MODEL)
     assert str(caught.value) == (
@@ -99,7 +97,7 @@ def test_a_wrong_type_is_rejected_with_both_types() -> None:
     )
 
 
-def test_wrong_shapes_and_missing_inputs_cause_warnings() -> None:
+def test_wrong_shapes_and_missing_inputs_cause_warnings():
     pairs, warnings = match([make_entry("data", 4, 3)], MODEL)
     assert [entry.shape for entry, _ in pairs] == [(4, 3)]
     assert warnings == [
@@ -108,6 +106,6 @@ def test_wrong_shapes_and_missing_inputs_cause_warnings() -> None:
     ]
 
 
-def test_not_finite_numbers_are_counted() -> None:
+def test_not_finite_numbers_are_counted():
     assert not_finite(np.array([1, np.nan, np.inf, -np.inf], np.float32)) == (1, 2)
     assert not_finite(np.array([1, 2], np.int32)) == (0, 0)

@@ -67,7 +67,7 @@ def read_tensor(path: Path) -> tuple[str, np.ndarray]:
     return name, np.frombuffer(content[12 + 4 * axes + length :], dtype).reshape(shape)
 
 
-def test_an_unsupported_option_prints_one_line_and_exits_with_1(run: Runner) -> None:
+def test_an_unsupported_option_prints_one_line_and_exits_with_1(run):
     ended = run(model("tiny"), "--fitting")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
@@ -75,20 +75,20 @@ def test_an_unsupported_option_prints_one_line_and_exits_with_1(run: Runner) -> 
     )
 
 
-def test_each_thread_runs_a_copy_and_writes_whole_lines(run: Runner) -> None:
+def test_each_thread_runs_a_copy_and_writes_whole_lines(run):
     log = run_successfully(run, model("tiny"), "--thread=3", "--iter=4", "--profile=p.json")
     assert log.count("load model: ") == log.count("=== total time: ") == 3
     assert len(re.findall(r"\n\[[^]]+\] iter \d/4: e2e=[\d.]+ ms \(host=[\d.]+ ms\)", log)) == 12
     assert json.loads((run.folder / "p.json").read_text())["graph_exec"]["comp_seq"]
 
 
-def test_a_failure_in_a_thread_ends_the_run(run: Runner) -> None:
+def test_a_failure_in_a_thread_ends_the_run(run):
     ended = run(model("tiny"), "--thread=2", f"--input=wrong:{DATA_NPY}")
     assert_died(ended, "lar::InputError", 'input "wrong" is not an input of the model')
 
 
 @pytest.mark.exhaustive
-def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
+def test_shared_parameters_give_the_same_outputs(run):
     run_successfully(run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=a")
     run_successfully(
         run, model("two_inputs"), TWO_INPUTS, "--iter=0", "--bin_out_dump=b", "--share_param_mem"
@@ -97,7 +97,7 @@ def test_shared_parameters_give_the_same_outputs(run: Runner) -> None:
     assert first.read_bytes() == (run.folder / "b" / first.name).read_bytes()
 
 
-def test_each_input_gets_its_own_file(run: Runner) -> None:
+def test_each_input_gets_its_own_file(run):
     mask = np.full((2, 1, 32, 32), 0.5, np.float32)
     np.save(run.folder / "mask.npy", mask)
     run_successfully(
@@ -115,7 +115,7 @@ def test_each_input_gets_its_own_file(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("mode", [[], ["--mdl"]], ids=["lite", "mdl"])
-def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> None:
+def test_outputs_are_written_after_each_run(run, mode):
     data = np.arange(-3.5, 4.5, dtype=np.float32)
     values = eight_inputs(run, data)
     run_successfully(run, model("tiny"), values, "--iter=2", "--bin_out_dump=new/o", *mode)
@@ -127,7 +127,7 @@ def test_outputs_are_written_after_each_run(run: Runner, mode: list[str]) -> Non
         assert array.tolist() == [np.maximum(data * 2 + 1, 0).tolist()]
 
 
-def test_text_dumps_are_written_to_a_file_stdout_or_stderr(run: Runner) -> None:
+def test_text_dumps_are_written_to_a_file_stdout_or_stderr(run):
     values = eight_inputs(run, np.arange(1, 9))
     run_successfully(run, model("tiny"), values, "--iter=0", "--io_dump=dump.txt")
     text = (run.folder / "dump.txt").read_text()
@@ -140,12 +140,12 @@ def test_text_dumps_are_written_to_a_file_stdout_or_stderr(run: Runner) -> None:
     assert all(line in to_stderr.stderr for line in text.splitlines())
 
 
-def test_the_error_for_a_failed_dump_suggests_a_flag(run: Runner) -> None:
+def test_the_error_for_a_failed_dump_suggests_a_flag(run):
     ended = run(model("resnet18"), "--io_dump=d", "--iter=1", "--no_sanity_check")
     assert_died(ended, "mgb::MegBrainError", "add --optimize_for_inference")
 
 
-def test_the_cache_of_fast_run_is_written_and_used(run: Runner) -> None:
+def test_the_cache_of_fast_run_is_written_and_used(run):
     fast = ("--fast_run", "--fast_run_algo_policy=cache", "--no_sanity_check", "--iter=1")
     first = run_successfully(run, model("two_inputs"), TWO_INPUTS, *fast)
     cache = (run.folder / "cache").read_bytes()
@@ -162,7 +162,7 @@ def test_the_cache_of_fast_run_is_written_and_used(run: Runner) -> None:
 @pytest.mark.parametrize(
     "flag", ["full_run", "fast_run_shared_batch_size=1", "binary_equal_between_batch"]
 )
-def test_search_options_change_the_algorithm_cache(run: Runner, flag: str) -> None:
+def test_search_options_change_the_algorithm_cache(run, flag):
     common = (model("two_inputs"), TWO_INPUTS, "--iter=0", "--no_sanity_check")
     run_successfully(run, *common, "--fast_run", "--fast_run_algo_policy=plain")
     search = [f"--{flag}"] + ([] if flag == "full_run" else ["--fast_run"])
@@ -172,12 +172,12 @@ def test_search_options_change_the_algorithm_cache(run: Runner, flag: str) -> No
     assert plain != other
 
 
-def test_reproducible_is_logged(run: Runner) -> None:
+def test_reproducible_is_logged(run):
     log = run_successfully(run, model("two_inputs"), TWO_INPUTS, "--reproducible", "--iter=1")
     assert "enable reproducible strategy for algo profile" in log
 
 
-def test_a_layout_changes_the_operators(run: Runner) -> None:
+def test_a_layout_changes_the_operators(run):
     plain = operator_types(graph(run, model("resnet18_opt"), "--no_sanity_check"))
     nchw44 = operator_types(
         graph(run, model("resnet18_opt"), "--no_sanity_check", "--enable_nchw44")
@@ -185,13 +185,13 @@ def test_a_layout_changes_the_operators(run: Runner) -> None:
     assert nchw44["RelayoutFormat"] + nchw44["Dimshuffle"] > plain["Dimshuffle"]
 
 
-def test_the_error_for_a_layout_with_batch_norm_suggests_a_flag(run: Runner) -> None:
+def test_the_error_for_a_layout_with_batch_norm_suggests_a_flag(run):
     ended = run(model("resnet18"), "--enable_nchw44", "--iter=1")
     assert_died(ended, "mgb::AssertionError", "add --optimize_for_inference")
 
 
 @pytest.mark.exhaustive
-def test_graph_passes_are_applied_before_the_run(run: Runner) -> None:
+def test_graph_passes_are_applied_before_the_run(run):
     profile = graph(
         run, model("resnet18"), "--optimize_for_inference", "--model_dump=m.mge", "--cpu"
     )
@@ -200,7 +200,7 @@ def test_graph_passes_are_applied_before_the_run(run: Runner) -> None:
 
 
 @pytest.mark.exhaustive
-def test_static_memory_info_depends_on_the_batch_size_of_the_run(run: Runner) -> None:
+def test_static_memory_info_depends_on_the_batch_size_of_the_run(run):
     def size(name: str, *arguments: str) -> int:
         run_successfully(
             run, model("two_inputs"), f"--get_static_mem_info={name}", "--iter=1", *arguments
@@ -229,7 +229,7 @@ def run_without_rules(run: Runner, name: str, flags: list[str], script: str = ""
     return ended.stdout
 
 
-def test_writing_the_profile_is_not_timed(run: Runner) -> None:
+def test_writing_the_profile_is_not_timed(run):
     """Writing takes as long as an iteration, so it would double the measured time."""
     script = (
         "import os, time\n"
@@ -241,7 +241,7 @@ def test_writing_the_profile_is_not_timed(run: Runner) -> None:
     assert float(later_s) > 0.0005
 
 
-def test_a_model_without_convolutions_supports_layout_transform(run: Runner) -> None:
+def test_a_model_without_convolutions_supports_layout_transform(run):
     """Without the rules, since they reject AMD CPUs."""
     run_without_rules(run, "tiny", ["--layout_transform=cpu", "--layout_transform_dump=t.mge"])
     run_successfully(run, "t.mge", "--iter=1")
@@ -257,11 +257,11 @@ def test_a_model_without_convolutions_supports_layout_transform(run: Runner) -> 
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_operators_run_on_the_selected_device(run: Runner, arguments: list[str], node: str) -> None:
+def test_operators_run_on_the_selected_device(run, arguments, node):
     assert comp_nodes(graph(run, model("tiny"), *arguments)) == {node}
 
 
-def test_threads_are_bound_to_the_given_cores(run: Runner) -> None:
+def test_threads_are_bound_to_the_given_cores(run):
     core = min(os.sched_getaffinity(0))
     flags = ["--multithread=2", f"--multi_thread_core_ids={core},{core}"]
     assert f"set multi thread core ids:{core},{core}\n" in run_successfully(
@@ -276,13 +276,13 @@ def test_threads_are_bound_to_the_given_cores(run: Runner) -> None:
     assert run_without_rules(run, "two_inputs", flags, script).count(f"'{core}'") == 2
 
 
-def test_the_error_for_cuda_without_a_gpu_suggests_a_solution(run: Runner) -> None:
+def test_the_error_for_cuda_without_a_gpu_suggests_a_solution(run):
     ended = run(model("tiny"), "--cuda", "--iter=1")
     if ended.returncode:
         assert_died(ended, "mgb::AssertionError", "leave out --cuda")
 
 
-def test_workspace_limit_changes_the_choice_of_algorithms(run: Runner) -> None:
+def test_workspace_limit_changes_the_choice_of_algorithms(run):
     free = run_successfully(
         run, model("resnet18_opt"), "--iter=2", "--no_sanity_check", "--cpu_default"
     )
@@ -297,14 +297,14 @@ def test_workspace_limit_changes_the_choice_of_algorithms(run: Runner) -> None:
     assert best_ms(tight) > 3 * best_ms(free)
 
 
-def test_fake_first_computes_nothing_in_the_first_run(run: Runner) -> None:
+def test_fake_first_computes_nothing_in_the_first_run(run):
     # a first run that computes is never shorter, but each run may be delayed on a busy machine
     options = ("--iter=2", "--fake_first", "--cpu_default")
     logs = (run_successfully(run, model("resnet18_opt"), *options) for _ in range(5))
     assert any(warm_up_ms(log) < best_ms(log) for log in logs)
 
 
-def test_no_sanity_check_disables_the_sanity_check(run: Runner) -> None:
+def test_no_sanity_check_disables_the_sanity_check(run):
     """Without the rules, as the check takes too little time to measure on a busy machine."""
     script = "print(network._network.config.options.var_sanity_check_first_run)"
     assert run_without_rules(run, "tiny", [], script) == "1\n"
@@ -324,7 +324,7 @@ def test_no_sanity_check_disables_the_sanity_check(run: Runner) -> None:
     ],
     ids=lambda flags: flags[0],
 )
-def test_optimizations_do_not_change_the_outputs(run: Runner, flags: list[str]) -> None:
+def test_optimizations_do_not_change_the_outputs(run, flags):
     common = (model("two_inputs"), TWO_INPUTS, "--iter=1")
     run_successfully(run, *common, "--bin_out_dump=plain")
     log = run_successfully(run, *common, "--bin_out_dump=other", *flags)
@@ -335,7 +335,7 @@ def test_optimizations_do_not_change_the_outputs(run: Runner, flags: list[str]) 
         assert np.allclose(expected, actual, atol=1e-5)
 
 
-def test_the_host_time_of_a_recording_is_at_most_that_of_the_run(run: Runner) -> None:
+def test_the_host_time_of_a_recording_is_at_most_that_of_the_run(run):
     log = run_successfully(
         run, model("resnet18_opt"), "--iter=3", "--record_comp_seq", "--no_sanity_check"
     )
@@ -343,14 +343,14 @@ def test_the_host_time_of_a_recording_is_at_most_that_of_the_run(run: Runner) ->
     assert float(host) <= float(whole)
 
 
-def test_a_number_out_of_range_ends_the_run(run: Runner) -> None:
+def test_a_number_out_of_range_ends_the_run(run):
     values = eight_inputs(run, np.arange(1, 9))
     ended = run(model("tiny"), values, "--range=9")
     assert_died(ended, "mgb::NumRangeCheckerError", "value=10 range=9")
     run_successfully(run, model("tiny"), values, "--range=18")
 
 
-def test_model_info_prints_the_table_of_load_and_run(run: Runner) -> None:
+def test_model_info_prints_the_table_of_load_and_run(run):
     log = run_successfully(
         run, model("resnet18_opt"), "--iter=1", "--model_info", "--no_sanity_check"
     )
@@ -360,20 +360,20 @@ def test_model_info_prints_the_table_of_load_and_run(run: Runner) -> None:
     assert log.count(table) == 2
 
 
-def test_verbose_enables_debug_messages(run: Runner) -> None:
+def test_verbose_enables_debug_messages(run):
     assert "][DEBUG] create CompNode cpu0:0" in run_successfully(
         run, model("tiny"), "--verbose", "--iter=1"
     )
     assert "DEBUG" not in run_successfully(run, model("tiny"), "--iter=1")
 
 
-def test_an_invalid_operator_library_ends_the_run(run: Runner) -> None:
+def test_an_invalid_operator_library_ends_the_run(run):
     (run.folder / "lib.so").write_bytes(b"no library")
     ended = run(model("tiny"), "--c_opr_lib=lib.so")
     assert_died(ended, "lite::Error", "failed to open c opr lib")
 
 
-def test_mdl_has_the_outputs_of_lite_and_its_own_profile(run: Runner) -> None:
+def test_mdl_has_the_outputs_of_lite_and_its_own_profile(run):
     run_successfully(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=lite", "--iter=0")
     profile = graph(run, model("two_inputs"), TWO_INPUTS, "--bin_out_dump=mdl", "--mdl")
     assert profile["graph_exec"]["comp_seq"]
@@ -381,7 +381,7 @@ def test_mdl_has_the_outputs_of_lite_and_its_own_profile(run: Runner) -> None:
     assert (read_tensor(path)[1] == read_tensor(run.folder / "mdl" / path.name)[1]).all()
 
 
-def test_disable_mem_opt_uses_more_memory(run: Runner) -> None:
+def test_disable_mem_opt_uses_more_memory(run):
     def static(profile: dict) -> int:
         return len({chunk["dev_ptr"] for chunk in profile["graph_exec"]["mem_chunk"].values()})
 

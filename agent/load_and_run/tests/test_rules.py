@@ -1,13 +1,11 @@
 """Flags that do not fit the model, the files or the machine are rejected before the run."""
 
-from pathlib import Path
-
 import pytest
 from load_and_run import devices, graph_passes, rules
 from load_and_run.errors import FlagError
 from load_and_run.flags import COMPILED_ONLY, DEFAULTS, OPTIONS, parse
 
-from agent.load_and_run.tests.running import Runner, model
+from agent.load_and_run.tests.running import model
 
 
 def rejection(*arguments: str) -> str:
@@ -29,13 +27,13 @@ def intel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "is_amd", lambda: False)
 
 
-def test_there_are_the_74_flags_of_load_and_run() -> None:
+def test_there_are_the_74_flags_of_load_and_run():
     assert len(DEFAULTS) == 74
     assert len(COMPILED_ONLY) == 13
 
 
 @pytest.mark.parametrize("name", COMPILED_ONLY)
-def test_flags_of_compiled_binaries_are_rejected_by_name(name: str) -> None:
+def test_flags_of_compiled_binaries_are_rejected_by_name(name):
     value = "=x" if OPTIONS[name].get("type") else ""
     assert f"--{name} needs a compiled load_and_run" in rejection(f"--{name}{value}")
 
@@ -47,19 +45,17 @@ def test_flags_of_compiled_binaries_are_rejected_by_name(name: str) -> None:
         ("--multithread=1 --multi_thread_core_ids=4095", "may use the cores"),
     ],
 )
-def test_what_is_missing_on_this_machine_is_named(arguments: str, text: str) -> None:
+def test_what_is_missing_on_this_machine_is_named(arguments, text):
     assert text in rejection(*arguments.split())
 
 
-def test_flags_that_hang_on_amd_are_rejected_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_that_hang_on_amd_are_rejected_there(monkeypatch):
     check_accepted("--enable_nchw88")
     monkeypatch.setattr(devices, "is_amd", lambda: True)
     assert "AMD" in rejection("--enable_nchw88")
 
 
-def test_layout_transform_of_convolutions_is_rejected_on_amd(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_layout_transform_of_convolutions_is_rejected_on_amd(monkeypatch, tmp_path):
     plain, packed = tmp_path / "m.mge", tmp_path / "packed"
     plain.write_bytes(b"x" * 20)
     packed.write_bytes(b"packed_model" + b"\0" * 20)
@@ -88,23 +84,21 @@ leave(program.main(sys.argv))
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet18_fbs1", "quantized"])
-def test_on_amd_convolutions_are_found_in_all_model_formats(
-    run: Runner, tmp_path: Path, name: str
-) -> None:
+def test_on_amd_convolutions_are_found_in_all_model_formats(run, tmp_path, name):
     done = run.script(AMD_RUN, model(name), *TRANSFORM)
     assert done.returncode == 1, done.stderr
     assert "ERROR: --layout_transform=cpu hangs MegEngine on AMD CPUs" in done.stderr
     assert not (tmp_path / "t.mge").exists()
 
 
-def test_on_amd_a_model_without_convolutions_supports_layout_transform(run: Runner) -> None:
+def test_on_amd_a_model_without_convolutions_supports_layout_transform(run):
     done = run.script(AMD_RUN, model("tiny"), *TRANSFORM)
     assert done.returncode == 0, done.stderr
     assert "=== finished test #0" in done.stderr
     assert run("t.mge", "--iter=1").returncode == 0
 
 
-def test_a_packed_model_has_the_rules_of_lite_mode(tmp_path: Path) -> None:
+def test_a_packed_model_has_the_rules_of_lite_mode(tmp_path):
     packed = tmp_path / "m"
     packed.write_bytes(b"packed_model" + b"\0" * 20)
     for flag in ("--model_dump=x", "--enable_ioc16", "--mdl", "--reproducible"):
@@ -113,7 +107,7 @@ def test_a_packed_model_has_the_rules_of_lite_mode(tmp_path: Path) -> None:
     rules.check_model(str(packed), parse(["--io_dump=x"])[0])
 
 
-def test_an_output_that_would_overwrite_the_model_is_rejected(tmp_path: Path) -> None:
+def test_an_output_that_would_overwrite_the_model_is_rejected(tmp_path):
     model = tmp_path / "m.mge"
     model.write_bytes(b"x" * 20)
     link = tmp_path / "link"
@@ -124,13 +118,13 @@ def test_an_output_that_would_overwrite_the_model_is_rejected(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 9, b"\1\0\0\0\xff\0\0\0", bytes(5)])
-def test_a_damaged_algorithm_cache_is_rejected(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_algorithm_cache_is_rejected(tmp_path, content):
     cache = tmp_path / "cache"
     cache.write_bytes(content)
     assert "is no cache of algorithms" in rejection("--fast_run", f"--fast_run_algo_policy={cache}")
 
 
-def test_record_comp_seq2_is_rejected_for_batch_norm(tmp_path: Path) -> None:
+def test_record_comp_seq2_is_rejected_for_batch_norm(tmp_path):
     model = tmp_path / "m.mge"
     model.write_bytes(bytes(5000) + b"layer1.bn.BatchNorm:o0" + bytes(50))
     flags = ["--record_comp_seq2", "--no_sanity_check"]

@@ -3,14 +3,12 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from agent.load_and_run.tests.running import (
     TIMEOUT_S,
-    Runner,
     assert_died,
     model,
     models,
@@ -40,7 +38,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("entry", models(), ids=lambda entry: entry["name"])
-def test_all_models_run_and_write_a_profile_of_the_real_graph(run: Runner, entry: dict) -> None:
+def test_all_models_run_and_write_a_profile_of_the_real_graph(run, entry):
     inputs = ";".join(f"{tensor['name']}:{DATA / tensor['file']}" for tensor in entry["inputs"])
     # the check of each value takes half a minute on the longest chain, and changes no operator
     flags = ("--no_sanity_check", "--iter=2", "--profile=p.json")
@@ -51,7 +49,7 @@ def test_all_models_run_and_write_a_profile_of_the_real_graph(run: Runner, entry
     assert len(graph["operator"]) == OPERATORS[entry["name"]]
 
 
-def test_the_log_has_the_lines_of_load_and_run(run: Runner) -> None:
+def test_the_log_has_the_lines_of_load_and_run(run):
     done = run.in_new_interpreter(model("tiny"), "--iter=3", "--warmup_iter=2", "--cpu_default")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -74,26 +72,24 @@ def test_the_log_has_the_lines_of_load_and_run(run: Runner) -> None:
     assert None not in (waits.switches, waits.stolen_ms)
 
 
-def test_one_iteration_has_no_deviation_and_none_has_no_summary(run: Runner) -> None:
+def test_one_iteration_has_no_deviation_and_none_has_no_summary(run):
     assert "standard_deviation=-nan ms" in run(model("tiny"), "--iter=1").stderr
     none = run(model("tiny"), "--iter=0")
     assert "finished test" not in none.stderr
     assert "=== total time: 0.000ms" in none.stderr
 
 
-def test_an_unknown_flag_is_exit_code_1(run: Runner) -> None:
+def test_an_unknown_flag_is_exit_code_1(run):
     assert run.in_new_interpreter("--nope").returncode == 1
 
 
-def test_an_interpreter_without_megengine_is_an_error(
-    run: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interpreter_without_megengine_is_an_error(run, monkeypatch):
     (run.folder / "numpy.py").write_text("raise ImportError('no numpy here')")
     monkeypatch.setenv("PYTHONPATH", str(run.folder))
     assert_died(run.in_new_interpreter(model("tiny")), "lar::NoMegEngine", "no numpy here")
 
 
-def test_no_model_is_an_error(run: Runner) -> None:
+def test_no_model_is_an_error(run):
     assert_died(run("--iter=1"), "lar::ModelError", "no model is given")
 
 
@@ -110,9 +106,7 @@ def test_no_model_is_an_error(run: Runner) -> None:
         ("memory_12g.mge", "mgb::AssertionError", "failed to malloc"),
     ],
 )
-def test_an_invalid_model_ends_the_run_with_its_error(
-    run: Runner, file: str, kind: str, text: str
-) -> None:
+def test_an_invalid_model_ends_the_run_with_its_error(run, file, kind, text):
     model("tiny")
     assert_died(run(str(DATA / "bad" / "models" / file), "--iter=1"), kind, text)
 
@@ -125,9 +119,7 @@ def test_an_invalid_model_ends_the_run_with_its_error(
         ("channels_4.npy", "mgb::AssertionError", "input channel got 4, and filter channel got 3"),
     ],
 )
-def test_an_invalid_input_ends_the_run_with_its_error(
-    run: Runner, file: str, kind: str, text: str
-) -> None:
+def test_an_invalid_input_ends_the_run_with_its_error(run, file, kind, text):
     path = DATA / "bad" / "inputs" / file
     mask = DATA / "inputs" / "two_inputs" / "mask.npy"
     done = run(model("two_inputs"), f"--input=data:{path};mask:{mask}", "--iter=1")
@@ -135,20 +127,20 @@ def test_an_invalid_input_ends_the_run_with_its_error(
     assert not list(run.folder.iterdir())  # no marker of a pickle that ran, no core
 
 
-def test_infinite_numbers_cause_a_warning(run: Runner) -> None:
+def test_infinite_numbers_cause_a_warning(run):
     np.save(run.folder / "a.npy", np.float32([[np.inf] + [1] * 7]))
     done = run(model("tiny"), "--input=data:a.npy", "--iter=1")
     assert done.returncode == 0, done.stderr
     assert 'input "data" holds 0 NaN and 1 infinite of 8 numbers' in done.stderr
 
 
-def test_an_unwritable_profile_is_rejected_before_the_run(run: Runner) -> None:
+def test_an_unwritable_profile_is_rejected_before_the_run(run):
     done = run(model("tiny"), "--profile=no/such/folder.json")
     assert_died(done, "lar::ProfileError", "cannot write the profile")
     assert "iter 0" not in done.stderr
 
 
-def test_profiling_names_that_are_not_ascii_is_an_error(run: Runner, megengine_python: str) -> None:
+def test_profiling_names_that_are_not_ascii_is_an_error(run, megengine_python):
     script = (
         "import numpy as np, megengine as m, megengine.functional as F\n"
         "from megengine.jit import trace\n"
@@ -160,9 +152,7 @@ def test_profiling_names_that_are_not_ascii_is_an_error(run: Runner, megengine_p
     assert_died(run("named.mge", "--iter=1", "--profile=p.json"), "lar::ProfileError", "not ASCII")
 
 
-def test_an_abort_in_a_destructor_does_not_fail_a_successful_run(
-    run: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_in_a_destructor_does_not_fail_a_successful_run(run, monkeypatch):
     """The process flushes C's stdio, and does not run MegEngine's destructors, which may abort."""
     (run.folder / "sitecustomize.py").write_text(
         "import ctypes\n"
@@ -177,7 +167,7 @@ def test_an_abort_in_a_destructor_does_not_fail_a_successful_run(
 
 
 @pytest.mark.parametrize("flag", ["", "--mdl", "--share_param_mem", "--bin_out_dump=out"])
-def test_a_graph_behind_a_header_of_test_data_runs(run: Runner, tmp_path: Path, flag: str) -> None:
+def test_a_graph_behind_a_header_of_test_data_runs(run, tmp_path, flag):
     graph = (DATA / "models" / "two_inputs.mge").read_bytes()
     (tmp_path / "m.mge").write_bytes(b"mgbtest0\x01\0\0\0" + graph + b"test data")
     (tmp_path / "out").mkdir()
@@ -186,7 +176,7 @@ def test_a_graph_behind_a_header_of_test_data_runs(run: Runner, tmp_path: Path, 
     assert "=== finished test #0" in done.stderr
 
 
-def test_an_input_whose_name_has_separators_is_fed(run: Runner, tmp_path: Path) -> None:
+def test_an_input_whose_name_has_separators_is_fed(run, tmp_path):
     content = (DATA / "models" / "two_inputs.mge").read_bytes()
     (tmp_path / "m.mge").write_bytes(content.replace(b"mask", b"a:;b"))
     folder = DATA / "inputs" / "two_inputs"

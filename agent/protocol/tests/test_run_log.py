@@ -19,7 +19,7 @@ def read_recorded(case: str) -> tuple[RunLog, dict]:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("err__")])
-def test_a_recorded_run_is_parsed_completely(case: str) -> None:
+def test_a_recorded_run_is_parsed_completely(case):
     log, run = read_recorded(case)
     iterations = run["argv"][run["argv"].index("--iter") + 1]
     assert log.load_ms and log.prepare_ms and len(log.warmup_ms) == 1
@@ -30,16 +30,16 @@ def test_a_recorded_run_is_parsed_completely(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("err__")])
-def test_a_recorded_failure_has_no_times(case: str) -> None:
+def test_a_recorded_failure_has_no_times(case):
     log, _ = read_recorded(case)
     assert log.e2e_ms == ()
 
 
-def test_all_recorded_runs_are_covered() -> None:
+def test_all_recorded_runs_are_covered():
     assert len(CASES) == 21
 
 
-def test_the_figures_of_a_recorded_run_are_exact() -> None:
+def test_the_figures_of_a_recorded_run_are_exact():
     log, _ = read_recorded("opt__model_info")
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.985, 2.418, (17.724,))
     assert (log.e2e_ms, log.host_ms) == ((7.703, 7.625), (0.264, 0.197))
@@ -118,20 +118,20 @@ max=1.750 ms
 
 @pytest.mark.parametrize("name", OLDER_LOGS)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_logs_of_older_versions_are_parsed(name: str, line_end: str) -> None:
+def test_logs_of_older_versions_are_parsed(name, line_end):
     log = parse_log(OLDER_LOGS[name].replace("\n", line_end))
     assert (log.load_ms, log.prepare_ms, log.warmup_ms) == (3.25, 1.5, (9.125,))
     assert (log.e2e_ms, log.host_ms) == ((1.25, 1.75), (0.1, 0.125))
 
 
-def test_the_times_of_a_model_without_inputs_on_1_6_are_parsed() -> None:
+def test_the_times_of_a_model_without_inputs_on_1_6_are_parsed():
     log = parse_log(
         "=== finished run #0: time=2.000ms\n=== finished run #1: time=4.000ms\navg time: 3.100ms\n"
     )
     assert log.e2e_ms == (2.0, 4.0) and log.host_ms == (None, None)
 
 
-def test_colours_and_prefixes_are_ignored() -> None:
+def test_colours_and_prefixes_are_ignored():
     log = parse_log(
         "\x1b[32m[20 22:51:35 @:88] \x1b[0miter 0/1: e2e=1.500 ms (host=0.500 ms)\n"
         "11-20 22:51:35.1 99 99 I runtime : load model: 2.000ms\n"
@@ -139,17 +139,17 @@ def test_colours_and_prefixes_are_ignored() -> None:
     assert (log.e2e_ms, log.host_ms, log.load_ms) == ((1.5,), (0.5,), 2.0)
 
 
-def test_a_host_time_that_is_not_a_number_is_unknown() -> None:
+def test_a_host_time_that_is_not_a_number_is_unknown():
     log = parse_log("iter 0/1: e2e=1.000 ms (host=nan ms)\n")
     assert (log.e2e_ms, log.host_ms) == ((1.0,), (None,))
 
 
-def test_several_iterations_in_one_line_are_parsed() -> None:
+def test_several_iterations_in_one_line_are_parsed():
     log = parse_log("iter 0/1: e2e=1.000 ms (host=0.1 ms)iter 0/1: e2e=3.000 ms (host=0.2 ms)\n")
     assert log.e2e_ms == (1.0, 3.0)
 
 
-def test_trials_of_fitting_are_counted() -> None:
+def test_trials_of_fitting_are_counted():
     log = parse_log(
         "[20 22:51:35 @:1] warm up 0 time 12.500000 ms\n"
         "[20 22:51:35 @:1] run iter 0 time 2.500000 ms\n"
@@ -161,7 +161,7 @@ def test_trials_of_fitting_are_counted() -> None:
     assert log.e2e_ms == () and log.warmup_ms == (12.5,)
 
 
-def test_inputs_with_bars_in_names_and_without_types_are_parsed() -> None:
+def test_inputs_with_bars_in_names_and_without_types_are_parsed():
     log = parse_log(
         "| INPUT  | a|b c  |   {2,3}   |         |\n| OUTPUT |  x | {} | quint8<0.1> |\n"
     )
@@ -182,7 +182,7 @@ def test_inputs_with_bars_in_names_and_without_types_are_parsed() -> None:
         "\x1b[" * 2000,
     ],
 )
-def test_hostile_text_yields_no_measurement(text: str) -> None:
+def test_hostile_text_yields_no_measurement(text):
     log = parse_log(text)
     assert (log.e2e_ms, log.inputs) == ((), ())
 
@@ -198,7 +198,7 @@ def test_hostile_text_yields_no_measurement(text: str) -> None:
         "a",
     ],
 )
-def test_parsing_time_is_linear_for_repeated_text(piece: str) -> None:
+def test_parsing_time_is_linear_for_repeated_text(piece):
     text = piece * (2**20 // len(piece))
     started = time.process_time()
     parse_log(text)
@@ -206,6 +206,6 @@ def test_parsing_time_is_linear_for_repeated_text(piece: str) -> None:
     assert time.process_time() - started < 8
 
 
-def test_a_line_after_a_very_long_one_is_parsed() -> None:
+def test_a_line_after_a_very_long_one_is_parsed():
     log = parse_log("x" * (LONGEST_LINE * 3) + "\nload model: 1.000ms\n")
     assert log.load_ms == 1.0

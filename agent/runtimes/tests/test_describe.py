@@ -1,6 +1,5 @@
 """Descriptions of runtimes: version and capabilities, or the problem."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,8 @@ from agent.runtimes.command import command_for, legacy_arguments
 from agent.runtimes.describe import describe_binary, describe_wheel, parse_help, parse_legacy_help
 from agent.runtimes.tests.fake_load_and_run import install_fake
 
-MakeScript = Callable[[Path, str], Path]
 
-
-def test_a_wheel_is_described(tmp_path: Path, make_script: MakeScript) -> None:
+def test_a_wheel_is_described(tmp_path, make_script):
     python = make_script(
         tmp_path / "python", """echo noise; echo 'mgw-runtime:["1.13.0", "3.10.13"]'"""
     )
@@ -29,9 +26,7 @@ def test_a_wheel_is_described(tmp_path: Path, make_script: MakeScript) -> None:
         ("exec sleep 60", 0.3, "longer than 0.3 s"),
     ],
 )
-def test_an_unusable_wheel_has_a_problem(
-    body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
-) -> None:
+def test_an_unusable_wheel_has_a_problem(body, timeout_s, problem, tmp_path, make_script):
     described = describe_wheel(str(make_script(tmp_path / "python", body)), timeout_s=timeout_s)
     assert problem in str(described.problem)
     assert described.version == ""
@@ -46,16 +41,14 @@ def test_an_unusable_wheel_has_a_problem(
         ("no answer: the search for GPUs took the process with it", ("cpu",)),
     ],
 )
-def test_the_devices_of_a_wheel_are_described(
-    answer: str, devices: tuple[str, ...], tmp_path: Path, make_script: MakeScript
-) -> None:
+def test_the_devices_of_a_wheel_are_described(answer, devices, tmp_path, make_script):
     body = f"""echo 'mgw-runtime:["1.13.0", "3.10.13"]'; echo '{answer}'; exit 9"""
     described = describe_wheel(str(make_script(tmp_path / "python", body)))
     assert (described.version, described.devices) == ("1.13.0", devices)
     assert described.builds == (("cuda", "tensorrt") if "cuda0" in devices else ())
 
 
-def test_a_missing_interpreter_is_a_problem(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_a_problem(tmp_path):
     assert "No such file" in str(describe_wheel(str(tmp_path / "none")).problem)
 
 
@@ -68,7 +61,7 @@ def test_a_missing_interpreter_is_a_problem(tmp_path: Path) -> None:
 kill -ABRT $$; echo load_and_run""",
     ],
 )
-def test_a_binary_is_described(body: str, tmp_path: Path, make_script: MakeScript) -> None:
+def test_a_binary_is_described(body, tmp_path, make_script):
     described = describe_binary(str(make_script(tmp_path / "load_and_run", body)))
     assert (described.version, described.kind, described.problem) == ("1.13.0", "binary", None)
 
@@ -77,20 +70,18 @@ def test_a_binary_is_described(body: str, tmp_path: Path, make_script: MakeScrip
     ("body", "timeout_s", "problem"),
     [("echo hello", 30, "hello"), ("exec sleep 60", 0.3, "did not exit within 0.3 s")],
 )
-def test_a_binary_without_a_version_is_a_problem(
-    body: str, timeout_s: float, problem: str, tmp_path: Path, make_script: MakeScript
-) -> None:
+def test_a_binary_without_a_version_is_a_problem(body, timeout_s, problem, tmp_path, make_script):
     described = describe_binary(str(make_script(tmp_path / "lar", body)), timeout_s=timeout_s)
     assert problem in str(described.problem)
 
 
-def test_a_binary_that_is_missing_or_not_executable_is_a_problem(tmp_path: Path) -> None:
+def test_a_binary_that_is_missing_or_not_executable_is_a_problem(tmp_path):
     (tmp_path / "text").write_text("")
     assert "is not a file" in str(describe_binary(str(tmp_path / "none")).problem)
     assert "not executable" in str(describe_binary(str(tmp_path / "text")).problem)
 
 
-def test_the_version_of_gflags_is_ignored(tmp_path: Path, make_script: MakeScript) -> None:
+def test_the_version_of_gflags_is_ignored(tmp_path, make_script):
     script = make_script(tmp_path / "load_and_run", "echo load_and_run version 1.0")
     assert "does not print its version" in str(describe_binary(str(script)).problem)
 
@@ -106,9 +97,7 @@ def test_the_version_of_gflags_is_ignored(tmp_path: Path, make_script: MakeScrip
         ("1.13.0", "gflags", "enable_ioc16", "tensorrt"),
     ],
 )
-def test_binaries_of_all_versions_are_described(
-    version: str, style: str, has: str, has_not: str, tmp_path: Path
-) -> None:
+def test_binaries_of_all_versions_are_described(version, style, has, has_not, tmp_path):
     described = describe_binary(str(install_fake(tmp_path, version)))
     assert (described.version, described.style, described.problem) == (version, style, None)
     assert has in described.flags and has_not not in described.flags
@@ -117,14 +106,14 @@ def test_binaries_of_all_versions_are_described(
     assert {"fast_run", "json"} <= set(described.builds)
 
 
-def test_the_builds_of_a_binary_follow_from_its_flags(tmp_path: Path) -> None:
+def test_the_builds_of_a_binary_follow_from_its_flags(tmp_path):
     plain = describe_binary(str(install_fake(tmp_path)))
     other = describe_binary(str(install_fake(tmp_path, "1.13.0", "-nocuda-tensorrt")))
     assert "cuda" in plain.builds and "tensorrt" not in plain.builds
     assert "tensorrt" in other.builds and "cuda" not in other.builds
 
 
-def test_flags_are_parsed_across_line_breaks() -> None:
+def test_flags_are_parsed_across_line_breaks():
     flags = parse_help(
         """load_and_run: usage
 
@@ -141,7 +130,7 @@ def test_flags_are_parsed_across_line_breaks() -> None:
     assert flags == {"input", "iter"}
 
 
-def test_a_text_other_than_help_has_no_flags() -> None:
+def test_a_text_other_than_help_has_no_flags():
     for text in ("", "hello", "    -" * 100_000, "usage: x\n  --cpu\n"):
         assert parse_help(text) == parse_legacy_help(text) == frozenset()
 
@@ -162,21 +151,17 @@ def test_a_text_other_than_help_has_no_flags() -> None:
         ),
     ],
 )
-def test_arguments_are_converted_for_old_versions(
-    arguments: list[str], expected: list[str]
-) -> None:
+def test_arguments_are_converted_for_old_versions(arguments, expected):
     assert legacy_arguments(arguments) == expected
 
 
 @pytest.mark.parametrize(("machine", "target"), [("x86_64", "x86"), ("aarch64", "arm")])
-def test_layout_transform_of_old_versions_names_the_architecture(
-    machine: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layout_transform_of_old_versions_names_the_architecture(machine, target, monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: machine)
     assert legacy_arguments(["m", "--layout_transform=cpu"]) == ["m", "--layout-transform", target]
 
 
-def test_command_for_returns_the_command_of_a_runtime() -> None:
+def test_command_for_returns_the_command_of_a_runtime():
     assert command_for("binary", "/opt/mge/load_and_run") == ["/opt/mge/load_and_run"]
     python, folder = command_for("wheel", "/venv/bin/python")
     assert python == "/venv/bin/python"
@@ -184,7 +169,7 @@ def test_command_for_returns_the_command_of_a_runtime() -> None:
 
 
 @pytest.mark.megengine
-def test_the_real_wheel_is_described(megengine_python: str) -> None:
+def test_the_real_wheel_is_described(megengine_python):
     described = describe_wheel(megengine_python)
     assert described.problem is None
     assert described.version.startswith("1.")

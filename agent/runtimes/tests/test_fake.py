@@ -33,7 +33,7 @@ def run_fake(path: Path, arguments: list[str], folder: Path) -> subprocess.Compl
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.name not in LEFT_OUT], ids=lambda case: case.name
 )
-def test_the_fake_reproduces_recorded_runs(case: Path, tmp_path: Path) -> None:
+def test_the_fake_reproduces_recorded_runs(case, tmp_path):
     shutil.copytree(DATA / "inputs", tmp_path / "inputs")
     shutil.copytree(DATA / "models", tmp_path / "models")
     whole = (DATA / "models" / "tiny.mge").read_bytes()
@@ -64,7 +64,7 @@ def copy_model(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["1.7.0", "1.10.0"])
-def test_an_old_version_loses_buffered_output_when_it_aborts(version: str, tmp_path: Path) -> None:
+def test_an_old_version_loses_buffered_output_when_it_aborts(version, tmp_path):
     done = run_fake(install_fake(tmp_path, version), ["none.mge"], tmp_path)
     assert done.returncode == -6 and done.stdout == "" and "terminate called" in done.stderr
 
@@ -83,16 +83,14 @@ def test_an_old_version_loses_buffered_output_when_it_aborts(version: str, tmp_p
         (["tiny.mge", "--iter", "0"], 0),
     ],
 )
-def test_the_fake_has_the_exit_codes_of_the_real_program(
-    arguments: list[str], code: int, tmp_path: Path
-) -> None:
+def test_the_fake_has_the_exit_codes_of_the_real_program(arguments, code, tmp_path):
     copy_model(tmp_path)
     scalar = DATA / "bad" / "inputs" / "scalar.npy"
     (tmp_path / "scalar.npy").write_bytes(scalar.read_bytes())
     assert run_fake(install_fake(tmp_path), arguments, tmp_path).returncode == code
 
 
-def test_version_1_6_rejects_newer_spellings_of_flags(tmp_path: Path) -> None:
+def test_version_1_6_rejects_newer_spellings_of_flags(tmp_path):
     old = install_fake(tmp_path, "1.6.0")
     for wrong in ("--iter=3", "--warmup_iter", "--cuda", "--layout-transform-verify"):
         done = run_fake(old, [*copy_model(tmp_path), wrong], tmp_path)
