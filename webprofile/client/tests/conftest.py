@@ -1,6 +1,8 @@
-"""Fixtures that run the client as a process against a live server, with a proxy between them."""
+"""Fixtures that run the client against a live server, with a proxy between them."""
 
+import contextlib
 import http.client
+import io
 import json
 import os
 import signal
@@ -11,8 +13,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
+from unittest import mock
 
 import pytest
+from django.db import connection
 
 from accounts.models import User
 from accounts.tokens.access import issue_token
@@ -26,14 +30,21 @@ from profiles.services import build_attempt_profile
 from profiles.tests.make import CLEAN, make_profile, measurement_json, profiled_pass, to_json
 from profiles.tests.pages import ended_attempt, make_equal_runs
 from tasks.tests.make import MODEL, make_user, make_worker, model_bytes, npy_bytes
+from webprofile.client.program import main
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60
+#: the language of this terminal is not that of the client
+NO_LANGUAGE = dict.fromkeys(("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"), "")
 
 
 @dataclass
 class Client:
-    """Runs the client in a folder with its own configuration and environment."""
+    """Runs the client in a folder with its own configuration and environment.
+
+    It usually runs in this process, because the start of another one takes longer than most
+    commands. `run_process` and `start` run it as users do.
+    """
 
     home: Path
     environment: dict[str, str]
@@ -61,6 +72,26 @@ class Client:
         self, *arguments: object, stdin: str = "", code: int = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run the client to its end. Raises AssertionError for another exit code."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+        with (
+            contextlib.chdir(self.home),
+            mock.patch.dict(os.environ, {**NO_LANGUAGE, **self.environment}),
+            mock.patch.multiple(sys, stdin=io.StringIO(stdin), stdout=out, stderr=err),
+        ):
+            try:
+                status = main([*map(str, arguments)])
+            except SystemExit as exit_:  # of argparse
+                status = exit_.code
+        for stream in (out, err):
+            stream.seek(0)
+        done = subprocess.CompletedProcess(arguments, status, out.read(), err.read())
+        assert status == code, done.stdout + done.stderr
+        return done
+
+    def run_process(
+        self, *arguments: object, stdin: str = "", code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the client like `run`, as a process."""
         process = self.start(*arguments)
         out, err = process.communicate(stdin, timeout=SECONDS)
         assert process.returncode == code, out + err
@@ -113,7 +144,10 @@ def proxy(live_server) -> Iterator[Proxy]:
             state.received_bytes += len(body)
             if (self.command, self.path) == ("POST", "/api/v1/tasks/"):
                 state.posted_tasks.append(json.loads(body))
-            action = state.plan(self.command, self.path)
+            try:
+                action = state.plan(self.command, self.path)
+            finally:
+                connection.close()  # that of this thread, which the plan may have opened
             if action.isdecimal():
                 self.send_response(int(action))
                 self.send_header("Retry-After", "0")

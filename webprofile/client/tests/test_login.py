@@ -28,7 +28,8 @@ def test_token_from_standard_input_is_stored_for_its_user_only(
     live_server, alice, anonymous, login_file
 ):
     _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
-    result = anonymous.run("login", live_server.url + "/", "--token-stdin", stdin=secret + "\n")
+    arguments = ("login", live_server.url + "/", "--token-stdin")
+    result = anonymous.run_process(*arguments, stdin=secret + "\n")
     assert "alice@example.com" in result.stderr
     assert secret not in result.stdout + result.stderr
     assert stat.S_IMODE(login_file.stat().st_mode) == 0o600

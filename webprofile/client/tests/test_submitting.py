@@ -1,4 +1,4 @@
-"""Tests of `webprofile submit` and `wait` as a process, with a live server and an S3 server."""
+"""Tests of `webprofile submit` and `wait`, with a live server and an S3 server."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import time
 from collections import Counter
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
@@ -62,10 +61,7 @@ def outcomes(proxy):
 
     def plan(method: str, path: str) -> str:
         if method == "GET" and path.startswith("/api/v1/tasks/") and outcomes:
-            try:
-                finish_oldest(outcomes.pop(0))
-            finally:
-                connection.close()  # of the proxy's thread
+            finish_oldest(outcomes.pop(0))
         return ""
 
     proxy.plan = plan
@@ -73,7 +69,7 @@ def outcomes(proxy):
 
 
 def test_matrix_is_submitted_with_its_files(client, alice, matrix):
-    result = client.run("submit", matrix, "--no-wait")
+    result = client.run_process("submit", matrix, "--no-wait")
     tasks = list(Task.objects.order_by("pk"))
     assert result.stdout.split() == [str(task.pk) for task in tasks]
     assert len(tasks) == 8
@@ -99,7 +95,6 @@ def test_files_are_uploaded_again_if_their_task_was_deleted(client, proxy):
     def delete_all_before_the_next_task(method: str, path: str) -> str:
         if (method, path) == ("POST", "/api/v1/tasks/"):
             Task.objects.all().delete()
-            connection.close()  # of the proxy's thread
         return ""
 
     proxy.plan = delete_all_before_the_next_task
@@ -246,7 +241,7 @@ def test_busy_site_gets_the_request_again(client, proxy):
 
 def test_unavailable_site_has_its_own_exit_code(client, proxy):
     proxy.plan = lambda method, path: "503"
-    stderr = client.run("workers", code=3).stderr
+    stderr = client.run_process("workers", code=3).stderr
     assert "503" in stderr
     assert "Traceback" not in stderr
 
@@ -310,10 +305,7 @@ def test_wait_survives_an_unavailable_site(client, alice, proxy):
     def plan(method: str, path: str) -> str:
         if answers:
             return answers.pop()
-        try:
-            finish_oldest("succeeded")
-        finally:
-            connection.close()
+        finish_oldest("succeeded")
         return ""
 
     proxy.plan = plan
@@ -331,7 +323,6 @@ def test_retried_submit_with_the_same_key_recognises_its_tasks(client, proxy, al
             return ""
         posts.append(path)
         User.objects.filter(pk=alice.pk).update(task_limit=0 if len(posts) == 1 else 5)
-        connection.close()
         return ""
 
     proxy.plan = plan
@@ -367,7 +358,6 @@ def test_wait_names_its_tasks_when_the_token_is_revoked(client, alice, proxy):
 
     def plan(method: str, path: str) -> str:
         alice.access_tokens.update(revoked_at=timezone.now())
-        connection.close()
         return ""
 
     proxy.plan = plan
