@@ -46,8 +46,8 @@ class _Scheduling(LoadScopeScheduling):
     """Distribute tests to the xdist workers by file, so that fixtures of a module run once.
 
     Two exceptions: the accessibility tests are distributed one by one, because they only share the
-    browser of the worker process. Files that use the embedded site stay on one worker, because its
-    start takes longer than most of their tests.
+    browser of the worker process. Files that use the embedded site, or the processes of production,
+    stay on one worker, because these take longer to start than most of their tests.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -55,6 +55,8 @@ class _Scheduling(LoadScopeScheduling):
         if file.endswith("browser/test_accessibility.py"):
             return nodeid
         uses_site = "/end_to_end/" in file or file.endswith("browser/test_journey.py")
+        if file.endswith(("/test_doctor.py", "/test_two_webs.py")):
+            return "cluster"
         return "whole site" if uses_site else file
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
@@ -161,8 +163,8 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def database_url(transactional_db: None) -> str:
+@pytest.fixture(scope="session")
+def database_url(django_db_setup: None) -> str:
     """URL of the test database, for other processes."""
     name = connection.settings_dict["NAME"]
     if connection.vendor == "sqlite":

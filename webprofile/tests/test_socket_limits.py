@@ -21,10 +21,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SITE = "https://profile.example.org"
 
 
-@pytest.fixture
-def server(database_url, tmp_path):
+@pytest.fixture(scope="module")
+def server(database_url, tmp_path_factory):
     """Start a web server with low limits; yield its address and log."""
-    log = tmp_path / "log.txt"
+    log = tmp_path_factory.mktemp("server") / "log.txt"
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
         "DATABASE_URL": database_url,
