@@ -2,57 +2,28 @@
 
 import asyncio
 import signal
-import socket
-import subprocess
 import time
 
 import pytest
 from redis import Redis
 
-from webprofile.operations.devserver.parts import redis_program
+from webprofile.observability.tests.parts import RedisServer
+from webprofile.operations.devserver.layout import free_ports
 from webprofile.realtime.layer import SEND_S, PatientLayer
 from webprofile.settings.environment import broker_of, patient
 
 
-class RedisServer:
-    """A Redis server on a fixed port that can be killed, stopped and restarted."""
-
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process: subprocess.Popen | None = None
-
-    def start(self) -> None:
-        arguments = ["--port", str(self.port), "--save", "", "--appendonly", "no"]
-        self.process = subprocess.Popen(
-            [redis_program(), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise AssertionError("Redis did not start")
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture
-def redis():
-    server = RedisServer()
+def redis(tmp_path):
+    server = RedisServer(tmp_path, port=free_ports(1)[0])
     server.start()
     yield server
-    server.end()
+    server.kill()
 
 
 @pytest.fixture
 async def layer(redis):
-    layer = PatientLayer(hosts=[{"address": patient(f"redis://127.0.0.1:{redis.port}/0")}])
+    layer = PatientLayer(hosts=[{"address": patient(redis.url)}])
     yield layer
     await layer.flush()
 
@@ -71,7 +42,7 @@ async def test_receiver_continues_after_a_redis_restart(redis, layer):
     await layer.group_add("worker.1", channel)
     receiver = asyncio.create_task(layer.receive(channel))
     await asyncio.sleep(0.3)
-    redis.end()
+    redis.kill()
     await layer.group_send("worker.1", {"type": "poke"})
     await asyncio.sleep(1)
     assert not receiver.done()
@@ -94,7 +65,7 @@ async def test_message_reaches_current_members_of_its_group(layer):
 
 @pytest.mark.exhaustive
 async def test_receiver_that_joins_without_redis_receives_once_it_is_back(redis, layer):
-    redis.end()
+    redis.kill()
     channel = await layer.new_channel()
     await layer.group_add("worker.1", channel)
     receiver = asyncio.create_task(layer.receive(channel))
@@ -130,7 +101,7 @@ async def test_thread_sends_to_many_groups_and_reconnects(redis, layer):
     await asyncio.to_thread(layer.send_to_groups, {"worker.1", "worker.2", "worker.3"}, message)
     assert await asyncio.wait_for(asyncio.gather(*receivers), 10) == [message, message]
     # a closed connection loses no message
-    with Redis.from_url(f"redis://127.0.0.1:{redis.port}/0") as other:
+    with Redis.from_url(redis.url) as other:
         assert other.client_kill_filter(_type="normal", skipme=True)
     again = asyncio.create_task(layer.receive(channel))
     await asyncio.to_thread(layer.send_to_groups, {group}, message)
@@ -150,7 +121,7 @@ async def test_thread_is_not_blocked_by_a_hanging_or_dead_redis(redis, layer):
         assert await asyncio.to_thread(send_20_times_s) < 10 * SEND_S
     finally:
         redis.process.send_signal(signal.SIGCONT)
-    redis.end()
+    redis.kill()
     assert await asyncio.to_thread(send_20_times_s) < 10 * SEND_S
 
 

@@ -5,7 +5,6 @@ unless the test is about it: so each message arrives because of a wake-up.
 """
 
 import queue
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +15,9 @@ import dramatiq
 import pytest
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import Retries
-from redis import ConnectionError, Redis
+from redis import Redis
 
-from webprofile.operations.devserver.parts import redis_program
+from webprofile.observability.tests.parts import RedisServer
 from webprofile.redis_broker import WakingBroker
 from webprofile.settings.environment import patient
 
@@ -27,30 +26,11 @@ NAMESPACE = "mgw-dramatiq"
 NEVER_MS, SOON_S = 120_000, 30.0
 
 
-class Server:
+class Server(RedisServer):
     """A Redis server that keeps its messages when it is killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        self._socket = folder / "r.sock"
-        files = ["--dir", str(folder), "--appendonly", "yes", "--appendfsync", "always"]
-        self._command = [redis_program(), "--port", "0", "--unixsocket", str(self._socket), *files]
-        self.url = patient(f"unix://{self._socket}?db=0")
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        until(self._answers)
-
-    def _answers(self) -> bool:
-        try:
-            with Redis.from_url(self.url) as client:
-                return client.ping()
-        except ConnectionError:  # it does not listen yet, or still loads its messages
-            return False
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(10)
-        self._socket.unlink(missing_ok=True)
+        super().__init__(folder, "--appendonly", "yes", "--appendfsync", "always")
 
     def subscriptions(self) -> int:
         with Redis.from_url(self.url) as client:
@@ -101,7 +81,7 @@ class Process:
 
 def new_broker(server: Server, kind: type[RedisBroker] = WakingBroker, **options):
     options.setdefault("middleware", [])
-    return kind(url=server.url, namespace=NAMESPACE, **options)
+    return kind(url=patient(server.url), namespace=NAMESPACE, **options)
 
 
 def message(text: str) -> dramatiq.Message:

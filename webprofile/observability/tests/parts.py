@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,28 +12,51 @@ from typing import Any
 import structlog
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
+from redis import ConnectionError, Redis
 
 from webprofile.observability.logging import configure_logging
 from webprofile.operations.devserver.parts import redis_program
 from webprofile.settings.environment import patient
 
 
+class RedisServer:
+    """A Redis server that can be killed and started again, on a Unix socket or on a port.
+
+    options: arguments of the server; without any it stores nothing
+    """
+
+    process: subprocess.Popen[bytes]
+
+    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
+        path = folder / "r.sock"
+        self.url = f"redis://127.0.0.1:{port}/0" if port else f"unix://{path}?db=0"
+        command = [redis_program(), "--port", str(port), "--unixsocket", str(path)]
+        self._command = [*command, "--dir", str(folder), *(options or ("--save", ""))]
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        for _ in range(1200):
+            with contextlib.suppress(ConnectionError), Redis.from_url(self.url) as client:
+                client.ping()
+                return
+            time.sleep(0.05)
+        raise AssertionError("Redis does not answer")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a Redis server; yield its URL and process."""
-    path = folder / "r.sock"
-    command = [redis_program(), "--port", "0", "--unixsocket", str(path), "--dir", str(folder)]
-    server = subprocess.Popen([*command, "--save", ""], stdout=subprocess.DEVNULL)
+    server = RedisServer(folder)
+    server.start()
     try:
-        for _ in range(1200):
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(str(path))
-                break
-            time.sleep(0.05)
-        yield f"unix://{path}?db=0", server
+        yield server.url, server.process
     finally:
         server.kill()
-        server.wait(10)
 
 
 def redis_layers(url: str) -> dict[str, Any]:
