@@ -9,6 +9,8 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -54,10 +56,12 @@ from tasks.lifecycle.outcomes import AGENT_FORGOT, SCRIPTS_WITHDRAWN
 from tasks.lifecycle.reports import Report, apply_report, held_attempt
 from tasks.lifecycle.tracing import trace_attempt
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Attempt, Task, TaskFile, artifact_key
+from tasks.models import Attempt, Task, artifact_key
 from tasks.scheduling.eligibility import is_script_forbidden
 from tasks.selectors import files_with_sums
 from tasks.states import TaskState
+from tasks.submission.pairing import arm_requests
+from tasks.submission.request import request_of
 from webprofile.storage import storage
 from workers import releases, services, tokens
 from workers.models import LONG, Worker
@@ -316,26 +320,16 @@ def _start(attempt: Attempt) -> Start:
 
 
 def _arms(task: Task) -> Iterator[ComparedArm]:
-    """Yield the arms of a paired comparison after the first (`tasks.submission.pairing`)."""
-    rows = [*task.files.all()]
-    for number, arm in enumerate(task.pairing["arms"] if task.pairing else (), start=1):
-        kinds = {row.kind for row in rows if row.arm == number}
-        own = {TaskFile.Kind.MODEL: TaskFile.Kind.MODEL in kinds}
-        own[TaskFile.Kind.DATA] = TaskFile.Kind.DATA in kinds or arm["inputs"] is not None
-        own[TaskFile.Kind.OPTION] = TaskFile.Kind.OPTION in kinds or arm["options"] is not None
-        model, *data = (
-            _input_file(row)
-            for kind in own
-            for row in rows
-            if row.kind == kind and row.arm == (number if own[kind] else 0)
-        )
-        inputs = (arm["inputs"] or []) if own[TaskFile.Kind.DATA] else task.inputs
+    """Yield the arms of a paired comparison after the first."""
+    rows = {row.object_key: row for row in task.files.all()}
+    for arm in islice(arm_requests(request_of(task)), 1, None):
+        model, *data = (_input_file(rows[file.source]) for file in arm.files)
         yield ComparedArm(
-            runtime=arm["runtime_version"],
+            runtime=arm.runtime_version,
             model=model,
             data=tuple(data),
-            inputs=tuple(GivenInput.model_validate(given) for given in inputs),
-            options=task.options if arm["options"] is None else arm["options"],
+            inputs=tuple(GivenInput.model_validate(asdict(given)) for given in arm.inputs),
+            options=dict(arm.options),
         )
 
 

@@ -21,10 +21,18 @@ from tasks.states import Status, TaskState
 from tasks.submission.creation import create_task, fail_copy, mark_file_stored, rerun_task
 from tasks.submission.pairing import paired_request
 from tasks.submission.plans import CHECK
-from tasks.submission.request import FileRequest, check_stored, file_request_of, request_of
+from tasks.submission.request import (
+    FileRequest,
+    TaskRequest,
+    check_all_stored,
+    check_stored,
+    file_request_of,
+    request_of,
+)
 from tasks.submission.uploads import check_sources, confirm_task, copy_object
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
+from workers.models import Worker
 
 #: option -> the artifact of an earlier task that may be its file
 CACHES = {
@@ -79,8 +87,7 @@ def repeat_task(
     keep: called with the new task in the transaction that creates it
     """
     if task.state == TaskState.FINISHED:  # otherwise `rerun_task` raises
-        for file in task.files.all():
-            check_stored(file)
+        check_all_stored(task)
         check_sources(request_of(task).files)
     with transaction.atomic():
         copy, request = rerun_task(task, owner=owner)
@@ -102,13 +109,7 @@ def compare_tasks_in_pairs(
     keep: called with the new task in the transaction that creates it
     """
     request = replace(paired_request(tasks), priority=0)
-    check_sources(request.files)
-    with transaction.atomic():
-        task = create_task(owner=owner, worker=tasks[0].worker, request=request)
-        keep(task)
-    copy_sources(task, request.files)
-    confirm_copy(task)
-    return task
+    return _submit_copy(owner, tasks[0].worker, request, keep)
 
 
 def check_task(
@@ -125,8 +126,7 @@ def check_task(
     is_timed = not task.is_script and Plan.model_validate(task.plan).clean
     if task.status != Status.SUCCEEDED or task.is_paired or not is_timed:
         raise DomainError("check_latency", status=409)
-    for file in task.files.all():
-        check_stored(file)
+    check_all_stored(task)
     request = replace(
         request_of(task),
         plan=CHECK,
@@ -135,13 +135,19 @@ def check_task(
         runtime_version=task.runtime_version,
         time_limit_s=0,
     )
+    return _submit_copy(owner, task.worker, request, keep)
+
+
+def _submit_copy(
+    owner: User, worker: Worker, request: TaskRequest, keep: Callable[[Task], object]
+) -> Task:
     check_sources(request.files)
     with transaction.atomic():
-        check = create_task(owner=owner, worker=task.worker, request=request)
-        keep(check)
-    copy_sources(check, request.files)
-    confirm_copy(check)
-    return check
+        task = create_task(owner=owner, worker=worker, request=request)
+        keep(task)
+    copy_sources(task, request.files)
+    confirm_copy(task)
+    return task
 
 
 def confirm_copy(task: Task) -> None:

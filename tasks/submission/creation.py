@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
-import structlog
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
@@ -25,7 +24,7 @@ from tasks.submission.request import (
     FileRequest,
     PairingRequest,
     TaskRequest,
-    check_stored,
+    check_all_stored,
     request_of,
 )
 from tasks.submission.validation import (
@@ -39,8 +38,6 @@ from tasks.submission.validation import (
 from webprofile.errors import DomainError
 from webprofile.observability import trace_context
 from workers.models import Worker
-
-log = structlog.get_logger()
 
 #: two copies of a task within this time count as one double click
 DOUBLE_CLICK_S = 5
@@ -175,8 +172,7 @@ def rerun_task(task: Task, *, owner: User) -> tuple[Task, TaskRequest | None]:
         # the user may have created another one with changes
         if _comparable(copy, owner) == _comparable(task, owner):
             return copy, None
-    for file in task.files.all():
-        check_stored(file)
+    check_all_stored(task)
     request = request_of(task)
     request = replace(request, priority=allowed_priority(owner, request.priority))
     worker = task.worker if request.target is None else None

@@ -11,12 +11,14 @@ from agent.protocol.options import Value
 from agent.protocol.pairs import MOST_ARMS, Pairing, unpaired_options
 from agent.protocol.plan import Plan
 from tasks.models import Task, TaskFile
+from tasks.submission.plans import bounds_of
 from tasks.submission.request import (
     ArmRequest,
     FileRequest,
     PairingRequest,
     TaskRequest,
-    check_stored,
+    check_all_stored,
+    pairing_request_of,
     request_of,
 )
 from webprofile.errors import DomainError
@@ -32,28 +34,16 @@ def read_pairing(body: Mapping[str, Any] | None) -> PairingRequest | None:
     """
     if body is None:
         return None
-    values = {name: body[name] for name in Pairing.model_fields if name in body}
     try:
-        pairing = Pairing.model_validate(values, strict=False)
+        return pairing_request_of(body)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
-        low, high = limits_of(name)
         raise DomainError(
             "pairing_field",
             field=f"pairing.{name}",
             name=LABELS[name],
-            low=f"{low:g}",
-            high=f"{high:g}",
+            **bounds_of(Pairing, name),
         ) from error
-    arms = tuple(
-        ArmRequest(
-            runtime_version=arm.get("runtime_version", ""),
-            options=arm.get("options"),
-            inputs=arm.get("inputs"),
-        )
-        for arm in body["arms"]
-    )
-    return PairingRequest(pairing, arms)
 
 
 #: labels of the numbers in the form
@@ -64,56 +54,29 @@ LABELS: dict[str, Any] = {
 }
 
 
-def pairing_fields() -> list[dict[str, Any]]:
-    """Return the form fields of a paired comparison, with their defaults and bounds."""
-    defaults = Pairing()
-    return [
-        {
-            "name": name,
-            "label": label,
-            "value": f"{getattr(defaults, name):g}",
-            "low": f"{limits_of(name)[0]:g}",
-            "high": f"{limits_of(name)[1]:g}",
-        }
-        for name, label in LABELS.items()
-    ]
-
-
-def limits_of(name: str) -> tuple[float, float]:
-    """Return the bounds of a field of `Pairing`."""
-    limits: dict[str, float] = {}
-    for limit in Pairing.model_fields[name].metadata:
-        limits |= {key: getattr(limit, key) for key in ("ge", "le") if hasattr(limit, key)}
-    return limits["ge"], limits["le"]
-
-
 def arm_requests(request: TaskRequest) -> Iterator[TaskRequest]:
     """Yield the request of each arm, as if it were to be run alone; the first is the baseline.
 
     An arm uses the model, the options with their files, the data with the inputs, and the version
-    of the baseline, unless it has its own.
+    of the baseline, unless it has its own. Its files are in the order of their kinds.
     """
     baseline = replace(request, pairing=None, files=files_of(request.files, 0), time_limit_s=0)
     yield baseline
     arms = request.pairing.arms if request.pairing else ()
     for number, arm in enumerate(arms, start=1):
-        own: dict[str, list[FileRequest]] = {kind: [] for kind in TaskFile.Kind.values}
-        for file in files_of(request.files, number):
-            own[file.kind].append(file)
-        has_data = bool(own["data"]) or arm.inputs is not None
-        inherited = {
-            "model": not own["model"],
-            "data": not has_data,
-            "option": arm.options is None and not own["option"],
-        }
-        files = [file for kind in own for file in own[kind]]
-        files += [file for file in baseline.files if inherited[file.kind]]
+        own = files_of(request.files, number)
+        replaced = {file.kind for file in own}
+        if arm.inputs is not None:
+            replaced.add(TaskFile.Kind.DATA)
+        if arm.options is not None:
+            replaced.add(TaskFile.Kind.OPTION)
+        files = [*own, *(file for file in baseline.files if file.kind not in replaced)]
         yield replace(
             baseline,
-            files=tuple(files),
+            files=tuple(sorted(files, key=lambda file: TaskFile.Kind.values.index(file.kind))),
             runtime_version=arm.runtime_version or baseline.runtime_version,
             options=baseline.options if arm.options is None else arm.options,
-            inputs=arm.inputs or () if has_data else baseline.inputs,
+            inputs=arm.inputs or () if TaskFile.Kind.DATA in replaced else baseline.inputs,
         )
 
 
@@ -128,8 +91,7 @@ def paired_request(tasks: Sequence[Task]) -> TaskRequest:
     if any(task.is_script for task in tasks):
         raise DomainError("pairing_script", field="script")
     for task in tasks:
-        for file in task.files.all():
-            check_stored(file)
+        check_all_stored(task)
     baseline, *others = map(request_of, tasks)
     arms = tuple(
         ArmRequest(

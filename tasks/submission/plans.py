@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent.protocol.plan import DEFAULT, PRESETS, Plan
 from webprofile.errors import DomainError
@@ -65,9 +65,8 @@ def read_plan(body: Mapping[str, Any]) -> Plan:
         plan = Plan.model_validate({**body, "preset": "custom"}, strict=True)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
-        low, high = limits_of(name)
         raise DomainError(
-            "plan_field", field=name, name=LABELS[name], low=f"{low:g}", high=f"{high:g}"
+            "plan_field", field=name, name=LABELS[name], **bounds_of(Plan, name)
         ) from error
     if not plan.measures:
         raise DomainError("plan_empty", field="profiled")
@@ -91,18 +90,16 @@ def plan_rows() -> list[dict[str, Any]]:
     ]
 
 
-def plan_fields() -> list[dict[str, Any]]:
-    """Return the form fields of a custom plan, with the standard plan's numbers as defaults."""
-    default = PRESETS["standard"]
+def number_fields(defaults: BaseModel, labels: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return form fields for numbers of a model, with their labels, defaults and bounds."""
     return [
         {
             "name": name,
             "label": label,
-            "value": f"{getattr(default, name):g}",
-            "low": f"{limits_of(name)[0]:g}",
-            "high": f"{limits_of(name)[1]:g}",
+            "value": f"{getattr(defaults, name):g}",
+            **bounds_of(type(defaults), name),
         }
-        for name, label in LABELS.items()
+        for name, label in labels.items()
     ]
 
 
@@ -111,8 +108,11 @@ def longest_run_s(passes: int) -> int:
     return int(settings.RUN_TIMEOUT_S + PASS_S * passes)
 
 
-def limits_of(field: str) -> tuple[float, float]:
-    limits: dict[str, float] = {}
-    for limit in Plan.model_fields[field].metadata:
-        limits |= {name: getattr(limit, name) for name in ("ge", "le") if hasattr(limit, name)}
-    return limits["ge"], limits["le"]
+def bounds_of(model: type[BaseModel], field: str) -> dict[str, Any]:
+    """Return the bounds of a number of a model as `low` and `high`, for fields and errors."""
+    bounds: dict[str, Any] = {}
+    for limit in model.model_fields[field].metadata:
+        for name, bound in (("low", "ge"), ("high", "le")):
+            if hasattr(limit, bound):
+                bounds[name] = f"{getattr(limit, bound):g}"
+    return bounds

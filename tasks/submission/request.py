@@ -150,7 +150,7 @@ def request_of(task: Task) -> TaskRequest:
 
 
 def pairing_request_of(pairing: Mapping[str, Any]) -> PairingRequest:
-    """Return the request from `Task.pairing`."""
+    """Return the request from `Task.pairing`, or from validated data of `schema.PairingBody`."""
     arms = tuple(
         ArmRequest(
             runtime_version=arm["runtime_version"],
@@ -180,3 +180,9 @@ def check_stored(file: TaskFile) -> None:
         raise DomainError("file_not_uploaded", field=file.kind, name=file.name)
     if file.purged_at is not None:
         raise DomainError("file_gone", field=file.kind, name=file.name)
+
+
+def check_all_stored(task: Task) -> None:
+    """Raise DomainError as `check_stored` for the first file of a task that cannot be copied."""
+    for file in task.files.all():
+        check_stored(file)

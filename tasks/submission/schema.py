@@ -15,8 +15,8 @@ from accounts.models import User
 from agent.protocol.input_rules import MOST_AXES
 from agent.protocol.messages import MAX_ARGUMENTS
 from agent.protocol.multipart import MIB, PART_BYTES
-from agent.protocol.pairs import MOST_ARMS
-from agent.protocol.plan import DEFAULT, MOST_BUDGET_S, MOST_CLEAN, MOST_PROFILED, PRESETS
+from agent.protocol.pairs import MOST_ARMS, Pairing
+from agent.protocol.plan import DEFAULT, MOST_BUDGET_S, MOST_CLEAN, MOST_PROFILED, PRESETS, Plan
 from tasks.models import Task, TaskFile
 from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.targets import Target, read_target
@@ -25,10 +25,9 @@ from tasks.submission.copies import resolve_file, upload_request
 from tasks.submission.inputs import read_shape
 from tasks.submission.pairing import LABELS as PAIRING_LABELS
 from tasks.submission.pairing import PLAN, read_pairing
-from tasks.submission.pairing import limits_of as limits_of_pairing
-from tasks.submission.plans import LABELS, limits_of, longest_run_s, read_plan
+from tasks.submission.plans import LABELS, bounds_of, longest_run_s, read_plan
 from tasks.submission.presets import NAME_LIMIT, with_preset
-from tasks.submission.request import PairingRequest, TaskRequest, input_request_of
+from tasks.submission.request import TaskRequest, input_request_of
 from tasks.submission.scripts import (
     LARGEST_SAMPLE_RATE,
     LONGEST_ARGUMENT,
@@ -61,8 +60,7 @@ def _words(code: str, **data: Any) -> dict[str, Any]:
 
 
 def _plan_words(name: str) -> dict[str, Any]:
-    low, high = limits_of(name)
-    return _words("plan_field", name=LABELS[name], low=f"{low:g}", high=f"{high:g}")
+    return _words("plan_field", name=LABELS[name], **bounds_of(Plan, name))
 
 
 class FileBody(fields.Body):
@@ -244,8 +242,7 @@ class OptionValue(serializers.Field):
 
 
 def _pairing_words(name: str) -> dict[str, Any]:
-    low, high = limits_of_pairing(name)
-    return _words("pairing_field", name=PAIRING_LABELS[name], low=f"{low:g}", high=f"{high:g}")
+    return _words("pairing_field", name=PAIRING_LABELS[name], **bounds_of(Pairing, name))
 
 
 class ArmBody(fields.Body):
@@ -496,20 +493,10 @@ def task_request_of(
         priority=body["priority"],
         title=body["title"],
         script=part(read_script, body["script"]),
-        pairing=part(_pairing, body["pairing"]),
+        pairing=part(read_pairing, body["pairing"]),
         time_limit_s=body["time_limit_s"],
         copied_from=part(_origin, body["copied_from"], user),
     )
-
-
-def _pairing(body: dict[str, Any] | None) -> PairingRequest | None:
-    if body is None:
-        return None
-    arms = [
-        {**arm, "inputs": arm["inputs"] and tuple(map(input_request_of, arm["inputs"]))}
-        for arm in body["arms"]
-    ]
-    return read_pairing({**body, "arms": arms})
 
 
 def _target(body: dict[str, Any]) -> Target | None:

@@ -22,6 +22,8 @@ from accounts.models import User
 from accounts.selectors import current_user
 from agent.protocol.input_rules import ALL_DTYPES
 from agent.protocol.options import OPTIONS
+from agent.protocol.pairs import Pairing
+from agent.protocol.plan import PRESETS
 from profiles.earlier import earlier_of_task
 from profiles.presenters.attempt_messages import input_words, rules_shown
 from profiles.presenters.paired import verdict_views
@@ -69,8 +71,9 @@ from tasks.submission.copies import (
     compare_tasks_in_pairs,
     repeat_task,
 )
-from tasks.submission.pairing import pairing_fields
-from tasks.submission.plans import longest_run_s, plan_fields, plan_rows
+from tasks.submission.pairing import LABELS as PAIRING_LABELS
+from tasks.submission.plans import LABELS as PLAN_LABELS
+from tasks.submission.plans import longest_run_s, number_fields, plan_rows
 from tasks.submission.presets import save_option_preset
 from tasks.views.bulk_actions import cancel_words
 from tasks.views.plain_form import create_from_form, options_of
@@ -162,8 +165,8 @@ def _form(request: HttpRequest) -> HttpResponse:
         "groups": form_groups(cache_choices(reader)),
         "option_count": len(OPTIONS),
         "plans": plan_rows(),
-        "plan_fields": plan_fields(),
-        "pairing_fields": pairing_fields(),
+        "plan_fields": number_fields(PRESETS["standard"], PLAN_LABELS),
+        "pairing_fields": number_fields(Pairing(), PAIRING_LABELS),
         **where_rows(reader),
         "dtypes": ALL_DTYPES,
         "file_words": file_words(WORDINGS),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.protocol.plan import Plan
-from tasks.submission.plans import limits_of
+from tasks.submission.plans import bounds_of
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.arguments import add_batch_arguments, blocks_from_arguments
 from webprofile.client.batchfile.matrix import cells_of, newest_first, read_batch
@@ -316,8 +316,7 @@ def test_arguments_set_a_custom_plan_and_a_time_limit(folder, monkeypatch):
 def test_help_shows_the_limits_of_plan_values_of_the_site():
     assert set(PLAN_KEYS) == set(Plan.model_fields) - {"preset"}
     for name in set(PLAN_KEYS) - {"clean"}:
-        low, high = limits_of(name)
-        assert f"{low:g} to {high:g}" in PLAN_KEYS[name]
+        assert "{low} to {high}".format(**bounds_of(Plan, name)) in PLAN_KEYS[name]
 
 
 def test_pattern_longer_than_any_file_name_matches_nothing(tmp_path):
