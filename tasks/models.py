@@ -215,12 +215,12 @@ class Task(models.Model):
     @property
     def has_stored_model(self) -> bool:
         file = None if self.is_script else self.model_file
-        return file is not None and file.stored_at is not None and file.purged_at is None
+        return file is not None and file.is_stored
 
     @property
     def may_copy(self) -> bool:
         """Whether all its files are still stored, so that it can be repeated unchanged."""
-        return all(f.stored_at and not f.purged_at for f in self.files.all())
+        return all(file.is_stored for file in self.files.all())
 
     @property
     def data_files(self) -> "list[TaskFile]":
@@ -352,6 +352,11 @@ class TaskFile(UploadedFile):
     @property
     def arm_letter(self) -> str:
         return ARM_NAMES[self.arm]
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether storage holds the file: it was uploaded and confirmed, and not removed."""
+        return self.stored_at is not None and self.purged_at is None
 
     @property
     def upload_key(self) -> str:
@@ -488,8 +493,6 @@ class Artifact(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        #: named when the model belonged to the app `profiles`
-        db_table = "profiles_artifact"
         constraints = [models.UniqueConstraint(name="artifact_name", fields=["attempt", "name"])]
 
     def __str__(self) -> str:

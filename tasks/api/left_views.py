@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from profiles.presenters.attempt_messages import artifact_title
 from profiles.retention.deletion import refuse_removed
 from tasks.api.serializers import ArtifactAnswer, EventsAnswer
 from tasks.api.views import OneTask
@@ -105,7 +103,7 @@ class TaskOutputViewSet(OneTask):
         known = Q(is_stored=True) | Q(removed_at__isnull=False)
         artifacts = Artifact.objects.filter(known, attempt__task=task)
         rows = artifacts.select_related("attempt").order_by("attempt__number", "name")
-        return Response(ArtifactAnswer([_artifact(task, row) for row in rows], many=True).data)
+        return Response(ArtifactAnswer(rows, many=True).data)
 
     @extend_schema(
         summary="Download an artifact",
@@ -129,11 +127,19 @@ class TaskOutputViewSet(OneTask):
     )
     def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """Redirect to a presigned URL of storage; send no `Authorization` header to it."""
-        row = get_object_or_404(self.get_object().files.exclude(stored_at=None), pk=file_id)
-        refuse_removed(row)
-        if row.purged_at is not None:
-            raise Http404
-        return redirect(storage.presign_get(row.object_key, filename=row.name))
+        return redirect_to_file(self.get_object(), file_id)
+
+
+def redirect_to_file(task: Task, file_id: int) -> HttpResponse:
+    """Redirect to a file of a task in storage.
+
+    Raises Http404, and DomainError removed_by_rule.
+    """
+    row = get_object_or_404(task.files.all(), pk=file_id)
+    refuse_removed(row)
+    if not row.is_stored:
+        raise Http404
+    return redirect(storage.presign_get(row.object_key, filename=row.name))
 
 
 def attempt_of(task: Task, number: int | None) -> Attempt | None:
@@ -148,27 +154,10 @@ def attempt_of(task: Task, number: int | None) -> Attempt | None:
 
 def log_from(attempt: Attempt, offset: int) -> tuple[str, int]:
     """Return the log from a byte offset on, and its current end; drops an incomplete character."""
-    last = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
-    end = last.offset + last.size if last else 0
-    parts = []
-    for chunk in LogChunk.objects.filter(attempt=attempt).order_by("offset"):
-        if chunk.offset + chunk.size > offset:
-            raw = chunk.text.encode()
-            parts.append(raw[max(0, offset - chunk.offset) :].decode(errors="ignore"))
-    return "".join(parts), max(end, offset)
-
-
-def _artifact(task: Task, artifact: Artifact) -> dict[str, Any]:
-    address = reverse("api:task-artifact", args=[task.pk, artifact.name])
-    number = artifact.attempt.number
-    return {
-        "name": artifact.name,
-        "attempt": number,
-        "size_bytes": artifact.size_bytes,
-        "md5": artifact.md5,
-        "title": str(artifact_title(artifact.name)),
-        "url": f"{address}?attempt={number}",
-        "is_stored": artifact.is_stored,
-        "removed_at": artifact.removed_at,
-        "kept_days": artifact.kept_days,
-    }
+    end, parts = offset, list[str]()
+    chunks = LogChunk.objects.filter(attempt=attempt, offset__gt=offset - F("size"))
+    for chunk in chunks.order_by("offset"):
+        raw = chunk.text.encode()
+        parts.append(raw[max(0, offset - chunk.offset) :].decode(errors="ignore"))
+        end = chunk.offset + chunk.size
+    return "".join(parts), end

@@ -5,12 +5,15 @@ Request bodies are defined beside their views; the body of a new task is in `sub
 
 from typing import Any, get_args
 
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from profiles.analysis.stability import Noise
+from profiles.presenters.attempt_messages import artifact_title
 from tasks.lifecycle.reasons import wording_for
 from tasks.models import (
+    Artifact,
     Attempt,
     OptionPreset,
     Purpose,
@@ -36,7 +39,7 @@ class ArrayAnswer(serializers.Serializer):
 class FileAnswer(serializers.ModelSerializer[TaskFile]):
     """An uploaded file of a task."""
 
-    is_stored = serializers.SerializerMethodField(
+    is_stored = serializers.BooleanField(
         help_text="Whether storage holds it (it was uploaded and confirmed, and not removed)."
     )
     removed_at = serializers.DateTimeField(
@@ -69,9 +72,6 @@ class FileAnswer(serializers.ModelSerializer[TaskFile]):
             "input": {"help_text": "The input variable; empty for JSON, which names its own."},
             "option": {"help_text": "The option whose content it is, or empty."},
         }
-
-    def get_is_stored(self, file: TaskFile) -> bool:
-        return file.stored_at is not None and file.purged_at is None
 
 
 class ReasonAnswer(serializers.Serializer):
@@ -113,19 +113,17 @@ class PlanAnswer(serializers.Serializer):
 
     preset = serializers.CharField(help_text="`quick`, `standard`, `thorough` or `custom`.")
     clean = serializers.BooleanField(help_text="Whether there are clean passes.")
-    # tasks of earlier versions have no value
-    clean_passes = serializers.IntegerField(default=1, help_text="Number of clean passes.")
+    clean_passes = serializers.IntegerField(help_text="Number of clean passes.")
     clean_min_s = serializers.FloatField(help_text="Minimum duration of each, s.")
     clean_min_iterations = serializers.IntegerField(
         help_text="Minimum number of iterations of each."
     )
     half_width = serializers.FloatField(
-        default=0.01,
         help_text="With a budget: half width of the 95 % interval of the median, as a ratio, at "
         "which no further clean pass is measured.",
     )
     budget_s = serializers.IntegerField(
-        default=0, help_text="Longest time of all clean passes, s; 0 adds none to `clean_passes`."
+        help_text="Longest time of all clean passes, s; 0 adds none to `clean_passes`."
     )
     profiled = serializers.IntegerField(help_text="Number of profiled passes.")
 
@@ -143,7 +141,7 @@ class ScriptAnswer(serializers.Serializer):
     sample_rate = serializers.IntegerField(help_text="Memory is counted every so many operators.")
     profile_device = serializers.BooleanField(help_text="Whether device times are recorded too.")
     time_limit_s = serializers.IntegerField(
-        default=0, help_text="Requested limit for all runs together, s; 0 for the site's limit."
+        help_text="Requested limit for all runs together, s; 0 for the site's limit."
     )
 
 
@@ -453,11 +451,13 @@ class ArtifactAnswer(serializers.Serializer):
     """A file that an attempt produced."""
 
     name = serializers.CharField(help_text="Its name, such as `profile.json`.")
-    attempt = serializers.IntegerField(help_text="Number of the attempt.")
+    attempt = serializers.IntegerField(source="attempt.number", help_text="Number of the attempt.")
     size_bytes = serializers.IntegerField(help_text="Its size in bytes.")
     md5 = serializers.CharField(help_text="Its MD5, 32 hexadecimal digits.")
-    title = serializers.CharField(help_text="Name in the user's language.")
-    url = serializers.CharField(help_text="URL of the download, which redirects to storage.")
+    title = serializers.SerializerMethodField(help_text="Name in the user's language.")
+    url = serializers.SerializerMethodField(
+        help_text="URL of the download, which redirects to storage."
+    )
     is_stored = serializers.BooleanField(help_text="Whether it can be downloaded.")
     removed_at = serializers.DateTimeField(
         allow_null=True, help_text="When a retention rule removed it, or null."
@@ -465,6 +465,14 @@ class ArtifactAnswer(serializers.Serializer):
     kept_days = serializers.IntegerField(
         allow_null=True, help_text="Retention time of the rule, days."
     )
+
+    def get_title(self, artifact: Artifact) -> str:
+        return str(artifact_title(artifact.name))
+
+    def get_url(self, artifact: Artifact) -> str:
+        attempt = artifact.attempt
+        address = reverse("api:task-artifact", args=[attempt.task_id, artifact.name])
+        return f"{address}?attempt={attempt.number}"
 
 
 class OptionPresetAnswer(serializers.ModelSerializer[OptionPreset]):

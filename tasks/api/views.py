@@ -1,6 +1,7 @@
 """API views that list and create tasks, check requests, and act on one task or on several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -68,6 +69,13 @@ REFUSALS = [
     "parts_not_here", "preset_unknown", "script_*", "scripts_*", "one_program_wanted", "model_*",
     "pairing_*",
 ]  # fmt: skip
+#: errors of requests that create a task, and of those that copy an earlier one
+CREATION = {
+    404: ["object_missing"],
+    409: ["idempotency_in_progress", "quota_reached", "storage_full"],
+    422: [*REFUSALS, *idempotency.ERRORS],
+}
+COPY = CREATION | {404: ["not_found", "object_missing"]}
 
 
 class SubmitQuery(fields.QueryParameters):
@@ -198,14 +206,7 @@ class TaskList(ApiListView):
     @extend_schema(
         summary="Create a task",
         request=TaskBody,
-        responses={201: CreatedTask}
-        | problems(
-            {
-                404: ["object_missing"],
-                409: ["idempotency_in_progress", "quota_reached", "storage_full"],
-                422: [*REFUSALS, *idempotency.ERRORS],
-            }
-        ),
+        responses={201: CreatedTask} | problems(CREATION),
         parameters=[idempotency.PARAMETER],
         operation_id="tasks_create",
     )
@@ -409,37 +410,20 @@ class TaskViewSet(OneTask):
         summary="Repeat a task",
         request=None,
         responses={201: TaskAnswer}
-        | problems(
-            {
-                404: ["not_found", "object_missing", "task_gone"],
-                409: ["idempotency_in_progress", "not_ended", "quota_reached", "storage_full"],
-                422: ["file_gone", *REFUSALS, *idempotency.ERRORS],
-            }
-        ),
+        | problems(COPY | {404: [*COPY[404], "task_gone"], 409: ["not_ended", *COPY[409]]}),
         parameters=[idempotency.PARAMETER],
     )
     def retry(self, request: Request, task_id: int) -> Response:
         """Create and submit a task of the user with the request and the files of a task that has
         ended. A second request within 5 s returns the same task while it has not ended.
         """
-        origin, user = self.get_object(), self.request.user
-        with idempotency.once(self.request) as use:
-            task = self._made(use.task, use) if use.task else None
-            task = task or repeat_task(origin, owner=user, keep=use.keep)[0]
-        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=task.pk)
-        return Response(TaskAnswer(row).data, status=201)
+        task, user = self.get_object(), self.request.user
+        return self._create(lambda keep: repeat_task(task, owner=user, keep=keep)[0])
 
     @extend_schema(
         summary="Compare tasks in pairs",
         request=PairBody,
-        responses={201: TaskAnswer}
-        | problems(
-            {
-                404: ["not_found", "object_missing"],
-                409: ["idempotency_in_progress", "quota_reached", "storage_full"],
-                422: ["file_gone", "file_not_uploaded", *REFUSALS, *idempotency.ERRORS],
-            }
-        ),
+        responses={201: TaskAnswer} | problems(COPY),
         parameters=[idempotency.PARAMETER],
     )
     def compare_paired(self, request: Request, task_id: int) -> Response:
@@ -451,23 +435,12 @@ class TaskViewSet(OneTask):
         task, user = self.get_object(), self.request.user
         body = PairBody.read(request.data)
         others = [get_object_or_404(visible_tasks(user), pk=number) for number in body["others"]]
-        with idempotency.once(self.request) as use:
-            made = self._made(use.task, use) if use.task else None
-            made = made or compare_tasks_in_pairs([task, *others], owner=user, keep=use.keep)
-        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=made.pk)
-        return Response(TaskAnswer(row).data, status=201)
+        return self._create(partial(compare_tasks_in_pairs, [task, *others], owner=user))
 
     @extend_schema(
         summary="Check a result",
         request=None,
-        responses={201: TaskAnswer}
-        | problems(
-            {
-                404: ["not_found", "object_missing"],
-                409: ["check_latency", "idempotency_in_progress", "quota_reached", "storage_full"],
-                422: ["file_gone", "file_not_uploaded", *REFUSALS, *idempotency.ERRORS],
-            }
-        ),
+        responses={201: TaskAnswer} | problems(COPY | {409: ["check_latency", *COPY[409]]}),
         parameters=[idempotency.PARAMETER],
     )
     def check(self, request: Request, task_id: int) -> Response:
@@ -476,11 +449,17 @@ class TaskViewSet(OneTask):
         It runs on the same device with copies of the files. Its page says whether the latency
         differs by more than that of equal runs.
         """
-        task, user = self.get_object(), self.request.user
+        return self._create(partial(check_task, self.get_object(), owner=self.request.user))
+
+    def _create(self, create: Callable[..., Task]) -> Response:
+        """Return the task that this request creates, or that of an earlier one with the same key.
+
+        create: function with the parameter `keep` of `repeat_task`
+        """
         with idempotency.once(self.request) as use:
-            made = self._made(use.task, use) if use.task else None
-            made = made or check_task(task, owner=user, keep=use.keep)
-        row = visible_tasks(user).defer(*LONG_OF_WORKER).get(pk=made.pk)
+            task = self._made(use.task, use) if use.task else None
+            task = task or create(keep=use.keep)
+        row = visible_tasks(self.request.user).defer(*LONG_OF_WORKER).get(pk=task.pk)
         return Response(TaskAnswer(row).data, status=201)
 
     def _made(self, task: Task, use: idempotency.KeyClaim) -> Task | None:

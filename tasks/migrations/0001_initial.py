@@ -192,7 +192,6 @@ class Migration(migrations.Migration):
                 ('attempt', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='artifacts', to='tasks.attempt')),
             ],
             options={
-                'db_table': 'profiles_artifact',
                 'constraints': [models.UniqueConstraint(fields=('attempt', 'name'), name='artifact_name')],
             },
         ),

@@ -135,11 +135,3 @@ def test_list_filters_by_kind(client, alice):
         (row,) = client.get(f"{TASKS}?kind={kind}").json()["results"]
         assert (row["id"], row["kind"]) == (task.pk, kind)
     expect_problem(client.get(f"{TASKS}?kind=program"), 400, "query_invalid")
-
-
-def test_script_stored_without_a_time_limit_is_read_as_unlimited(client, storage):
-    task = client.post(TASKS, script_request()).json()
-    script = Task.objects.get().script
-    del script["time_limit_s"]
-    Task.objects.update(script=script)
-    assert client.get(f"{TASKS}{task['id']}/").json()["script"]["time_limit_s"] == 0

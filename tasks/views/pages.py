@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -28,7 +28,7 @@ from profiles.earlier import earlier_of_task
 from profiles.presenters.attempt_messages import input_words, rules_shown
 from profiles.presenters.paired import verdict_views
 from profiles.presenters.viewers import arm_of, model_times, task_model_view
-from profiles.retention.deletion import keep_task_files, refuse_removed
+from profiles.retention.deletion import keep_task_files
 from profiles.selectors import (
     artifacts_of,
     dump_of,
@@ -37,6 +37,7 @@ from profiles.selectors import (
     plan_title,
     tasks_with_dumps,
 )
+from tasks.api.left_views import redirect_to_file
 from tasks.lifecycle.cancel import (
     cancel_own_tasks,
     cancel_task,
@@ -89,9 +90,8 @@ from webprofile.api.problems import flattened
 from webprofile.client.batchfile.values import FORMATS
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
-from webprofile.messages.errors import WORDINGS, word
+from webprofile.messages.errors import word
 from webprofile.sentences import gap, sentences
-from webprofile.storage import storage
 from workers.models import Worker
 
 PAGE_SIZE = 25
@@ -169,7 +169,7 @@ def _form(request: HttpRequest) -> HttpResponse:
         "pairing_fields": number_fields(Pairing(), PAIRING_LABELS),
         **where_rows(reader),
         "dtypes": ALL_DTYPES,
-        "file_words": file_words(WORDINGS),
+        "file_words": file_words(),
         "limits": {
             "model": settings.MODEL_SIZE_LIMIT_BYTES,
             "data": settings.DATA_SIZE_LIMIT_BYTES,
@@ -351,11 +351,7 @@ def outlook(request: HttpRequest) -> HttpResponse:
 @require_safe
 def file(request: HttpRequest, task_id: int, file_id: int) -> HttpResponse:
     """Redirect to a file of the task in storage."""
-    row = _task(request, task_id).files.filter(pk=file_id).first()
-    refuse_removed(row)
-    if row is None or row.stored_at is None or row.purged_at is not None:
-        raise Http404
-    return redirect(storage.presign_get(row.object_key, filename=row.name))
+    return redirect_to_file(_task(request, task_id), file_id)
 
 
 def _priority_steps(task: Task, reader: User) -> list[tuple[int, Any]]:

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import QueryDict
@@ -26,7 +26,7 @@ from tasks.submission.request import FileRequest, TaskRequest
 from tasks.submission.validation import allowed_priority, quota_of
 from webprofile.errors import DomainError
 from webprofile.integers import parse_key
-from webprofile.messages.errors import word
+from webprofile.messages.errors import WORDINGS, word
 from workers.models import Runtime, Worker
 from workers.selectors import labels_of, visible_runtime, visible_workers
 
@@ -186,7 +186,7 @@ def arm_rows(task: Task) -> list[dict[str, Any]]:
                 "has_options": arm["options"] is not None,
                 "options": changed_options(arm["options"] or {}),
                 "inputs": [*names[TaskFile.Kind.DATA], *given],
-                "is_stored": all(file.stored_at and not file.purged_at for file in own),
+                "is_stored": all(file.is_stored for file in own),
             }
         )
     return rows
@@ -197,16 +197,14 @@ def _exact(value: Value) -> Value:
     return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
 
-def file_words(wordings: Mapping[str, Any]) -> dict[str, str]:
+def file_words() -> dict[str, str]:
     """Texts for a chosen file that cannot be used, which the form shows before an upload.
 
     `static/js/tasks/new/file_heads.js` applies the rules of `tasks.submission.contents` in the
     browser, and shows {code: text} in the reader's language. A text has its values in braces, as
     `fill` of static/js/format.js takes it.
-
-    wordings: the server's texts by error code
     """
-    server = {code: text for code, text in wordings.items() if code.startswith(_OF_THE_SERVER)}
+    server = {code: text for code, text in WORDINGS.items() if code.startswith(_OF_THE_SERVER)}
     return {code: _in_braces(str(text)) for code, text in {**server, **_FORM_ONLY}.items()}
 
 
