@@ -19,7 +19,7 @@ from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import Blame, Reason, wording_of
 from tasks.models import Attempt, Purpose, Task, TaskFile
 from tasks.scheduling.eligibility import takes_tasks
-from tasks.scheduling.targets import newest_first
+from tasks.scheduling.targets import Target, runtime_for
 from tasks.states import LIVE, Outcome, TaskState
 from tasks.submission.creation import create_task
 from tasks.submission.request import ArmRequest, FileRequest, PairingRequest, TaskRequest
@@ -162,8 +162,7 @@ def _is_measured(worker: Worker) -> bool:
 
 def newest_runtime(worker: Worker) -> Runtime | None:
     """Return the usable runtime of a device with the highest version; None without any."""
-    usable = [runtime for runtime in worker.runtimes.all() if not runtime.problem]
-    return max(usable, key=lambda runtime: newest_first(runtime.version), default=None)
+    return runtime_for(Target(), worker)
 
 
 def environment_of(worker: Worker, runtime: Runtime) -> str:

@@ -8,15 +8,12 @@ reconnects.
 
 from collections.abc import Collection
 
-import structlog
 from django.db import transaction
 
 from tasks.models import Task
 from webprofile.background import enqueue_on_commit
 from webprofile.realtime.layer import send_to_groups
 from workers.tokens import worker_group
-
-log = structlog.get_logger()
 
 
 def task_group(task_id: int) -> str:

@@ -18,10 +18,11 @@ from accounts.models import User
 from tasks.models import Attempt, Purpose, Task
 from tasks.scheduling.assignment import queue_of
 from tasks.scheduling.eligibility import (
+    RUNTIME,
     Placement,
-    can_run,
     data_of,
     find_runtime,
+    meets,
     obstacles,
     placement_of,
     takes_tasks,
@@ -32,7 +33,7 @@ from tasks.scheduling.rebinding import fits, runtime_to_move
 from tasks.scheduling.targets import candidates, refusal_of, target_of
 from tasks.states import TaskState
 from tasks.submission.validation import refusal_by
-from workers.models import Runtime, Worker
+from workers.models import Worker
 from workers.selectors import labels_of, visible_workers
 
 #: the least number of ended attempts for an estimate of the wait
@@ -140,15 +141,16 @@ def outlook(
     """
     turn = Turn(tier_of(Purpose.USER, priority), owner.pk)
     queue = _Queue(worker)
-    placement = Placement(worker, version, find_runtime(worker, version), is_script=is_script)
-    stuck = [*_causes(placement)]
+
+    def place_on(worker: Worker) -> Placement:
+        return Placement(worker, version, find_runtime(worker, version), is_script=is_script)
+
+    stuck = [*_causes(place_on(worker))]
     before = queue.before(turn, queue.own_before(turn, priority=priority))
     running = running_on(worker, reader=owner)
     wait = None if stuck else queue.wait(before)
     causes = stuck or [_turn_cause(worker, before, running)]
-    hints = _hints(
-        owner, lambda w: _usable(w, version, is_script) is not None, worker, wait, causes
-    )
+    hints = _hints(owner, lambda other: meets(place_on(other), RUNTIME), worker, wait, causes)
     return QueueFacts(worker, before, running, wait, tuple(causes), hints)
 
 
@@ -319,9 +321,3 @@ def _shared(worker: Worker, other: Worker) -> tuple[str, str] | None:
     if processor and other.facts.get("cpu_model") == processor:
         return "cpu_model", str(processor)
     return None
-
-
-def _usable(worker: Worker, version: str, is_script: bool) -> Runtime | None:
-    """Return the runtime of this version if it works on the worker, for scripts too if needed."""
-    runtime = find_runtime(worker, version)
-    return runtime if runtime and can_run(runtime, is_script=is_script) else None

@@ -2,8 +2,8 @@
 
 import argparse
 import json
-import math
 import time
+from math import inf
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         add = parser.add_argument
         add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose task it is")
         add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the verdict")
-        add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+        add("--timeout", type=seconds, default=inf, metavar="S", help="wait so long at most")
         add("--json", action="store_true", help="the result on standard output as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -64,8 +64,7 @@ class Command(BaseCommand):
             cells = cells_of([block], versions_by_device(owner))
             files = look_at({file.path for cell in cells for file in cell.files})
             planned = plan_tasks(owner, cells, files)
-            timeout_s = options["timeout"]
-            until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+            until = time.monotonic() + options["timeout"]
             submitted = list[SubmittedCell]()
             try:
                 submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)

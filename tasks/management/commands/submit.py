@@ -2,10 +2,10 @@
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ class Command(BaseCommand):
         add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose tasks they are")
         add("--dry-run", action="store_true", help="check everything, print the matrix, stop")
         add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
-        add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+        add("--timeout", type=seconds, default=inf, metavar="S", help="wait so long at most")
         add("--json", action="store_true", help="the result on standard output as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -111,8 +111,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{len(rows)} tasks; nothing was created.")
                 self._print_quota(owner, len(planned), waits=options["wait"])
                 return
-            timeout_s = options["timeout"]
-            until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+            until = time.monotonic() + options["timeout"]
             submitted = list[SubmittedCell]()
             try:
                 submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
