@@ -3,16 +3,16 @@
 import json
 import subprocess
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.load_and_run.tests.running import ForkServer
 from agent.protocol.messages import AttemptFinished, EndReason
 from tasks.lifecycle.diagnosis import diagnose, diagnose_script
 from tasks.lifecycle.outcomes import ENDS
 from tasks.lifecycle.reasons import wording_of
-
-ROOT = Path(__file__).parents[2]
 
 
 def final_report(exit_code: int | None = 134, reason=EndReason.EXITED, detail=""):
@@ -221,15 +221,12 @@ def test_an_input_rejected_by_the_agent_gives_its_reason(cause, code):
     assert diagnose(report, "") == (code, "")
 
 
-def load_and_run(python: str, model: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [python, ROOT / "agent" / "load_and_run", model, "--iter=1", *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=model.parent,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def load_and_run(megengine_python: str) -> Iterator[Callable[..., subprocess.CompletedProcess]]:
+    """A function that runs a model with some options."""
+    server = ForkServer(megengine_python)
+    yield lambda model, *options: server.run([str(model), "--iter=1", *options], model.parent)
+    server.close()
 
 
 WHEEL = [
@@ -242,7 +239,7 @@ WHEEL = [
 
 
 @pytest.mark.parametrize(("model", "inputs", "code"), WHEEL)
-def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, inputs, code):
+def test_output_of_a_wheel_gives_its_reason(testdata, load_and_run, model, inputs, code):
     folder = testdata / "bad" / "models" if "bad/" in model else testdata / "models"
     mask = testdata / "inputs" / "two_inputs" / "mask.npy"
     items = [item.partition(":") for item in inputs.split(";") if item]
@@ -251,7 +248,7 @@ def test_output_of_a_wheel_gives_its_reason(testdata, megengine_python, model, i
         for name, _, file in items
     )
     options = [f"--input={inputs_option}"] if inputs_option else []
-    run = load_and_run(megengine_python, folder / Path(model).name, *options)
+    run = load_and_run(folder / Path(model).name, *options)
     code_of_run = run.returncode if run.returncode >= 0 else 128 - run.returncode
     reason, detail = diagnose(final_report(code_of_run), run.stdout + run.stderr)
     assert (reason, bool(detail)) == (code, True), run.stderr
@@ -280,12 +277,17 @@ run.dump(sys.argv[1], arg_names=["data"], optimize_for_inference=False)
 LAYOUT = "--enable_nchw44"
 
 
+@pytest.fixture(scope="module")
+def splitting_model(megengine_python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = tmp_path_factory.mktemp("model") / "splitting.mge"
+    subprocess.run([megengine_python, "-c", SPLITTING, model], check=True, capture_output=True)
+    return model
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("flags", [[LAYOUT], ["--optimize_for_inference", LAYOUT], []])
-def test_layout_option_that_fails_is_named(megengine_python, tmp_path, flags):
-    model = tmp_path / "splitting.mge"
-    subprocess.run([megengine_python, "-c", SPLITTING, model], check=True, capture_output=True)
-    run = load_and_run(megengine_python, model, *flags)
+def test_layout_option_that_fails_is_named(load_and_run, splitting_model, flags):
+    run = load_and_run(splitting_model, *flags)
     assert (run.returncode == 0) == (not flags), run.stderr
     if flags:
         reason, detail = diagnose(final_report(), run.stderr)
