@@ -26,18 +26,30 @@ def language(request):
     return request.param
 
 
+@pytest.fixture(scope="module")
+def pages() -> dict[tuple[str, str], str]:
+    """The pages that were loaded, by address and language."""
+    return {}
+
+
+def load(pages, client, address: str, language: str) -> str:
+    """Return a page, which is loaded once."""
+    if (address, language) not in pages:
+        client.cookies["django_language"] = language
+        pages[address, language] = html.unescape(client.get(address).text)
+    return pages[address, language]
+
+
 @pytest.fixture
-def form(client, language) -> str:
+def form(client, language, pages) -> str:
     make_worker()
     client.force_login(make_user())
-    client.cookies["django_language"] = language
-    return html.unescape(client.get("/tasks/new/").text)
+    return load(pages, client, "/tasks/new/", language)
 
 
 @pytest.fixture
-def docs(client, language) -> str:
-    client.cookies["django_language"] = language
-    return html.unescape(client.get("/docs/options/").text)
+def docs(client, language, pages) -> str:
+    return load(pages, client, "/docs/options/", language)
 
 
 def help_of(name: str, language: str) -> str:
