@@ -1,5 +1,7 @@
 // The legend of colours, and the breadcrumbs from the whole graph to the visible part.
 
+import { isPlainClick } from "../clicks.js";
+
 /**
  * Show one swatch for each colour class; classes with the same text share one entry. If all have the same, nothing is
  * coloured, and the list stays empty.
@@ -40,7 +42,7 @@ export function showPath(list, { path, whole, address }, open) {
       link.href = address(place);
       link.textContent = text;
       link.addEventListener("click", (event) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        if (!isPlainClick(event)) return;
         event.preventDefault();
         open(place);
       });

@@ -3,6 +3,7 @@
 import { clean } from "../charts/text.js";
 import { fill } from "../format.js";
 import { isForInputMethod } from "../shortcuts.js";
+import { wordsOf } from "../words.js";
 import { matching } from "./match.js";
 import { findDevices, findOperators, findOptions, findTasks, pageEntries, themeEntries } from "./sources.js";
 
@@ -20,7 +21,7 @@ class Palette {
   constructor() {
     const content = document.querySelector("#palette").content.cloneNode(true);
     this.dialog = content.querySelector("dialog");
-    this.words = Object.fromEntries([...content.querySelectorAll("[data-word]")].map((each) => [each.dataset.word, each.textContent]));
+    this.words = wordsOf(content);
     this.themes = [...content.querySelectorAll("[data-theme-choice]")].map((each) => ({ group: this.words.settings, value: each.dataset.themeChoice, label: each.textContent, hint: "theme" }));
     this.urls = this.dialog.dataset;
     this.input = this.dialog.querySelector("[role=combobox]");

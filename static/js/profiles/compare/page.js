@@ -3,6 +3,7 @@
 // The address holds everything. A link or form marked so is fetched as the page it leads to, and
 // the parts that change are taken from it; without JavaScript it is simply followed.
 
+import { isPlainClick } from "../../clicks.js";
 import { whenOpened } from "../../fold.js";
 import { localizeTimes } from "../../format.js";
 import { bindShortcuts } from "../../shortcuts.js";
@@ -126,7 +127,7 @@ function takeOverGraph(page) {
 
 async function onClick(event) {
   const link = event.target.closest("a[data-swap], #share");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (!link || !isPlainClick(event)) return;
   event.preventDefault();
   if (link.id !== "share") {
     open(link.href);

@@ -1,8 +1,7 @@
-// The advice's links to operators: they select without a new page, and show what is selected.
+// The advice's links to operators show what is selected. A click on one selects (`page.js`).
 
-import { onSelect, select, selected } from "./selection.js";
+import { onSelect, selected } from "./selection.js";
 
-const SOURCE = "advice";
 const links = [...document.querySelectorAll("#advice [data-row]")];
 
 function show(row) {
@@ -12,12 +11,5 @@ function show(row) {
   }
 }
 
-document.querySelector("#advice")?.addEventListener("click", (event) => {
-  const link = event.target.closest("[data-row]");
-  // with a key held down the browser opens the link elsewhere, as anyone expects
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  event.preventDefault();
-  select(Number(link.dataset.row), SOURCE);
-});
 onSelect(show);
 show(selected());

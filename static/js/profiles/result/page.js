@@ -1,5 +1,6 @@
 // The result page: one selection, heard by all views; shortcuts that work everywhere on it.
 
+import { isPlainClick } from "../../clicks.js";
 import { getFragment } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { startTable } from "../table/index.js";
@@ -61,9 +62,9 @@ bindShortcuts({
   },
 });
 
-// rows of the table that the server rendered, and operators that a recommendation names
+// rows of the table that the server rendered, and operators that a recommendation or a memory plan names
 document.addEventListener("click", async (event) => {
-  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (!isPlainClick(event)) return;
   const share = event.target.closest("#share");
   if (share) {
     event.preventDefault();
@@ -71,7 +72,7 @@ document.addEventListener("click", async (event) => {
     openShareDialog(share);
     return;
   }
-  const operator = event.target.closest("#tables tr[data-row], [data-select]");
+  const operator = event.target.closest("#tables tr[data-row], :is(#advice, #static-memory) a[data-row]");
   const view = event.target.closest("[data-open-view]");
   const some = event.target.closest("[data-rows]");
   if (!operator && !view && !some) return;
@@ -84,7 +85,7 @@ document.addEventListener("click", async (event) => {
     const place = view.hash?.slice(1);
     views.open(view.dataset.openView).then(() => document.getElementById(place)?.scrollIntoView());
   }
-  if (operator) select(Number(operator.dataset.row ?? operator.dataset.select), "page");
+  if (operator) select(Number(operator.dataset.row), "page");
 });
 
 // a finding or a chart asks for some operators, perhaps before the table was opened

@@ -6,6 +6,7 @@ import { axisMicro, clean, describeOperator, micro } from "../../charts/text.js"
 import { fill, percent } from "../../format.js";
 import { getJson } from "../../requests.js";
 import { bindTimeline } from "../../shortcuts.js";
+import { wordsOf } from "../../words.js";
 import { loadOperators } from "../operators.js";
 import { followPass } from "./chosen_pass.js";
 import { onSelect, select, selected } from "./selection.js";
@@ -29,7 +30,7 @@ export class TimelineStrip {
     this.canvas = root.querySelector("canvas");
     this.about = root.querySelector("[data-strip=about]");
     this.tip = root.querySelector("[data-strip=tip]");
-    this.words = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-word]")].map((each) => [each.dataset.word, each.textContent]));
+    this.words = wordsOf(root.querySelector("template").content);
     this.range = null;
     this.show(data);
     this.#listen();

@@ -1,5 +1,6 @@
 // The views of the result: each tab has an address, and is fetched when it is first opened.
 
+import { isPlainClick } from "../../clicks.js";
 import { localizeTimes } from "../../format.js";
 import { keepOneStop } from "../../roving.js";
 import { onWhole } from "./printing.js";
@@ -97,7 +98,7 @@ export function startViews(root, { fetchFragment, announce, onOpen }) {
 
   root.querySelector("#tabs").addEventListener("click", (event) => {
     const tab = event.target.closest("[data-view]");
-    if (!tab || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (!tab || !isPlainClick(event)) return;
     event.preventDefault();
     go(tab);
   });

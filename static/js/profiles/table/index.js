@@ -3,6 +3,7 @@
 import { fill, percent, threeDigits } from "../../format.js";
 import { getJson } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
+import { wordsOf } from "../../words.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
 import { onSelect, select, selected } from "../result/selection.js";
@@ -24,8 +25,9 @@ export class OperatorTable {
     this.root = root;
     this.operators = operators;
     this.announce = announce;
-    this.words = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-word]")].map((each) => [each.dataset.word, each.textContent]));
-    this.heads = Object.fromEntries([...root.querySelector("template").content.querySelectorAll("[data-column]")].map((each) => [each.dataset.column, { title: each.textContent, help: each.title }]));
+    const { content } = root.querySelector("template");
+    this.words = wordsOf(content);
+    this.heads = Object.fromEntries([...content.querySelectorAll("[data-column]")].map((each) => [each.dataset.column, { title: each.textContent, help: each.title }]));
     // without times on the device, the column of self times has those on the host
     this.heads.device = this.heads[operators.side];
     this.part = Object.fromEntries([...root.querySelectorAll("[data-table]")].map((each) => [each.dataset.table, each]));
