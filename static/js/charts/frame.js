@@ -2,6 +2,7 @@
 // operator. A chart (`timeline.js`, `roofline.js` ...) draws its items and implements:
 //
 //   length            number of items, in the order of the arrow keys
+//   isEmpty           optional: whether there is nothing to draw; by default if there are no items
 //   option(colours)   the option object for ECharts
 //   describe(item)    description of an item, as lines of text
 //   rectsOf(item)     current rectangles of an item in pixels: [left, top, width, height]

@@ -31,7 +31,7 @@ async function loadWithChanges(section) {
 export function start(root) {
   for (const section of root.querySelectorAll(".charts[data-operators]:not([data-started])")) {
     section.dataset.started = "";
-    startCharts(section, KINDS, () => loadWithChanges(section));
+    startCharts(section, KINDS, { fetchOperators: () => loadWithChanges(section) });
   }
 }
 

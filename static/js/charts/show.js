@@ -3,18 +3,13 @@
 import { followPass } from "../profiles/result/chosen_pass.js";
 import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
+import { wordsOf } from "../words.js";
 import { loadECharts, makeChart } from "./echarts.js";
 import { Frame } from "./frame.js";
 import { fillWhenOpened } from "./table.js";
 
 /** Charts are started this far before they come into view. */
 const AHEAD = "300px";
-
-/** The messages of a section in the user's language, from its <template>. */
-function wordsOf(section) {
-  const elements = [...section.querySelector("template").content.querySelectorAll("[data-word]")];
-  return Object.fromEntries(elements.map((element) => [element.dataset.word, element.textContent]));
-}
 
 function partsOf(figure) {
   const parts = {};
@@ -24,7 +19,7 @@ function partsOf(figure) {
 
 /** Fetches and draws the chart of one <figure>, and shows its loading and error states. */
 class ChartLoader {
-  /** shared: {section, words, kinds, fetchOperators, selection}, common to the charts of a section */
+  /** shared: {section, words, kinds, fetchOperators, selection, parameters}, common to the charts of a section */
   constructor(figure, shared) {
     this.figure = figure;
     this.shared = shared;
@@ -62,7 +57,8 @@ class ChartLoader {
 
   fetch(more = {}) {
     const url = new URL(this.figure.dataset.url, location.href);
-    for (const [name, value] of Object.entries({ ...this.parameters, ...more })) url.searchParams.set(name, value);
+    const parameters = { ...this.shared.parameters(), ...this.parameters, ...more };
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
     return getJson(url.pathname + url.search, { login: this.shared.section.dataset.login, cache: "no-cache" });
   }
 
@@ -83,9 +79,10 @@ class ChartLoader {
     const fetchMore = (parameters) => this.fetch(parameters);
     const context = { data, operators, words, chart: this.chart, echarts, parts: this.parts, fetchMore };
     const drawing = kinds[this.figure.dataset.chart](context);
-    this.setState(drawing.length ? "ready" : "empty");
+    const isEmpty = drawing.isEmpty ?? !drawing.length;
+    if (isEmpty) this.setState("empty");
     if (this.parts.table) fillWhenOpened(this.parts.table, { rows: () => drawing.tableRows(), count: drawing.tableCount });
-    if (!drawing.length) return;
+    if (isEmpty) return;
     if (drawing.height) {
       this.parts.canvas.style.height = `${drawing.height}px`;
       this.chart.resize();
@@ -118,12 +115,15 @@ class ChartLoader {
  *
  * kinds: the function that makes each chart, by `data-chart`
  * fetchOperators(): promise of the operators that the charts share (`operators.js`), or of null
+ * parameters(): parameters of the address of the data, read before each fetch
  * selection: as for `Frame`
  *
- * Returns a function that ends them, before the section leaves the page.
+ * Returns {restart(), end()}: `restart` fetches and draws those again that were started; `end` ends them, before the
+ * section leaves the page.
  */
-export function startCharts(section, kinds, fetchOperators = async () => null, selection = undefined) {
-  const shared = { section, kinds, fetchOperators, selection, words: wordsOf(section) };
+export function startCharts(section, kinds, { fetchOperators = async () => null, parameters = () => ({}), selection = undefined } = {}) {
+  const words = wordsOf(section.querySelector("template").content);
+  const shared = { section, kinds, fetchOperators, parameters, selection, words };
   const figures = [...section.querySelectorAll("[data-chart]")];
   /** `{loader, drawn}` by figure: its loader, and the promise of its first drawing. */
   const started = new Map();
@@ -145,9 +145,14 @@ export function startCharts(section, kinds, fetchOperators = async () => null, s
   );
   for (const figure of figures) observer.observe(figure);
   const endWhole = onWhole(() => Promise.all(figures.map(start)));
-  return () => {
-    observer.disconnect();
-    endWhole();
-    for (const { loader } of started.values()) loader.end();
+  return {
+    restart() {
+      for (const { loader } of started.values()) loader.start();
+    },
+    end() {
+      observer.disconnect();
+      endWhole();
+      for (const { loader } of started.values()) loader.end();
+    },
   };
 }

@@ -3,7 +3,8 @@
 import { fill } from "../format.js";
 import { axis, fixedGrid, stripes, visibleRange, zooms } from "./palette.js";
 import { axisMicro, clean, describeOperator, micro, unitOfMicro } from "./text.js";
-import { barsByRow, firstsOf, moved, showing, toFetch, within, zoomed } from "./timeline_layout.js";
+import { barsByRow, firstsOf, toFetch, zoomed } from "./timeline_layout.js";
+import { ZoomedChart, clipped } from "./zoomed.js";
 
 const LANE_PX = 52;
 const TOP_PX = 8;
@@ -20,31 +21,20 @@ export function timelineChart(context) {
   return new Timeline(context);
 }
 
-export class Timeline {
+export class Timeline extends ZoomedChart {
   constructor({ data, operators, words, chart, echarts, parts, fetchMore }) {
+    super(chart, Math.max(data.span, 1e-3), parts.tools);
     this.operators = operators;
     this.words = words;
-    this.chart = chart;
     this.echarts = echarts;
     this.fetchMore = fetchMore;
-    this.parts = parts;
     this.lanes = data.lanes;
-    this.span = Math.max(data.span, 1e-3);
     this.whole = data;
-    /** The time of the operator that was shown last, µs; zooming centres on it. */
-    this.centre = null;
     /** Set by `ChartLoader`: applies a change and redraws. */
     this.redraw = (change) => change();
-    this.view = [0, this.span];
     this.setData(data, [0, this.span]);
-    this.length = data.start.length;
     this.height = this.lanes.length * LANE_PX + TOP_PX + BOTTOM_PX;
     this.tableCount = this.length;
-    chart.off("datazoom");
-    chart.on("datazoom", () => this.onZoom());
-    for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.runCommand(button.dataset.command);
-    }
   }
 
   /** Set the bars. range: the time that they cover, µs. */
@@ -176,39 +166,21 @@ export class Timeline {
     const y = chart.convertToPixel({ yAxisIndex: 0 }, data.lane[bar]);
     const from = chart.convertToPixel({ xAxisIndex: 0 }, data.start[bar]);
     const to = chart.convertToPixel({ xAxisIndex: 0 }, data.end[bar]);
-    if (to < this.left || from > right) return [];
-    const [left, end] = [Math.max(from, this.left), Math.min(to, right)];
-    const height = LANE_PX * WORK_PART;
-    return [[left, y - height / 2, end - left, height]];
+    const half = (LANE_PX * WORK_PART) / 2;
+    return clipped([from, y - half, to, y + half], [this.left, right]);
   }
 
   /** Zoom into a merged bar, until its operators have their own bars. */
   act(bar) {
-    if (this.data.count[bar] === 1) return;
-    const [start, end] = [this.data.start[bar], this.data.end[bar]];
-    this.setView(zoomed([start, end], 3, this.span));
+    if (this.data.count[bar] > 1) this.setView(zoomed(this.rangeOf(bar), 3, this.span));
   }
 
-  show(bar) {
-    const [start, end] = [this.data.start[bar], this.data.end[bar]];
-    this.centre = (start + end) / 2;
-    const view = showing(this.view, [start, end], this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
-  }
-
-  /** Zoom or pan. command: as of `moved`. */
-  runCommand(command) {
-    this.setView(moved(command, this.view, this.span, this.centre));
-  }
-
-  /** @param {number[]} view */
-  setView([startValue, endValue]) {
-    this.view = [startValue, endValue];
-    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
+  rangeOf(bar) {
+    return [this.data.start[bar], this.data.end[bar]];
   }
 
   onZoom() {
-    this.view = within(visibleRange(this.chart), this.span);
+    super.onZoom();
     clearTimeout(this.pause);
     this.pause = setTimeout(() => this.refine(), PAUSE_MS);
   }

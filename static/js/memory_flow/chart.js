@@ -1,9 +1,9 @@
 // The chart of memory over time: tensors as rectangles over time (x) and used addresses (y), and
 // above them a curve of the bytes in use.
 
-import { axis, fixedGrid, visibleRange, zooms } from "../charts/palette.js";
+import { axis, fixedGrid, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
-import { moved, showing, within } from "../charts/timeline_layout.js";
+import { ZoomedChart, clipped } from "../charts/zoomed.js";
 import { binaryStep, bytesize, fill } from "../format.js";
 
 const LEFT_PX = 76;
@@ -11,7 +11,7 @@ const RIGHT_PX = 28;
 const CURVE = { top: 26, height: 96 };
 const SPACE_TOP_PX = 156;
 const BOTTOM_PX = 76;
-export const HEIGHT_PX = 520;
+const HEIGHT_PX = 520;
 
 /** Range and tick interval of an axis of bytes up to at least `max`. */
 export function bytesAxis(max) {
@@ -19,20 +19,16 @@ export function bytesAxis(max) {
   return { min: 0, interval, max: Math.max(1, Math.ceil(max / interval)) * interval };
 }
 
-export class FlowChart {
+export class FlowChart extends ZoomedChart {
   constructor({ data, words, chart, echarts, parts }) {
+    super(chart, Math.max(data.end, 1e-3), parts.tools);
     this.data = data;
     this.words = words;
-    this.chart = chart;
     this.echarts = echarts;
     this.length = data.names.length;
-    this.span = Math.max(data.end, 1e-3);
-    this.view = [0, this.span];
-    chart.off("datazoom");
-    chart.on("datazoom", () => this.onZoom());
-    for (const button of parts.tools.querySelectorAll("button")) {
-      button.onclick = () => this.runCommand(button.dataset.command);
-    }
+    this.height = HEIGHT_PX;
+    // the curve of the bytes in use remains if a search finds no tensor
+    this.isEmpty = false;
   }
 
   option(colours) {
@@ -53,6 +49,7 @@ export class FlowChart {
         ...bytesAxis(max),
         axisLabel: { color: colours.soft, formatter: bytesize, hideOverlap: true },
       });
+    const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
     this.paints = { at_peak: colours.bar, other: colours.strong, edge: colours.surface };
     return {
       animation: false,
@@ -65,14 +62,9 @@ export class FlowChart {
         x({ gridIndex: 1, name: words.since, nameLocation: "middle", nameGap: 26, splitLine: { show: false } }),
       ],
       yAxis: [y(data.peak.bytes, 0), y(data.used, 1)],
-      dataZoom: this.zooms(colours),
+      dataZoom: zooms(colours, zoom),
       series: [this.curve(colours), this.rectangles(colours)],
     };
-  }
-
-  zooms(colours) {
-    const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
-    return zooms(colours, zoom);
   }
 
   curve(colours) {
@@ -187,31 +179,10 @@ export class FlowChart {
     const at = (x, y) => chart.convertToPixel({ xAxisIndex: 1, yAxisIndex: 1 }, [x, y]);
     const [left, bottom] = at(this.data.start[item], data.place[item]);
     const [right, top] = at(this.data.start[item] + data.length[item], data.place[item] + data.size[item]);
-    const most = chart.getWidth() - RIGHT_PX;
-    if (right < LEFT_PX || left > most) return [];
-    const from = Math.max(left, LEFT_PX);
-    return [[from, top, Math.min(right, most) - from, bottom - top]];
+    return clipped([left, top, right, bottom], [LEFT_PX, chart.getWidth() - RIGHT_PX]);
   }
 
-  show(item) {
-    const window = [this.data.start[item], this.data.start[item] + this.data.length[item]];
-    this.centre = (window[0] + window[1]) / 2;
-    const view = showing(this.view, window, this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
-  }
-
-  /** Zoom or pan. command: as of `moved`. */
-  runCommand(command) {
-    this.setView(moved(command, this.view, this.span, this.centre ?? null));
-  }
-
-  /** @param {number[]} view */
-  setView([startValue, endValue]) {
-    this.view = [startValue, endValue];
-    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
-  }
-
-  onZoom() {
-    this.view = within(visibleRange(this.chart), this.span);
+  rangeOf(item) {
+    return [this.data.start[item], this.data.start[item] + this.data.length[item]];
   }
 }

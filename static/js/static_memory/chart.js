@@ -1,8 +1,8 @@
 // The chart of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
 
-import { axis, fixedGrid, stripes, visibleRange, zooms } from "../charts/palette.js";
+import { axis, fixedGrid, stripes, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
-import { moved, showing } from "../charts/timeline_layout.js";
+import { ZoomedChart, clipped } from "../charts/zoomed.js";
 import { binaryStep, bytesize, fill } from "../format.js";
 import { curveOf, itemAt, itemsByRow } from "./layout.js";
 
@@ -12,18 +12,14 @@ export function staticMemoryChart(context) {
   return new StaticMemory(context);
 }
 
-class StaticMemory {
+class StaticMemory extends ZoomedChart {
   constructor({ data, words, chart, echarts }) {
+    super(chart, Math.max(data.steps, 1), null);
     this.data = data;
     this.words = words;
-    this.chart = chart;
     this.echarts = echarts;
     this.length = data.id.length;
-    this.span = Math.max(data.steps, 1);
-    this.view = [0, this.span];
     this.byRow = itemsByRow(data.row);
-    chart.off("datazoom");
-    chart.on("datazoom", () => this.onZoom());
   }
 
   option(colours) {
@@ -134,29 +130,10 @@ class StaticMemory {
     const at = (step, address) => chart.convertToPixel({ gridIndex: 0 }, [step, address]);
     const [left, top] = at(data.from[item], data.low[item] + data.size[item]);
     const [right, bottom] = at(data.to[item], data.low[item]);
-    const most = chart.getWidth() - GRID.right;
-    if (right < GRID.left || left > most) return [];
-    const from = Math.max(left, GRID.left);
-    return [[from, top, Math.min(right, most) - from, bottom - top]];
+    return clipped([left, top, right, bottom], [GRID.left, chart.getWidth() - GRID.right]);
   }
 
-  show(item) {
-    const view = showing(this.view, [this.data.from[item], this.data.to[item]], this.span);
-    if (view[0] !== this.view[0] || view[1] !== this.view[1]) this.setView(view);
-  }
-
-  /** Zoom or pan. command: as of `moved`. */
-  runCommand(command) {
-    this.setView(moved(command, this.view, this.span));
-  }
-
-  /** @param {number[]} view */
-  setView([startValue, endValue]) {
-    this.view = [startValue, endValue];
-    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue, endValue });
-  }
-
-  onZoom() {
-    this.view = visibleRange(this.chart);
+  rangeOf(item) {
+    return [this.data.from[item], this.data.to[item]];
   }
 }

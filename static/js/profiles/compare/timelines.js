@@ -125,5 +125,5 @@ function comparedTimelines(context) {
 
 /** selection: the selected row of the comparison, as `Frame` uses it. Returns a function that ends the timelines. */
 export function startTimelines(section, selection) {
-  return startCharts(section, { timelines: comparedTimelines }, undefined, selection);
+  return startCharts(section, { timelines: comparedTimelines }, { selection }).end;
 }
