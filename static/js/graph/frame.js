@@ -1,6 +1,6 @@
 // The page's side of the iframe in which Netron draws; `js/netron/bridge.js` is the iframe's side.
 
-import { isDark, onTheme } from "../theme.js";
+import { putViewer } from "../viewer.js";
 
 const READY_MS = 30_000;
 const DRAWN_MS = 60_000;
@@ -9,17 +9,11 @@ const DRAWN_MS = 60_000;
 export class DrawError extends Error {}
 
 /**
- * Put a viewer's iframe into `stage`. `onMessage` is called for the user's actions in it:
+ * Put Netron into `stage`. `onMessage` is called for the user's actions in it:
  * {kind: "selected" | "entered", node}, {kind: "saved", file, name} and {kind: "left"}.
  */
 export function makeFrame(stage, { address, title, onMessage }) {
-  const frame = document.createElement("iframe");
-  frame.className = "graph__frame";
-  frame.title = title;
-  frame.name = isDark() ? "dark" : "light";
-  frame.src = address;
-  frame.referrerPolicy = "no-referrer";
-  frame.setAttribute("sandbox", "allow-scripts");
+  const { frame, post, remove } = putViewer(stage, { address, title, className: "graph__frame", onMessage: listen });
   /** The message that is awaited: {kind, resolve, reject}. */
   let waiting = null;
   let number = 0;
@@ -59,28 +53,16 @@ export function makeFrame(stage, { address, title, onMessage }) {
     else resolve(message);
   }
 
-  function listen(event) {
-    // the viewer's page has an opaque origin, which events report as "null"
-    if (event.source !== frame.contentWindow || event.origin !== "null") return;
-    const message = event.data ?? {};
+  function listen(message) {
     const isAnswer = message.kind === waiting?.kind || (waiting && message.kind === "failed");
     if (isAnswer && (message.number ?? 0) === number) settle(message);
     else if (["selected", "entered", "saved", "left"].includes(message.kind)) onMessage(message);
   }
 
-  function post(message) {
-    // an opaque origin cannot be named as the target; this page's CSP allows only the viewer in the iframe
-    frame.contentWindow.postMessage(message, "*");
-  }
-
-  addEventListener("message", listen);
-  const stopTheme = onTheme(() => post({ kind: "theme", isDark: isDark() }));
   const ready = waitFor("ready", READY_MS);
   ready.catch(() => {}); // `open` reports it
-  stage.replaceChildren(frame);
 
   return {
-    ready,
     /**
      * Draw a file, whose format Netron detects by the suffix of `name`. times: of the nodes of a model,
      * {name: [row, text, colour class]}. Resolves with {matched}, the number of nodes with a time. Throws DrawError.
@@ -100,10 +82,8 @@ export function makeFrame(stage, { address, title, onMessage }) {
     },
     remove() {
       observer.disconnect();
-      removeEventListener("message", listen);
-      stopTheme();
       waiting = null;
-      frame.remove();
+      remove();
     },
   };
 }

@@ -1,6 +1,6 @@
 // The page's side of the iframe in which Perfetto draws; `js/perfetto/bridge.js` is the iframe's side.
 
-import { isDark, onTheme } from "../../theme.js";
+import { putViewer } from "../../viewer.js";
 
 const PING_MS = 100;
 const READY_MS = 60_000;
@@ -11,17 +11,12 @@ const KEYS = { in: "w", out: "s", left: "a", right: "d" };
 /** The viewer did not load, or could not show the trace. */
 export class ViewerError extends Error {}
 
-/** Put a viewer's iframe into `stage`. Returns {open(buffer, title), move(command), remove()}. */
+/** Put Perfetto into `stage`. Returns {open(buffer, title), move(command), remove()}. */
 export function makeFrame(stage, { address, title }) {
-  const frame = document.createElement("iframe");
-  frame.className = "timeline__frame";
-  frame.title = title;
-  frame.name = isDark() ? "dark" : "light";
-  frame.src = address;
-  frame.referrerPolicy = "no-referrer";
-  frame.setAttribute("sandbox", "allow-scripts");
-  stage.replaceChildren(frame);
+  /** @type {(message: any) => void} */
+  let listen = () => {};
   let stop = () => {};
+  const viewer = putViewer(stage, { address, title, className: "timeline__frame", onMessage: (message) => listen(message) });
 
   /** Resolve with the first message from the frame for which `matches(message)` is true. */
   function waitFor(matches, limitMs) {
@@ -29,27 +24,19 @@ export function makeFrame(stage, { address, title }) {
       const timer = setTimeout(() => end(reject, new ViewerError()), limitMs);
       function end(settle, value) {
         clearTimeout(timer);
-        removeEventListener("message", listen);
+        listen = () => {};
         settle(value);
       }
-      function listen(event) {
-        // the viewer's page has an opaque origin, which events report as "null"
-        if (event.source !== frame.contentWindow || event.origin !== "null") return;
-        if (event.data?.kind === "failed") end(reject, new ViewerError());
-        else if (matches(event.data)) end(resolve);
-      }
-      addEventListener("message", listen);
+      listen = (message) => {
+        if (message.kind === "failed") end(reject, new ViewerError());
+        else if (matches(message)) end(resolve);
+      };
       stop = () => end(reject, new ViewerError());
     });
   }
 
-  // an opaque origin cannot be named as the target; this page's CSP allows only the viewer in the iframe
-  const post = (message, transfer = []) => frame.contentWindow?.postMessage(message, "*", transfer);
-
-  const stopTheme = onTheme(() => post({ kind: "theme", isDark: isDark() }));
-
   async function ready() {
-    const pinging = setInterval(() => post("PING"), PING_MS);
+    const pinging = setInterval(() => viewer.post("PING"), PING_MS);
     try {
       await waitFor((message) => message === "PONG", READY_MS);
     } finally {
@@ -64,19 +51,18 @@ export function makeFrame(stage, { address, title }) {
     /** Show a trace. `buffer` is transferred to the frame and unusable afterwards. Throws ViewerError. */
     async open(buffer, name) {
       await isReady;
-      const drawn = waitFor((message) => message?.kind === "drawn", DRAWN_MS);
-      post({ perfetto: { buffer, title: name } }, [buffer]);
+      const drawn = waitFor((message) => message.kind === "drawn", DRAWN_MS);
+      viewer.post({ perfetto: { buffer, title: name } }, [buffer]);
       await drawn;
     },
     /** Zoom or pan as a key inside the frame does, and move the focus there. */
     move(command) {
-      frame.focus();
-      if (command in KEYS) post({ kind: "key", key: KEYS[command] });
+      viewer.frame.focus();
+      if (command in KEYS) viewer.post({ kind: "key", key: KEYS[command] });
     },
     remove() {
       stop();
-      stopTheme();
-      frame.remove();
+      viewer.remove();
     },
   };
 }
