@@ -4,6 +4,7 @@
 
 import { fill } from "../../format.js";
 import { addRow, readRows, setStored, setStoredFile } from "./file_rows.js";
+import { offerStored } from "./option_form.js";
 import { addStoredExtraFile, listExtraFiles } from "./script_form.js";
 
 const form = document.getElementById("new-task");
@@ -95,7 +96,7 @@ function controls() {
 /** Fill the form with its saved content, and list the files that must be chosen again. */
 export function restoreForm(saved) {
   if (saved.copiedFrom) form.dataset.copiedFrom = saved.copiedFrom;
-  for (const [option, fileId] of saved.takenOptions) offerStoredFile(option, fileId);
+  for (const [option, fileId] of saved.takenOptions) offerStored(option, fileId);
   const values = new Map(saved.values);
   for (const name of FIRST) controls().filter((control) => control.name === name).forEach((control) => setValue(control, values));
   for (const control of controls()) if (!FIRST.includes(control.name)) setValue(control, values);
@@ -126,15 +127,6 @@ function setValue(control, values) {
     control.value = value;
   }
   control.dispatchEvent(new Event("change"));
-}
-
-/** Offer the stored file of an earlier task as the source of an option. */
-function offerStoredFile(option, fileId) {
-  const source = form.querySelector(`[data-source="${CSS.escape(option)}"]`);
-  const choice = source?.querySelector("[value=stored]");
-  if (!choice) return;
-  choice.hidden = choice.disabled = false;
-  source.dataset.storedId = fileId;
 }
 
 function addSavedRow(saved) {

@@ -55,14 +55,20 @@ function readFiles() {
   return { files, missing };
 }
 
+/** Offer the stored file of an earlier task as the source of an option; returns the select, null if there is none. */
+export function offerStored(name, fileId) {
+  const source = part.querySelector(`[data-source="${CSS.escape(name)}"]`);
+  if (!source) return null;
+  const choice = source.querySelector("[value=stored]");
+  choice.hidden = choice.disabled = false;
+  source.dataset.storedId = fileId;
+  return source;
+}
+
 /** Set an option to its value in an earlier task: a value, or its stored file {id, name}. */
 export function setOption(name, value) {
-  const source = part.querySelector(`[data-source="${CSS.escape(name)}"]`);
   if (typeof value === "object") {
-    const choice = source.querySelector("[value=stored]");
-    choice.hidden = choice.disabled = false;
-    source.dataset.storedId = value.id;
-    source.value = "stored";
+    offerStored(name, value.id).value = "stored";
     return;
   }
   const control = part.querySelector(`[data-kind][name="${CSS.escape(name)}"]`);
