@@ -14,6 +14,7 @@ from tasks.scheduling.queue_status import outlook, queue_facts, wait_samples
 from tasks.tests.make import (
     cause_codes,
     make_task,
+    make_tasks,
     make_user,
     make_waiting_task,
     make_worker,
@@ -222,9 +223,11 @@ def test_a_run_that_yields_to_a_task_does_not_delay_its_start(alice, bob):
 def test_estimate_ignores_health_checks(alice, bob):
     worker = make_worker()
     make_history(worker, bob, 600, 600, 600)
-    for _ in range(50):
-        attempt = start(make_waiting_task(bob, worker, purpose=Purpose.HEALTH))
-        Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now())
+    now, ended = timezone.now(), {"state": "finished", "outcome": "succeeded"}
+    Attempt.objects.bulk_create(
+        Attempt(task_id=pk, worker=worker, number=1, slot=0, lease_expires_at=now, ended_at=now)
+        for pk in make_tasks(bob, 50, worker=worker, purpose=Purpose.HEALTH, **ended)
+    )
     make_waiting_task(bob, worker)
     assert loads_of([worker])[worker.pk].usual_s is None
     wait = outlook(worker, "1.13.0", owner=alice).wait

@@ -10,6 +10,7 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import outlook, queue_facts
 from tasks.tests.make import (
+    make_copies,
     make_task_for_any_device,
     make_user,
     make_waiting_task,
@@ -24,9 +25,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 def fill(owners, worker: Worker, number: int) -> None:
     """Add waiting tasks of each owner for a device, half of them for any similar device."""
     for owner in owners:
-        for _ in range(number):
-            make_waiting_task(owner, worker)
-            make_task_for_any_device(owner, {"chip": "A"})
+        make_copies(make_waiting_task(owner, worker), number - 1)
+        make_copies(make_task_for_any_device(owner, {"chip": "A"}), number - 1)
     Task.objects.filter(state="waiting").update(worker=worker)
 
 
@@ -93,8 +93,8 @@ def test_number_of_queries_for_orphans_does_not_depend_on_orphans(queue):
 
     def make_orphans(number: int) -> None:
         Worker.objects.filter(pk=busy.pk).update(is_enabled=True)
-        for _ in range(number):
-            make_task_for_any_device(owners[0], {"chip": "A"}, options={"cuda": True})
+        task = make_task_for_any_device(owners[0], {"chip": "A"}, options={"cuda": True})
+        make_copies(task, number - 1)
         Task.objects.filter(state="waiting").exclude(options={"cuda": True}).delete()
         Worker.objects.filter(pk=busy.pk).update(is_enabled=False)
 
