@@ -3,6 +3,7 @@
 import datetime
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -12,11 +13,11 @@ from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.scheduling.queue_status import queue_facts
 from tasks.tests.make import (
+    make_copies,
     make_task_for_any_device,
     make_user,
     make_waiting_task,
     make_worker,
-    set_last_heartbeat,
 )
 from workers.models import Worker
 
@@ -36,6 +37,8 @@ class Simulation:
     durations_s: dict = field(default_factory=dict)
     #: attempts in the order of their start
     attempts: list = field(default_factory=list)
+    #: called after each event, before tasks are assigned
+    sweep: Callable[[], object] = lambda: None
 
     def schedule(self, after_s: float, function) -> None:
         self.events.append((BEGIN + datetime.timedelta(seconds=after_s), function))
@@ -43,7 +46,7 @@ class Simulation:
     def run(self) -> None:
         """Run until no event is left."""
         while True:
-            rebind_orphans()
+            self.sweep()
             for attempt in assign_waiting():
                 self.attempts.append(attempt)
                 length = datetime.timedelta(seconds=self.durations_s.get(attempt.task_id, 10))
@@ -52,7 +55,6 @@ class Simulation:
                 return
             self.events.sort(key=lambda event: event[0])
             self.now, function = self.events.pop(0)
-            set_last_heartbeat(self.now)
             function()
 
     def _end(self, attempt: Attempt) -> None:
@@ -60,10 +62,11 @@ class Simulation:
         columns = {"state": "finished", "outcome": "succeeded", "finished_at": self.now}
         Task.objects.filter(pk=attempt.task_id).update(**columns)
 
-    def submit(self, *args, duration_s: float, **kwargs) -> Task:
-        """Create a task that waits from now on."""
-        task = make_waiting_task(*args, **kwargs)
-        self.durations_s[task.pk] = duration_s
+    def submit(self, *args, duration_s: float, count: int = 1) -> Task:
+        """Create equal tasks that wait from now on; return the first."""
+        task = make_waiting_task(*args)
+        for each in (task, *make_copies(task, count - 1)):
+            self.durations_s[each.pk] = duration_s
         return task
 
     def start_s(self, task: Task) -> float:
@@ -72,8 +75,9 @@ class Simulation:
 
 
 @pytest.fixture
-def simulation(monkeypatch) -> Simulation:
+def simulation(monkeypatch, settings) -> Simulation:
     simulation = Simulation()
+    settings.HEARTBEAT_S = 86_400  # devices stay online
     monkeypatch.setattr("django.utils.timezone.now", lambda: simulation.now)
     return simulation
 
@@ -95,7 +99,8 @@ def test_tasks_of_two_users_alternate(simulation):
     alice, bob = make_user("alice"), make_user("bob")
     tasks = {}
     for user in (alice, bob):
-        tasks[user.pk] = [make_waiting_task(user, worker).pk for _ in range(25)]
+        first = make_waiting_task(user, worker)
+        tasks[user.pk] = [task.pk for task in (first, *make_copies(first, 24))]
     simulation.run()
     check_assignments()
     owners = [attempt.task.owner_id for attempt in simulation.attempts]
@@ -110,10 +115,8 @@ def test_tasks_of_two_users_alternate(simulation):
 def test_users_with_long_and_short_tasks_get_the_same_device_time(simulation):
     worker = make_worker(slots=2)
     slow, quick = make_user("slow"), make_user("quick")
-    for _ in range(10):
-        simulation.submit(slow, worker, duration_s=120)
-    for _ in range(40):
-        simulation.submit(quick, worker, duration_s=30)
+    simulation.submit(slow, worker, duration_s=120, count=10)
+    simulation.submit(quick, worker, duration_s=30, count=40)
     simulation.run()
     check_assignments()
     # both have 1200 s of work, so neither ends long before the other
@@ -131,6 +134,7 @@ def test_every_task_of_a_random_schedule_runs_once(simulation, seed):
     make_worker("desk", labels={"chip": "A"}, slots=2)
     make_worker("shelf", labels={"chip": "A"})
     drained_s, resumed_s = 200, 1500
+    simulation.sweep = rebind_orphans
 
     def submit() -> None:
         user = generator.choice(users)
@@ -180,8 +184,7 @@ def test_user_with_much_device_time_is_not_starved_by_new_users(simulation):
 def test_estimated_wait_equals_the_simulated_wait(simulation):
     worker = make_worker()
     alice, bob = make_user("alice"), make_user("bob")
-    for _ in range(3):
-        simulation.submit(bob, worker, duration_s=60)
+    simulation.submit(bob, worker, duration_s=60, count=3)
     estimates = dict[int, tuple[int, float]]()
 
     def estimate() -> None:

@@ -212,7 +212,8 @@ def test_orphans_with_unsupported_options_delay_others_by_some_rounds_only(alice
     occupy(make_worker("left"), alice)
     go_offline(offline)
     # a round reads a random two of seven; the probability that all miss the task is 10^-14
-    assert sum(rebind_orphans() for _ in range(100)) == 1
+    assert any(rebind_orphans() == 1 for _ in range(100))
+    assert rebind_orphans() == 0
     task.refresh_from_db()
     assert task.worker.name == "left"
 
