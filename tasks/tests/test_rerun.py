@@ -12,6 +12,7 @@ from tasks.models import IdempotencyKey, Task, TaskFile
 from tasks.submission.creation import DOUBLE_CLICK_S, rerun_task
 from tasks.submission.plans import PRESETS
 from tasks.submission.request import InputRequest, request_of
+from tasks.submission.uploads import confirm_task
 from tasks.tests.make import (
     MODEL,
     data_file,
@@ -61,7 +62,7 @@ def ended_task(client, storage) -> Task:
     for file, content in zip(task.files.all(), (MODEL, DATA), strict=True):
         object_store.write(file.object_key, content)
     client.force_login(alice)
-    assert client.post(f"/api/v1/tasks/{task.pk}/submit/").status_code == 200
+    confirm_task(task)
     cancel_task(task)
     return Task.objects.get(pk=task.pk)
 
@@ -276,18 +277,18 @@ def test_rerun_of_a_deleted_task_raises_task_gone(ended_task):
 
 
 @pytest.mark.parametrize("origin", ["deleted", "foreign", "nonsense", "-1", "9" * 30, "²"])
-def test_form_reports_an_unavailable_source_task(client, ended_task, origin):
-    number = ended_task.pk
+def test_form_reports_an_unavailable_source_task(client, logged_in, origin):
+    task = make_task(make_user("bob"))
+    number = {"deleted": task.pk, "foreign": task.pk}.get(origin, origin)
     if origin == "deleted":
-        ended_task.delete()
-    elif origin == "foreign":
-        client.force_login(make_user("carol"))
-    else:
-        number = origin
-    page = client.get("/tasks/new/", {"from": number}).content.decode()
+        task.delete()
+    page = client.get("/tasks/new/", {"from": number}).text
     assert 'id="origin-gone"' in page
     assert 'id="origin"' not in page
-    assert 'id="origin-gone"' not in client.get("/tasks/new/").content.decode()
+
+
+def test_form_without_a_source_task_reports_none(client, logged_in):
+    assert 'id="origin-gone"' not in client.get("/tasks/new/").text
 
 
 def test_copy_of_the_model_of_a_foreign_purged_or_deleted_task_is_rejected(client, ended_task):

@@ -35,14 +35,13 @@ def rejection(**changes) -> DomainError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    "value", ["; rm -rf /", "$(id)", "`id`", "a|b", "../x", "a b", "1\n2", "--x"]
-)
 @pytest.mark.parametrize("name", [n for n, o in OPTIONS.items() if o.type == "string"])
-def test_option_rejects_shell_and_path_characters(name, value):
-    error = rejection(worker=worker_with(BINARY | {"libraries": ["mine"]}), options={name: value})
-    assert error.field == name
-    assert error.code in {"option_never", "option_not_bool", "option_bad_text", "option_bad_choice"}
+def test_option_rejects_shell_and_path_characters(name):
+    worker = worker_with(BINARY | {"libraries": ["mine"]})
+    codes = {"option_never", "option_not_bool", "option_bad_text", "option_bad_choice"}
+    for value in ("; rm -rf /", "$(id)", "`id`", "a|b", "../x", "a b", "1\n2", "--x"):
+        error = rejection(worker=worker, options={name: value})
+        assert (error.field, error.code in codes) == (name, True), value
 
 
 @pytest.mark.parametrize(
