@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -243,12 +242,7 @@ class FakeServer:
         self.port = await self.front.open(self.port, inner_port)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.front.close()
         self._server.close()
         await self._server.wait_closed()
