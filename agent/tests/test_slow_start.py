@@ -1,10 +1,13 @@
 """A device that is still booting when the agent starts: MegEngine takes longer than usual."""
 
+import threading
+
 from agent import daemon
 from agent.config import RuntimeEntry
 from agent.inventory import LocalRuntime
 from agent.protocol.messages import Hello, RuntimeInfo
 from agent.protocol.notes import Note
+from agent.tests.fakes import TIMEOUT_S
 
 
 async def test_a_version_that_was_too_slow_at_the_start_becomes_usable(device, server, monkeypatch):
@@ -15,9 +18,16 @@ async def test_a_version_that_was_too_slow_at_the_start_becomes_usable(device, s
     device.changes["runtimes"] = (
         RuntimeEntry(version="1.13.0", kind="binary", path="load_and_run"),
     )
+    is_heard = threading.Event()
+
+    def take_inventory(*_, **__):
+        is_heard.wait(TIMEOUT_S)
+        return good
+
     monkeypatch.setattr(daemon, "_SLOW_AGAIN_S", 0.05)
-    monkeypatch.setattr(daemon, "take_inventory", lambda *_, **__: good)
+    monkeypatch.setattr(daemon, "take_inventory", take_inventory)
     device.start()
     assert (await server.expect(Hello)).runtimes[0].problem == problem
+    is_heard.set()
     assert (await server.expect(Hello, 2)).runtimes[0].problem is None
     assert (await server.run()).exit_code == 0
