@@ -219,7 +219,7 @@ class Run:
         timeout_s: float,
         grace_s: Callable[[], float],
         stop: asyncio.Event,
-        watchdog: Watchdog | None = None,
+        watchdog: Watchdog,
     ) -> RunResult:
         """Wait for the end, the timeout, `stop` or a limit, whichever is first, and clean up.
 
@@ -229,7 +229,7 @@ class Run:
         """
         ending = asyncio.create_task(self._process.wait())
         stopping = asyncio.create_task(stop.wait())
-        barking = asyncio.create_task(_watch(watchdog, self.pid, self._mark))
+        barking = asyncio.create_task(watchdog.watch(self.pid, self._mark))
         hit: LimitHit | None = None
         try:
             await asyncio.wait(
@@ -244,11 +244,9 @@ class Run:
                 reason = EndReason.CANCELLED
             elif barking.done():
                 reason, hit = EndReason.EXITED, barking.result()
-                if watchdog is not None:
-                    await watchdog.end_all(self.pid, self._mark)
+                await watchdog.end_all(self.pid, self._mark)
             if reason is not EndReason.EXITED:
-                if watchdog is not None:
-                    watchdog.sample_memory(self.pid, self._mark)
+                watchdog.sample_memory(self.pid, self._mark)
                 self._ask_to_end(reason, watchdog)
                 await asyncio.wait({ending}, timeout=grace_s())
             run_s = time.monotonic() - self._begin
@@ -262,33 +260,31 @@ class Run:
             ended += reap_group(self.pid)
         # bubblewrap exits with the exit code of its program, and dies by a signal only if it gets
         # one itself: an untrusted program can choose any exit code, but cannot signal bubblewrap
-        is_made_up = watchdog is not None and watchdog.wary and code >= 0
+        is_made_up = watchdog.wary and code >= 0
         code = 128 - code if code < 0 else code
         if reason is EndReason.EXITED:
             if not is_made_up or self._may_have_used_its_cpu_time(code, run_s):
                 hit = hit or limit_of_exit(code)
             if hit is None and not is_made_up and self._was_killed(code):
                 reason = EndReason.KILLED
-        full = watchdog is not None and watchdog.saw_full_disk()
-        memory = watchdog.memory.peak(self._process, ended) if watchdog else PeakMemory()
         return RunResult(
             reason,
             code,
             run_s,
             hit,
-            disk_was_full=full,
-            memory=memory,
+            disk_was_full=watchdog.saw_full_disk(),
+            memory=watchdog.memory.peak(self._process, ended),
             is_prestarted=self._is_prestarted,
         )
 
-    def _ask_to_end(self, reason: EndReason, watchdog: Watchdog | None) -> None:
+    def _ask_to_end(self, reason: EndReason, watchdog: Watchdog) -> None:
         """Send SIGTERM to the group, or to the program inside the sandbox of a script.
 
         SIGTERM ends bubblewrap and with it the whole sandbox at once. On a timeout, a script's
         program is signalled directly, so that it can still write its files; not on a cancel.
         """
         inner: list[int] = []
-        if reason is EndReason.TIMED_OUT and watchdog is not None and watchdog.wary:
+        if reason is EndReason.TIMED_OUT and watchdog.wary:
             rows = read_tree(self.pid)
             # bubblewrap outside, bubblewrap as first process inside, the program
             inside = {row.pid for row in rows.values() if row.parent == self.pid}
@@ -308,13 +304,6 @@ class Run:
         """Return whether the kernel may have ended the process for its CPU time (SIGXCPU)."""
         most_s = run_s * (os.cpu_count() or 1)
         return signal_name(code) == "SIGXCPU" and self._cpu_s is not None and most_s >= self._cpu_s
-
-
-async def _watch(watchdog: Watchdog | None, pid: int, mark: UUID) -> LimitHit:
-    if watchdog is not None:
-        return await watchdog.watch(pid, mark)
-    never: asyncio.Future[LimitHit] = asyncio.get_running_loop().create_future()
-    return await never
 
 
 async def start_run(

@@ -1,10 +1,8 @@
 """Division of the cores, and binding of runs and of the agent."""
 
-import asyncio
 import os
 import subprocess
 import sys
-import uuid
 
 import pytest
 
@@ -17,7 +15,7 @@ from agent.device.cores import (
 )
 from agent.execution import runner
 from agent.execution.report import _describe_host
-from agent.execution.runner import Limits, start_run
+from agent.execution.runner import Limits
 from agent.protocol.messages import Facts
 
 SHOW = [sys.executable, "-SEc", "import os; print(sorted(os.sched_getaffinity(0)))"]
@@ -69,18 +67,17 @@ def test_missing_cores_are_named_in_the_error():
 
 
 @pytest.mark.parametrize("with_taskset", [True, False])
-async def test_a_run_is_bound_to_the_measured_cores(tmp_path, monkeypatch, with_taskset):
+async def test_a_run_is_bound_to_the_measured_cores(watched_run, monkeypatch, with_taskset):
     if not with_taskset:
         monkeypatch.setattr(runner, "_which", lambda program: None)
     core = max(available_cores())
-    output = tmp_path / "output"
     # without taskset, the run is bound right after its start
     wait = "until [ -e bound ]; do sleep 0.01; done; "
     command = ["sh", "-c", f"{wait} exec {SHOW[0]} {SHOW[1]} '{SHOW[2]}'"]
-    run = await start_run(command, tmp_path, output, Limits(cores=(core,)), uuid.uuid4())
-    (tmp_path / "bound").touch()
-    await run.wait(20, lambda: 0.1, asyncio.Event())
-    assert output.read_text() == f"[{core}]\n"
+    run = await watched_run.start(command, Limits(cores=(core,)))
+    (watched_run.work / "bound").touch()
+    await watched_run.wait(run)
+    assert watched_run.output.read_text() == f"[{core}]\n"
 
 
 def test_a_pinned_agent_does_not_pin_its_runs():
@@ -89,7 +86,7 @@ def test_a_pinned_agent_does_not_pin_its_runs():
 import asyncio, os, pathlib, tempfile, threading, uuid
 from agent.device.cores import pin_self
 from agent.execution.runner import Limits, start_run
-from agent.protocol.messages import Facts
+from agent.execution.watchdog import Watchdog, WatchLimits
 started = threading.Event()
 thread = threading.Thread(target=started.wait)
 thread.start()
@@ -99,7 +96,8 @@ started.set()
 async def run():
     folder = pathlib.Path(tempfile.mkdtemp())
     run = await start_run({SHOW!r}, folder, folder / "o", Limits(cores=({first},)), uuid.uuid4())
-    await run.wait(20, lambda: 0.1, asyncio.Event())
+    watchdog = Watchdog(folder, folder / "o", WatchLimits())
+    await run.wait(20, lambda: 0.1, asyncio.Event(), watchdog)
     print((folder / "o").read_text(), end="")
 asyncio.run(run())
 """

@@ -1,6 +1,5 @@
 """Runs that are ended by the agent: cancel, timeout, limits; no process is left."""
 
-import asyncio
 import signal
 import time
 import uuid
@@ -131,37 +130,32 @@ async def test_a_process_above_its_memory_limit_fails(device, server):
 
 
 @pytest.mark.megengine
-async def test_a_memory_limit_does_not_count_unused_parts_of_libraries(tmp_path, megengine_python):
+async def test_a_memory_limit_does_not_count_unused_parts_of_libraries(
+    watched_run, megengine_python
+):
     """The libraries of the wheel take 1.7 GiB of address space, but 0.2 GiB of memory."""
-    run = await runner.start_run(
-        [megengine_python, str(LOAD_AND_RUN), str(DATA / "models" / "tiny.mge"), "--iter=1"],
-        tmp_path,
-        tmp_path / "output",
-        runner.Limits(memory_bytes=1 << 30),
-        uuid.uuid4(),
-    )
-    result = await run.wait(60, lambda: 0.1, asyncio.Event())
-    assert result.exit_code == 0, (tmp_path / "output").read_text()
+    model = str(DATA / "models" / "tiny.mge")
+    command = [megengine_python, str(LOAD_AND_RUN), model, "--iter=1"]
+    result = await watched_run.run(command, runner.Limits(memory_bytes=1 << 30))
+    assert result.exit_code == 0, watched_run.output.read_text()
 
 
 @pytest.mark.parametrize("has_prlimit", [True, False])
-async def test_limits_are_set_with_and_without_prlimit(tmp_path, has_prlimit, monkeypatch):
+async def test_limits_are_set_with_and_without_prlimit(
+    watched_run, tmp_path, has_prlimit, monkeypatch
+):
     runner._which.cache_clear()
     if not has_prlimit:
         monkeypatch.setenv("PATH", str(tmp_path))
     try:
         # without prlimit, the limits are set right after the start
         shell = "until [ -e limited ]; do /bin/sleep 0.01; done; ulimit -c; ulimit -d; exit 3"
-        run = await runner.start_run(
-            ["/bin/sh", "-c", shell],
-            tmp_path,
-            tmp_path / "output",
-            runner.Limits(memory_bytes=1 << 30),
-            uuid.uuid4(),
+        run = await watched_run.start(
+            ["/bin/sh", "-c", shell], runner.Limits(memory_bytes=1 << 30)
         )
-        (tmp_path / "limited").touch()
-        result = await run.wait(30, lambda: 0.1, asyncio.Event())
+        (watched_run.work / "limited").touch()
+        result = await watched_run.wait(run)
     finally:
         runner._which.cache_clear()
     assert result.exit_code == 3
-    assert (tmp_path / "output").read_text().split() == ["0", str(1 << 20)]
+    assert watched_run.output.read_text().split() == ["0", str(1 << 20)]

@@ -56,7 +56,7 @@ async def test_the_peak_of_a_run_is_known_to_a_few_mib(watched_run, command, lea
 async def test_a_killed_run_has_a_peak(watched_run):
     run = await watched_run.start([*PYTHON, HOLD])
     stop = asyncio.Event()
-    ending = asyncio.create_task(run.wait(60, lambda: 0.1, stop, watched_run.make_watchdog()))
+    ending = asyncio.create_task(watched_run.wait(run, stop))
     await wait_until((watched_run.work / "ready").exists)
     stop.set()
     result = await ending

@@ -118,6 +118,7 @@ from pathlib import Path
 from agent.device.state import read_counters
 from agent.execution.runner import Limits, adopt_orphans, start_run
 from agent.execution.sandbox import find_sandbox
+from agent.execution.watchdog import Watchdog, WatchLimits
 BURN = "import time\\nwhile time.process_time() < 0.6: pass"
 async def main():
     adopt_orphans()
@@ -125,7 +126,8 @@ async def main():
     command = find_sandbox((work,), ()).wrap([sys.executable, "-S", "-c", BURN], work)
     begin = read_counters().own_s
     run = await start_run(command, work, work / "output", Limits(), uuid.uuid4())
-    await run.wait(20, lambda: 1.0, asyncio.Event())
+    watchdog = Watchdog(work, work / "output", WatchLimits())
+    await run.wait(20, lambda: 1.0, asyncio.Event(), watchdog)
     print(read_counters().own_s - begin)
 asyncio.run(main())
 """

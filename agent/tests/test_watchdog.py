@@ -190,17 +190,16 @@ async def test_limit_cpu_limits_a_running_process_and_its_children(watched_run):
     run = await watched_run.start(["sh", "-c", body])
     await asyncio.sleep(0.3)
     limit_cpu(run.pid, 1)
-    result = await run.wait(20, lambda: 0.1, asyncio.Event())
+    result = await watched_run.wait(run)
     assert signal_name(result.exit_code) == "SIGXCPU"
 
 
 async def test_timeout_and_cancel_end_a_run_within_its_limits(watched_run):
     assert (await watched_run.run(["sleep", "9"], timeout_s=0.7)).reason is EndReason.TIMED_OUT
-    guard = watched_run.make_watchdog()
     run = await watched_run.start(["sleep", "9"])
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(0.3, stop.set)
-    result = await run.wait(9, lambda: 0.1, stop, guard)
+    result = await watched_run.wait(run, stop)
     assert (result.reason, result.limit) == (EndReason.CANCELLED, None)
 
 
@@ -300,7 +299,7 @@ async def test_samples_do_not_search_all_processes_each_time(watched_run, monkey
     run = await watched_run.start(["sleep", "9"])
     for _ in range(50):
         guard.sample(run.pid, watched_run.mark)
-    os.killpg(run.pid, signal.SIGKILL)
-    await run.wait(9, lambda: 0.1, asyncio.Event())
     assert len(searches) == 1
+    os.killpg(run.pid, signal.SIGKILL)
+    await watched_run.wait(run)
     assert measure_folder(watched_run.work).files == 0

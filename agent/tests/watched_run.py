@@ -25,6 +25,10 @@ class WatchedRun:
     def make_watchdog(self):
         return Watchdog(self.work, self.output, WatchLimits(silence_s=0))
 
+    async def wait(self, run, stop=None):
+        """Wait for the end of a run that `start` returned."""
+        return await run.wait(60, lambda: 0.1, stop or asyncio.Event(), self.make_watchdog())
+
     async def run(
         self,
         command,
