@@ -116,19 +116,11 @@ class Counters:
     own_s: float
     others: dict[int, ProcessStat] | None = field(default=None, repr=False)
 
-    @property
-    def busy_s(self) -> float:
-        return sum(self.core_busy_s.values())
-
-    @property
-    def stolen_s(self) -> float:
-        return sum(self.core_stolen_s.values())
-
-    def busy_on(self, cores: Sequence[int]) -> float:
+    def busy_on(self, cores: Sequence[int] = ()) -> float:
         """Return the busy seconds of these cores, of all if `cores` is empty."""
         return _sum_of(self.core_busy_s, cores)
 
-    def stolen_on(self, cores: Sequence[int]) -> float:
+    def stolen_on(self, cores: Sequence[int] = ()) -> float:
         """Return the stolen seconds of these cores, of all if `cores` is empty."""
         return _sum_of(self.core_stolen_s, cores)
 
@@ -168,9 +160,9 @@ def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None 
     return Snapshot(
         at=time.time(),
         window_s=window_s,
-        busy_s=now.busy_s,
+        busy_s=now.busy_on(),
         own_s=now.own_s,
-        stolen_s=now.stolen_s,
+        stolen_s=now.stolen_on(),
         cpu_percent=sum(percents) / len(percents) if percents else None,
         core_percents=percents,
         load_average=psutil.getloadavg(),
@@ -202,7 +194,7 @@ def take_sample(since: Counters, now: Counters, cores: tuple[int, ...] = ()) -> 
         at=time.time(),
         other_cores=other_cores(since, now),
         own_cores=max(0.0, now.own_s - since.own_s) / window_s,
-        stolen_cores=max(0.0, now.stolen_s - since.stolen_s) / window_s,
+        stolen_cores=max(0.0, now.stolen_on() - since.stolen_on()) / window_s,
         max_clock_mhz=sensors.read_max_clock_mhz(cores),
         temperature_c=sensors.read_temperature_c(),
         memory_available_bytes=psutil.virtual_memory().available,

@@ -212,7 +212,7 @@ def test_the_load_of_a_core_is_known_by_its_number_where_others_are_offline(monk
     assert before.busy_on((2,)) == pytest.approx(200 / ticks_per_s)
     assert after.busy_on((0, 2)) - before.busy_on((0, 2)) == pytest.approx(100 / ticks_per_s)
     assert before.stolen_on((2,)) == pytest.approx(40 / ticks_per_s)
-    assert before.busy_s == before.busy_on((0, 1, 2))
+    assert before.busy_on() == before.busy_on((0, 1, 2))
 
 
 def test_the_hottest_plausible_sensor_is_read(tmp_path, monkeypatch):
