@@ -30,19 +30,20 @@ _TABLE = Path(__file__).resolve().parents[1] / "protocol" / "options.json"
 _MEMORY_FOLDER_BYTES = 256 << 20
 #: folders that a program may need below a shared prefix
 _PROGRAM_PARTS = ("bin", "lib", "lib64", "libexec")
+_UNTESTED = Note.of("sandbox_untested")
 
 
 @dataclass(frozen=True)
 class Sandbox:
     """Configuration of the sandbox. `bwrap` is the path of bubblewrap, empty if it is unusable.
 
-    `problem` is the reason why it is unusable. `hidden_folders` (the spool with other attempts) are
-    empty inside, `hidden_files` (the token) are replaced by /dev/null. `homes` are empty except for
-    the files that a command needs and for `visible`.
+    `problem` is the reason why it is unusable, None if it works. `hidden_folders` (the spool with
+    other attempts) are empty inside, `hidden_files` (the token) are replaced by /dev/null. `homes`
+    are empty except for the files that a command needs and for `visible`.
     """
 
     bwrap: str = ""
-    problem: Note | None = None
+    problem: Note | None = _UNTESTED
     hidden_folders: tuple[Path, ...] = ()
     hidden_files: tuple[Path, ...] = ()
     homes: tuple[Path, ...] = ()

@@ -43,8 +43,8 @@ class ScriptRules:
         """Return the reason why this device runs no scripts; None if it does."""
         if not self.allowed:
             return NOT_ALLOWED
-        if not self.sandbox.bwrap:
-            return Note.of("scripts_need_sandbox", problem=self._sandbox_problem())
+        if problem := self.sandbox.problem:
+            return Note.of("scripts_need_sandbox", problem=problem)
         if not any(map(_is_wheel, runtimes)):
             return Note.of("scripts_need_package")
         return None
@@ -53,16 +53,13 @@ class ScriptRules:
         """Return the reason why the order's script must not run with a usable `runtime`, if any."""
         if runtime.info.kind != "wheel":
             return EndReason.REFUSED, Note.of("script_runtime", version=order.runtime)
-        if not self.sandbox.bwrap:
-            return EndReason.NO_SANDBOX, self._sandbox_problem()
+        if problem := self.sandbox.problem:
+            return EndReason.NO_SANDBOX, problem
         try:
             check_script(order)
         except ValueError as exc:
             return EndReason.REFUSED, Note.of("order_invalid", cause=str(exc))
         return None
-
-    def _sandbox_problem(self) -> Note:
-        return self.sandbox.problem or Note.of("sandbox_untested")
 
 
 def _is_wheel(runtime: LocalRuntime) -> bool:

@@ -51,7 +51,6 @@ _CHANGE_USER = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _TRIAL_S = 60
 #: bubblewrap reads the seccomp filter from a file descriptor
 _WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
-_UNTESTED = Note.of("sandbox_untested")
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class ClosedSandbox(Sandbox):
     empty if the user does not change. `filter` is the file of the seccomp filter.
     """
 
-    problem: Note | None = _UNTESTED
     user: tuple[str, ...] = ()
     setpriv: str = ""
     filter: Path | None = None
