@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 from agent.device import canary_process
 from agent.device.disturbance import DisturbanceCode
 from agent.device.settings import Machine, clock_settings
+from agent.halting import rest
 from agent.protocol.measurement import Canary, CanaryReading, Disturbance
 from agent.protocol.notes import Note
 from agent.protocol.numbers import LimitedMilliseconds
@@ -165,7 +166,7 @@ class CanaryChecks:
         self._usual = self._canary.own_speed()
         reading, waited_s = await self._read(self._canary), 0.0
         if reading is not None and not self._is_usual(reading):
-            waited_s = await _pause(self._halted)
+            waited_s = await rest(WAIT_S, self._halted)
             reading = await self._read(self._canary)
         if reading is not None:
             low, high = (self._usual.low, self._usual.high) if self._usual else (None, None)
@@ -219,13 +220,3 @@ def _read_history(path: Path) -> _History:
         return _History()
     history.readings = [times for times in history.readings if len(times) == len(_KINDS)]
     return history
-
-
-async def _pause(halted: asyncio.Event) -> float:
-    """Wait for WAIT_S or until the attempt is halted; return the seconds."""
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(WAIT_S):
-            await halted.wait()
-    return loop.time() - begin

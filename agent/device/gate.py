@@ -19,6 +19,7 @@ from agent.device.state import (
     read_counters,
     take_snapshot,
 )
+from agent.halting import rest
 from agent.protocol.notes import Note
 
 #: older counters are not used
@@ -70,7 +71,7 @@ async def wait_until_idle(
         since = read_counters()
     wait_s = max(0.0, WINDOW_S - (time.monotonic() - since.monotonic_s))
     while True:
-        await _sleep(wait_s, halted)
+        await rest(wait_s, halted)
         now = read_counters()
         snapshot = take_snapshot(since, now, gpus)
         reasons = busy_reasons(snapshot, other_cores(since, now), limits)
@@ -86,9 +87,7 @@ async def cool_down(
     """Wait until `cool_down_s` have passed since the last attempt's end; return the seconds."""
     if not limits.enabled or ended_monotonic_s is None:
         return 0.0
-    begin = time.monotonic()
-    await _sleep(ended_monotonic_s + limits.cool_down_s - begin, halted)
-    return time.monotonic() - begin
+    return await rest(ended_monotonic_s + limits.cool_down_s - time.monotonic(), halted)
 
 
 def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[Note, ...]:
@@ -108,13 +107,3 @@ def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple
     if memory is not None and memory < limits.min_memory_bytes:
         reasons.append(Note.of("memory_low", mib=memory >> 20))
     return tuple(reasons)
-
-
-async def _sleep(seconds: float, halted: asyncio.Event) -> None:
-    if seconds <= 0:
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await halted.wait()
-    except TimeoutError:
-        return

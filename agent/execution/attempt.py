@@ -7,11 +7,11 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NoReturn
 from uuid import UUID
 
 from agent.device.canary import CanaryChecks, DeviceCanary
@@ -32,6 +32,7 @@ from agent.execution.script_rules import NOT_ALLOWED, ScriptRules
 from agent.execution.script_runs import ScriptRuns
 from agent.execution.spool import Folder, Spool
 from agent.execution.watchdog import Watchdog, signal_name
+from agent.halting import Halted, unless_halted
 from agent.inputs.prepare import prepare_order
 from agent.inventory import LocalRuntime
 from agent.link.downloads import TransferError
@@ -54,8 +55,6 @@ from agent.protocol.options import OptionError
 from agent.protocol.pairs import ARM_NAMES, check_paired_options
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 DISK_FULL = Note.of("disk_full")
 #: reasons that are outcomes of the run itself
@@ -236,7 +235,9 @@ class Attempt:
             )
             report.environment = build_environment(folder.work, self.id)
             # use disk and network concurrently, since the task has to wait for both
-            download_s = await self._unless_halted(self._download(folder, report))
+            download_s = await unless_halted(self._halted, self._download(folder, report))
+        except Halted:
+            self._leave("cancelled_before_start")
         finally:
             await opening
         launcher = Launcher(folder, self.id, limits, box, tools.warm, warm)
@@ -320,11 +321,7 @@ class Attempt:
 
         async def run(command: list[str], work: Path) -> RunResult:
             if self._halted.is_set():
-                raise (
-                    Stopped
-                    if self._stopping
-                    else Ending(EndReason.CANCELLED, Note.of("cancelled_between_passes"))
-                )
+                self._leave("cancelled_between_passes")
             progress.pass_ended(pass_runner.done)
             # files that earlier passes added count towards the limit; measured before the process
             # starts, which may overwrite some at once
@@ -519,22 +516,9 @@ class Attempt:
         notes = (Note.of("arm_failed", arm=arm),) if arm else ()
         return end.model_copy(update={"notes": (*notes, *end.notes)})
 
-    async def _unless_halted(self, work: Coroutine[Any, Any, T]) -> T:
-        """Raises Stopped, or Ending as cancelled, if that comes before the work is done."""
-        working, halting = asyncio.create_task(work), asyncio.create_task(self._halted.wait())
-        try:
-            await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-            raise (
-                Stopped
-                if self._stopping
-                else Ending(EndReason.CANCELLED, Note.of("cancelled_before_start"))
-            )
-        finally:
-            halting.cancel()
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+    def _leave(self, code: str) -> NoReturn:
+        """Raise Stopped, or Ending as cancelled with a note that has this code."""
+        raise Stopped if self._stopping else Ending(EndReason.CANCELLED, Note.of(code))
 
     def _finished(
         self,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from agent.execution.spool import Folder
+from agent.halting import Halted, unless_halted
 from agent.link.downloads import TransferError
 from agent.link.outbox import Outbox, Unanswered, fit_end
 from agent.link.retries import Policies
@@ -75,21 +76,13 @@ class Delivery:
         """Return `end` with the uploaded files; a failed upload turns a success into a failure."""
         paths = sorted(self._folder.result.iterdir())
         offers = await asyncio.to_thread(lambda: [offer_file(path) for path in paths])
-        working = asyncio.create_task(self._upload_patiently(offers))
-        halting = asyncio.create_task(halt.wait())
+        changes: dict[str, object] = {}
         try:
-            await asyncio.wait({working, halting}, return_when=asyncio.FIRST_COMPLETED)
-            changes: dict[str, object] = {}
-            if not working.done():
-                changes = {"reason": EndReason.CANCELLED}
-            elif isinstance(error := working.exception(), UploadFailed):
-                changes = _after_failure(end, error)
-            elif error is not None:
-                raise error
-        finally:
-            halting.cancel()
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            await unless_halted(halt, self._upload_patiently(offers))
+        except Halted:
+            changes = {"reason": EndReason.CANCELLED}
+        except UploadFailed as error:
+            changes = _after_failure(end, error)
         files = tuple(offer for offer in offers if offer in self._stored)
         end = end.model_copy(update={**changes, "files": files})
         return end.model_copy(update=_after_refusals(end, self._refused))

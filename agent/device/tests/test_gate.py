@@ -30,14 +30,14 @@ def load(monkeypatch):
 def pauses(monkeypatch):
     """Record the requested pauses in seconds; their real duration depends on the machine."""
     durations = []
-    sleep = gate._sleep
+    rest = gate.rest
 
-    async def pause(seconds, halted):
+    async def record(seconds, halted):
         if seconds > 0:
             durations.append(seconds)
-        await sleep(seconds, halted)
+        return await rest(seconds, halted)
 
-    monkeypatch.setattr(gate, "_sleep", pause)
+    monkeypatch.setattr(gate, "rest", record)
     return durations
 
 
