@@ -21,7 +21,7 @@ from agent.device.state import read_counters
 from agent.device.waits import WaitSampler
 from agent.execution.artifacts import ResultError, check_files, end_of_log, keep_artifacts
 from agent.execution.delivery import Delivery
-from agent.execution.measure import KnownInputs, PassFailed, PassRunner, PrepareInputs, Runner
+from agent.execution.measure import KnownInputs, PassFailed, PassRunner, Runner
 from agent.execution.paired import Arm, PairedRuns, arm_folder, arm_orders
 from agent.execution.plan import PassBuilder
 from agent.execution.process_pool import Launcher, WarmPool, WarmProcess
@@ -247,13 +247,12 @@ class Attempt:
             pass_runner = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         elif order.pairing is not None:
             report.options = builder.options
-            pass_runner = self._paired_runs(prepared, folder, report, limits)
+            pass_runner = self._paired_runs(prepared, folder, report)
         else:
             report.options = builder.options
-            pass_runner = self._pass_runner(order, builder, folder, runtime, limits)
+            pass_runner = self._pass_runner(builder, folder, report)
         report.passes = pass_runner.done
         report.passes.has_enough = self._has_enough
-        prepare_inputs = partial(prepare_order, order, folder.work, runtime.info.kind, report)
         may_use_gpu = any(own is None or own.may_use_gpu for _, own in prepared)
         observer = report.observer = await tools.quiet_mode.begin(
             self._halted, since, may_use_gpu=may_use_gpu
@@ -265,9 +264,7 @@ class Attempt:
         try:
             await tools.warm.cleared()
             await report.canary.before()
-            end = await self._measure(
-                pass_runner, launcher, progress, prepare_inputs, report.canary
-            )
+            end = await self._measure(pass_runner, launcher, progress, report.canary)
         finally:
             await tools.quiet_mode.end(observer)
             progress.pause()
@@ -276,22 +273,22 @@ class Attempt:
         await progress.finish(pass_runner.done)
         return await asyncio.to_thread(self._keep, end, folder, report, pass_runner)
 
-    def _pass_runner(
-        self,
-        order: Start,
-        builder: PassBuilder,
-        folder: Folder,
-        runtime: LocalRuntime,
-        limits: Limits,
-    ) -> PassRunner:
-        return PassRunner(order, builder, folder, self._tools.known_inputs, runtime, limits.cores)
+    def _pass_runner(self, builder: PassBuilder, folder: Folder, report: Report) -> PassRunner:
+        return PassRunner(
+            report.order,
+            builder,
+            folder,
+            self._tools.known_inputs,
+            report.runtime,
+            partial(prepare_order, report, folder.work),
+            report.limits.cores,
+        )
 
     def _paired_runs(
         self,
         prepared: Sequence[tuple[LocalRuntime, PassBuilder | None]],
         folder: Folder,
         report: Report,
-        limits: Limits,
     ) -> PairedRuns:
         arms = []
         orders = arm_orders(self._order)
@@ -300,20 +297,15 @@ class Attempt:
                 raise TypeError("a script is no arm")
             own = arm_folder(folder, number)
             about = report.add_arm(order, runtime, builder.options) if number else report
-            prepare = partial(prepare_order, order, own.work, runtime.info.kind, about)
-            arms.append(Arm(number, order, builder, own, runtime, prepare))
-
-        def passes(arm: Arm) -> PassRunner:
-            return self._pass_runner(arm.order, arm.builder, arm.folder, arm.runtime, limits)
-
-        return PairedRuns(self._order, arms, folder, passes, limits.cores)
+            passes = self._pass_runner(builder, own, about)
+            arms.append(Arm(number, order, builder, own, runtime, passes))
+        return PairedRuns(self._order, arms, folder, report.limits.cores)
 
     async def _measure(
         self,
         pass_runner: PassRunner | ScriptRuns | PairedRuns,
         launcher: Launcher,
         progress: Progress,
-        prepare_inputs: PrepareInputs,
         canary: CanaryChecks,
     ) -> AttemptFinished:
         """Run all passes and return the end of the attempt; after a failure, results are kept."""
@@ -353,7 +345,7 @@ class Attempt:
             return result
 
         try:
-            await self._run_passes(pass_runner, run, prepare_inputs, canary)
+            await self._run_passes(pass_runner, run, canary)
         except PassFailed as failure:
             pass_runner.done.has_failed = True
             return self._failed(failure, pass_runner.done.run_s)
@@ -372,7 +364,6 @@ class Attempt:
         self,
         pass_runner: PassRunner | ScriptRuns | PairedRuns,
         run: Runner,
-        prepare_inputs: PrepareInputs,
         canary: CanaryChecks,
     ) -> None:
         """Run all passes, twice if the device is not as fast as usual after the first time.
@@ -380,7 +371,7 @@ class Attempt:
         Only passes that fit into the time limit twice are repeated, and only if the user has not
         had enough; and no pairs, since their arms share what happens to the device.
         """
-        await pass_runner.run(run, prepare_inputs)
+        await pass_runner.run(run)
         # while another attempt is measured, the device cannot be as fast as usual
         if self._tools.quiet_mode.is_shared or await canary.after():
             return

@@ -174,22 +174,23 @@ class PassRunner:
         folder: Folder,
         known_inputs: KnownInputs,
         runtime: LocalRuntime,
-        cores: tuple[int, ...] = (),
+        prepare_inputs: PrepareInputs,
+        cores: tuple[int, ...],
     ) -> None:
         self.done = PassResults(notes=list(oversubscription(builder.options, cores)))
         # with more threads than cores, their waiting says nothing about other processes
         self._waits_for_itself = bool(self.done.notes)
         self._order, self._builder, self._folder = order, builder, folder
         self._known_inputs, self._runtime = known_inputs, runtime
-        self._cores = cores
+        self._prepare_inputs, self._cores = prepare_inputs, cores
         #: files of the model's inputs
         self._inputs: Mapping[str, str] = {}
         #: our runner for wheels measures in its own process when it waits for a core
         self.samples_waits = runtime.info.kind == "binary"
 
-    async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
-        """Run all passes of the plan. Raises PassFailed, and the callbacks' errors."""
-        self._inputs = await self.prepare(run, prepare_inputs)
+    async def run(self, run: Runner) -> None:
+        """Run all passes of the plan. Raises PassFailed, InputError, and the errors of `run`."""
+        self._inputs = await self.prepare(run)
         await self._measure(run)
         if self._builder.dumps and self._goes_on():
             await self._pass(run, self._builder.dump(self._inputs))
@@ -259,13 +260,13 @@ class PassRunner:
                 profile = self._folder.result / PROFILE_NAME
                 self.done.slowest = await asyncio.to_thread(slowest_operators, profile)
 
-    async def prepare(self, run: Runner, prepare_inputs: PrepareInputs) -> Mapping[str, str]:
+    async def prepare(self, run: Runner) -> Mapping[str, str]:
         """Write the files of the model's inputs; return them by input. Raises as `run`."""
         tensors = await self._model_inputs(run)
         has_inputs = self._order.inputs or any(not file.option for file in self._order.data)
         if tensors is None and self._order.fill and not has_inputs:
             raise InputError.of("shape", "inputs_unknown")
-        return await asyncio.to_thread(prepare_inputs, tensors)
+        return await asyncio.to_thread(self._prepare_inputs, tensors)
 
     def promised(self) -> list[str]:
         """Return the options whose artifacts must exist after all passes have succeeded."""

@@ -13,14 +13,13 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from agent.device.cores import oversubscription
 from agent.device.disturbance import PAIR_WAITED_PERCENT, pass_disturbances
 from agent.device.state import read_counters
 from agent.execution.artifacts import keep_profile, make_folders, size_of_plain_file
@@ -137,14 +136,14 @@ class PairedResults(PassResults):
 
 @dataclass
 class Arm:
-    """One arm: its order, the files of which lie in `folder`, and how its inputs are prepared."""
+    """One arm: its order, the files of which lie in `folder`. `passes` prepares its inputs."""
 
     number: int
     order: Start
     builder: PassBuilder
     folder: Folder
     runtime: LocalRuntime
-    prepare: Callable[..., Mapping[str, str]]
+    passes: PassRunner
     inputs: Mapping[str, str] = field(default_factory=dict)
     #: of a turn; 1 until the calibration
     iterations: int = 1
@@ -374,21 +373,19 @@ class PairedRuns:
         order: Start,
         arms: Sequence[Arm],
         folder: Folder,
-        passes: Callable[[Arm], PassRunner],
-        cores: tuple[int, ...] = (),
+        cores: tuple[int, ...],
     ) -> None:
         self.done = PairedResults()
         self.done.notes += [
             Note.of("of_arm", arm=arm.name, note=note)
             for arm in arms
-            for note in oversubscription(arm.builder.options, cores)
+            for note in arm.passes.done.notes
         ]
         # with more threads than cores, their waiting says nothing about other processes
         self._wait_for_themselves = bool(self.done.notes)
         self._pairing = order.pairing or Pairing()
         self._arms, self._folder, self._cores = arms, folder, cores
         self._operators = _Operators(arms)
-        self._passes = passes
         self._blocks = _LEAST_BLOCKS
         # known to the reader of the result, and different for each attempt
         self._seed = order.attempt.int & 0xFFFFFFFF
@@ -401,7 +398,7 @@ class PairedRuns:
     def promised(self) -> list[str]:
         return []
 
-    async def run(self, run: Runner, _: object = None) -> None:
+    async def run(self, run: Runner) -> None:
         """Compare the arms. Raises PassFailed, InputError, and the errors of `run`."""
         try:
             for arm in self._arms:
@@ -415,10 +412,9 @@ class PairedRuns:
             await asyncio.to_thread(self._write)
 
     async def _prepare(self, arm: Arm, run: Runner) -> None:
-        passes = self._passes(arm)
-        passes.done = self.done
+        arm.passes.done = self.done
         try:
-            arm.inputs = await passes.prepare(run, arm.prepare)
+            arm.inputs = await arm.passes.prepare(run)
         except InputError as error:
             error.data.setdefault("arm", arm.name)
             raise

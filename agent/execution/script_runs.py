@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.device.disk_usage import measure_folder
 from agent.execution.artifacts import size_of_plain_file
-from agent.execution.measure import PassFailed, PassResults, PrepareInputs, Runner
+from agent.execution.measure import PassFailed, PassResults, Runner
 from agent.execution.runner import FILE_LIMIT_BYTES, RunResult
 from agent.execution.script_sandbox import PROGRAM, RUNNER, TRACES, ClosedSandbox, make_folders
 from agent.execution.spool import Folder, remove_tree
@@ -53,7 +53,7 @@ class ScriptRuns:
         self._order, self._script = order, order.script or Script()
         self._folder, self._runtime = folder, runtime
 
-    async def run(self, run: Runner, prepare_inputs: PrepareInputs) -> None:
+    async def run(self, run: Runner) -> None:
         """Execute all runs. Raises PassFailed, InputError, OSError, and the errors of `run`."""
         formats = self._script.formats
         for number, kind in enumerate(formats, start=1):

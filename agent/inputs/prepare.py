@@ -60,23 +60,20 @@ Source = Path | str | RandomSource
 
 
 def prepare_order(
-    order: Start,
-    folder: Path,
-    kind: RuntimeKind,
-    report: Report,
-    tensors: Iterable[TensorInfo] | None,
+    report: Report, folder: Path, tensors: Iterable[TensorInfo] | None
 ) -> Mapping[str, str]:
-    """Write the input files of an order; return a mapping of input variables to file names.
+    """Write the input files of the report's order; return input variables and file names.
 
     `tensors` are the model's inputs, None if they are unknown. The inputs are recorded in the
     report. Reads and writes files: call it in a thread. Raises InputError.
     """
+    order = report.order
     batch = order.options.get("batch_size")
     prepared = prepare_inputs(
         _sources(order, folder),
         tensors,
         folder,
-        kind=kind,
+        kind=report.runtime.info.kind,
         batch=batch if isinstance(batch, int) and batch > 0 else None,
         fill_seed=order.seed if order.fill else None,
     )
