@@ -12,7 +12,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent.config import Config, ConfigError, load_config
-from agent.device.cores import CoresUnavailable, as_list
+from agent.device.cores import CoresUnavailable, format_cores
 from agent.device.gpu import GpuReader
 from agent.device.settings import Machine, read_settings
 from agent.device.state import snapshot_now
@@ -187,7 +187,7 @@ def _check_measuring(config: Config) -> Iterator[Check]:
     except CoresUnavailable as exc:
         yield Check("problem", "cores", f"{exc}: correct `cores` of [measure]")
     else:
-        shared = f"runs: {as_list(cores.measured)}; agent: {as_list(cores.own) or 'any'}"
+        shared = f"runs: {format_cores(cores.measured)}; agent: {format_cores(cores.own) or 'any'}"
         text = shared if cores.measured else "all, not bound (fewer than 4, or configured so)"
         yield Check("ok", "cores", text)
         for setting in read_settings(machine):

@@ -7,6 +7,7 @@ starts threads at once; this is done only if taskset is missing.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -92,6 +93,21 @@ def pin_self(own: Iterable[int]) -> None:
             continue  # the thread has ended
 
 
-def as_list(cores: Iterable[int]) -> str:
-    """Format cores for taskset(1): `0,1,2`."""
-    return ",".join(map(str, cores))
+def parse_cores(text: str) -> frozenset[int]:
+    """Parse the kernel's lists of cores, such as `0-2,7`; return no cores for other text."""
+    cores: set[int] = set()
+    for part in text.split(",") if re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text) else ():
+        first, _, last = part.partition("-")
+        cores.update(range(int(first), int(last or first) + 1))
+    return frozenset(cores)
+
+
+def format_cores(cores: Iterable[int]) -> str:
+    """Format cores as the kernel and taskset(1) do, such as `0-2,7`."""
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and ranges[-1][1] == core - 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(f"{a}-{b}" if a != b else f"{a}" for a, b in ranges)

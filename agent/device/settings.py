@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.device.cores import Cores, choose_cores
+from agent.device.cores import Cores, choose_cores, format_cores, parse_cores
 from agent.device.process_table import read_text
 
 _CPU = "sys/devices/system/cpu"
@@ -108,26 +108,6 @@ def clock_settings(machine: Machine) -> dict[str, str]:
     """Return the values of the settings that decide how fast the cores are."""
     readers = (_read_smt, _read_governor, _read_turbo)
     return {setting.name: setting.value for setting in (read(machine, Cores()) for read in readers)}
-
-
-def parse_cores(text: str) -> frozenset[int]:
-    """Parse the kernel's lists of cores, such as `0-2,7`; return no cores for other text."""
-    cores: set[int] = set()
-    for part in text.split(",") if re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text) else ():
-        first, _, last = part.partition("-")
-        cores.update(range(int(first), int(last or first) + 1))
-    return frozenset(cores)
-
-
-def format_cores(cores: frozenset[int]) -> str:
-    """Format cores as the kernel does, such as `0-2,7`."""
-    ranges: list[list[int]] = []
-    for core in sorted(cores):
-        if ranges and ranges[-1][1] == core - 1:
-            ranges[-1][1] = core
-        else:
-            ranges.append([core, core])
-    return ",".join(f"{a}-{b}" if a != b else f"{a}" for a, b in ranges)
 
 
 def _by_number(path: str) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from agent.config import Config
-from agent.device.cores import Cores, as_list
+from agent.device.cores import Cores, format_cores
 from agent.device.process_table import read_tree
 from agent.execution.memory import PeakMemory
 from agent.execution.processes import (
@@ -349,7 +349,7 @@ def _prefix(limits: Limits) -> list[str]:
         rows = limits.rows()
         prefix += [prlimit, *(f"--{option}={soft}:{hard}" for option, _, soft, hard in rows)]
     if limits.cores and (taskset := _which("taskset")):
-        prefix += [taskset, "-c", as_list(limits.cores)]
+        prefix += [taskset, "-c", format_cores(limits.cores)]
     return prefix
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.device.cores import as_list
+from agent.device.cores import format_cores
 from agent.runtimes.describe import RuntimeDescription
 from agent.runtimes.trial import run_briefly
 
@@ -251,7 +251,7 @@ class _PeakMeasurement:
         limit = f'ulimit -v {_MEMORY_LIMIT_KIB}; export CUDA_VISIBLE_DEVICES=; exec "$0" "$@"'
         is_limited = self.trial.device == "cpu"
         limited = ["/bin/sh", "-c", limit, *command] if is_limited else command
-        return ["taskset", "-c", as_list(self.cores), *limited] if self.cores else limited
+        return ["taskset", "-c", format_cores(self.cores), *limited] if self.cores else limited
 
     def _left_s(self) -> float:
         return max(self.deadline - time.monotonic(), 1.0)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.device.settings import Machine, format_cores, parse_cores, read_settings
+from agent.device.cores import format_cores, parse_cores
+from agent.device.settings import Machine, read_settings
 from agent.execution.report import describe_settings
 from agent.tune import RECORD_NAME, TuneError, describe_tuning, read_tuning, tune
 
