@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 
 from agent.execution.spool import Folder
 from agent.halting import Halted, unless_halted
@@ -76,16 +75,20 @@ class Delivery:
         """Return `end` with the uploaded files; a failed upload turns a success into a failure."""
         paths = sorted(self._folder.result.iterdir())
         offers = await asyncio.to_thread(lambda: [offer_file(path) for path in paths])
-        changes: dict[str, object] = {}
         try:
             await unless_halted(halt, self._upload_patiently(offers))
         except Halted:
-            changes = {"reason": EndReason.CANCELLED}
+            end = end.model_copy(update={"reason": EndReason.CANCELLED})
         except UploadFailed as error:
-            changes = _after_failure(end, error)
+            end = _after_problem(end, EndReason.UPLOAD_FAILED, error.note)
+        if self._refused:
+            reasons = (
+                Note.of("file_refused", name=name, problem=why)
+                for name, why in sorted(self._refused.items())
+            )
+            end = _after_problem(end, EndReason.OUTPUT_TOO_LARGE, *reasons)
         files = tuple(offer for offer in offers if offer in self._stored)
-        end = end.model_copy(update={**changes, "files": files})
-        return end.model_copy(update=_after_refusals(end, self._refused))
+        return end.model_copy(update={"files": files})
 
     async def _upload_patiently(self, offers: list[FileOffer]) -> None:
         """Upload all files with retries. Raises UploadFailed."""
@@ -154,21 +157,11 @@ class Delivery:
         return None
 
 
-def _after_failure(end: AttemptFinished, error: UploadFailed) -> dict[str, object]:
-    """Return the changes of `end` after a failed upload: only a success changes its reason."""
-    if end.reason is EndReason.EXITED and end.exit_code == 0:
-        return {"reason": EndReason.UPLOAD_FAILED, "notes": (error.note,)}
-    return {"notes": (*end.notes, error.note)[:MAX_NOTES]}
-
-
-def _after_refusals(end: AttemptFinished, refused: Mapping[str, Note]) -> dict[str, object]:
-    """Return the changes of `end` after refused files, which turn a success into a failure."""
-    if not refused:
-        return {}
-    reasons = [
-        Note.of("file_refused", name=name, problem=why) for name, why in sorted(refused.items())
-    ]
-    notes = (*end.notes, *reasons)[:MAX_NOTES]
-    if end.reason is EndReason.EXITED and end.exit_code == 0:
-        return {"reason": EndReason.OUTPUT_TOO_LARGE, "notes": notes}
-    return {"notes": notes}
+def _after_problem(end: AttemptFinished, reason: EndReason, *notes: Note) -> AttemptFinished:
+    """Return `end` after files could not be stored, which turns only a success into a failure."""
+    is_success = end.reason is EndReason.EXITED and end.exit_code == 0
+    changes = {
+        "reason": reason if is_success else end.reason,
+        "notes": (*end.notes, *notes)[:MAX_NOTES],
+    }
+    return end.model_copy(update=changes)
