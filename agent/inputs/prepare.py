@@ -57,6 +57,7 @@ class RandomSource:
 #: an uploaded file (.npy, .json, .ppm or .pgm), numbers in load_and_run's command line syntax
 #: (`1,2.5` or nested brackets), or random numbers
 Source = Path | str | RandomSource
+SourceKind = Literal["file", "literal", "random"]
 
 
 def prepare_order(
@@ -79,8 +80,7 @@ def prepare_order(
     )
     report.notes = tuple(prepared.notes)
     report.inputs = tuple(
-        _record(name, folder / file, "random" if name in prepared.filled else _kind(order, name))
-        for name, file in prepared.files.items()
+        _record(name, folder / file, prepared.kinds[name]) for name, file in prepared.files.items()
     )
     return prepared.files
 
@@ -96,15 +96,7 @@ def _sources(order: Start, folder: Path) -> Iterator[tuple[str, Source]]:
             yield entry.name, RandomSource(entry.shape, entry.dtype or None, order.seed)
 
 
-def _kind(order: Start, name: str) -> Literal["file", "literal", "random"]:
-    """Return the source of an input: "file" unless the order has it, as JSON names its own."""
-    for entry in order.inputs:
-        if entry.name == name:
-            return "literal" if entry.literal else "random"
-    return "file"
-
-
-def _record(name: str, path: Path, source: Literal["file", "literal", "random"]) -> InputRecord:
+def _record(name: str, path: Path, source: SourceKind) -> InputRecord:
     header = npy.read_header(path, "wheel")
     return InputRecord(
         name=name,
@@ -152,8 +144,7 @@ def prepare_inputs(
 class PreparedInputs:
     """Writes the inputs. `files` maps inputs to file names, in the order of the sources.
 
-    `notes` are shown with the result. `filled` are the inputs without a source, which got random
-    numbers.
+    `notes` are shown with the result. `kinds` maps inputs to the kinds of their sources.
     """
 
     folder: Path
@@ -162,9 +153,9 @@ class PreparedInputs:
     model: Mapping[str, TensorInfo] | None
     files: dict[str, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
-    filled: set[str] = field(default_factory=set)
+    kinds: dict[str, SourceKind] = field(default_factory=dict)
     #: source of the current input
-    source: Source | None = None
+    source: Source = RandomSource()
 
     def add(self, name: str, source: Source) -> None:
         self.source = source
@@ -183,11 +174,9 @@ class PreparedInputs:
             self._add_file(name, source)
 
     def fill(self, missing: list[TensorInfo], seed: int | None) -> None:
-        self.source = None
         for tensor in missing:
             if seed is not None:
-                self._write_random(tensor.name, RandomSource(seed=seed))
-                self.filled.add(tensor.name)
+                self.add(tensor.name, RandomSource(seed=seed))
             code = "input_missing" if seed is None else "input_random"
             kind = f"{tensor.dtype} {braces(tensor.shape)}".strip()
             self.notes.append(Note.of(code, name=tensor.name, type=kind))
@@ -294,7 +283,7 @@ class PreparedInputs:
         number = len(self.files)
         while (path := self.folder / f"input_{number}.npy").exists():
             number += 1
-        self.files[name] = path.name
+        self.files[name], self.kinds[name] = path.name, _kind(self.source)
         return path
 
     def _note_shape(self, name: str, shape: Shape) -> None:
@@ -326,7 +315,13 @@ def _literal(name: str, text: str) -> Array:
         ) from None
 
 
-def _advice(source: Source | None, dtype: str) -> Note:
+def _kind(source: Source) -> SourceKind:
+    if isinstance(source, RandomSource):
+        return "random"
+    return "literal" if isinstance(source, str) else "file"
+
+
+def _advice(source: Source, dtype: str) -> Note:
     if isinstance(source, str):
         if dtype == "float32":
             return Note.of("advice_point")

@@ -234,6 +234,17 @@ def test_missing_inputs_are_noted_or_filled(tmp_path: Path) -> None:
     assert filled.notes[-1] == Note.of("input_random", name="ids", type="int32 {4}")
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((), "float32"), ((2,), "float16")])
+def test_an_input_that_cannot_be_filled_is_named(
+    shape: tuple[int, ...], dtype: str, tmp_path: Path
+) -> None:
+    expected = [TensorInfo("INPUT", "scale", shape, dtype)]
+    with pytest.raises(InputError) as caught:
+        prepare_inputs([], expected, tmp_path, kind="binary", fill_seed=1)
+    # the server's text has a place for the name
+    assert caught.value.note().values["name"] == "scale"
+
+
 def test_a_requested_batch_size_causes_no_note(tmp_path: Path) -> None:
     sources = [("data", RandomSource()), ("ids", RandomSource((4, 1), "int32"))]
     (note,) = prepare(tmp_path, sources, batch=9).notes
