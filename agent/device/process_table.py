@@ -115,6 +115,13 @@ def read_tree(root: int) -> dict[int, ProcessStat]:
     return rows
 
 
+def read_children(pid: int) -> list[ProcessStat]:
+    """Return the children of a process, if possible without reading other processes."""
+    if not _lists_children():
+        return [row for row in read_table().values() if row.parent == pid]
+    return [row for child in _children(pid) if (row := read_stat(child)) is not None]
+
+
 def descendants(table: dict[int, ProcessStat], roots: Iterable[int]) -> dict[int, ProcessStat]:
     """Return `roots` and their descendants."""
     by_parent: dict[int, list[int]] = {}

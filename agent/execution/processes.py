@@ -20,7 +20,7 @@ from typing import IO
 from uuid import UUID
 
 from agent.device.process_table import (
-    ProcessStat,
+    read_children,
     read_environment,
     read_peak_bytes,
     read_pids,
@@ -190,7 +190,7 @@ def reap_orphans() -> list[EndedProcess]:
     """
     deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
     ended: list[EndedProcess] = []
-    while orphans := [row for pid in read_pids() if (row := _read_orphan(pid))]:
+    while orphans := [row for row in read_children(os.getpid()) if _is_first(row.pid)]:
         ended += [child for row in orphans if (child := _wait_for(row.pid, row.session))]
         if time.monotonic() > deadline:
             log.error("orphans_survived pids=%s", [row.pid for row in orphans])
@@ -200,14 +200,11 @@ def reap_orphans() -> list[EndedProcess]:
     return ended
 
 
-def _read_orphan(pid: int) -> ProcessStat | None:
-    """Return the entry of a child of this process that is the first of a PID namespace."""
-    row = read_stat(pid)
-    if row is None or row.parent != os.getpid():
-        return None
+def _is_first(pid: int) -> bool:
+    """Return whether a process is the first of a PID namespace."""
     lines = read_text(f"/proc/{pid}/status").splitlines()
     numbers = next((line for line in lines if line.startswith("NSpid:")), "").split()
-    return row if len(numbers) > 2 and numbers[-1] == "1" else None
+    return len(numbers) > 2 and numbers[-1] == "1"
 
 
 def _wait_for(pid: int, session: int) -> EndedProcess | None:

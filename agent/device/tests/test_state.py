@@ -17,7 +17,14 @@ from agent.device import gpu, sensors, state
 from agent.device.gate import wait_until_idle
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
-from agent.device.process_table import descendants, read_stat, read_table, read_tree, task_count
+from agent.device.process_table import (
+    descendants,
+    read_children,
+    read_stat,
+    read_table,
+    read_tree,
+    task_count,
+)
 from agent.device.state import heavy_processes, read_counters, snapshot_now
 from agent.protocol.messages import Gpu
 
@@ -135,11 +142,14 @@ def test_the_process_tree_is_read_with_and_without_lists_of_children(monkeypatch
             lambda: read_tree(shell.pid),
             lambda rows: [row.name for row in rows.values()].count("sleep") == 2,
         )
+        children = {row.pid for row in read_children(shell.pid)}
         monkeypatch.setattr("agent.device.process_table._lists_children", lambda: False)
         slow = read_tree(shell.pid)
+        assert {row.pid for row in read_children(shell.pid)} == children
         for pid in quick:
             os.kill(pid, signal.SIGKILL)
     assert set(quick) == set(slow) == set(descendants({**slow}, [shell.pid]))
+    assert children == set(quick) - {shell.pid}
     assert sorted(row.name for row in quick.values()) == ["sh", "sleep", "sleep"]
 
 
