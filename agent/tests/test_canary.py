@@ -1,5 +1,6 @@
 """The canary: how fast the device is compared with itself, before and after each attempt."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from agent.device import canary
 from agent.device.canary import DeviceCanary
-from agent.device.settings import Machine
+from agent.device.settings import Machine, clock_settings
 from agent.protocol.measurement import Measurement
 from agent.protocol.messages import AttemptStarted, Enough
 from agent.protocol.plan import Plan
@@ -19,6 +20,50 @@ PLAN = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=2)
 
 def read_measurement(storage: Storage) -> Measurement:
     return Measurement.model_validate_json(storage.stored["measurement.json"])
+
+
+@pytest.fixture(scope="module")
+def one_reading(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of readings of this machine, with a single one."""
+    path = tmp_path_factory.mktemp("canary") / "canary.json"
+
+    async def read() -> None:
+        device_canary = DeviceCanary(path)
+        await device_canary.start()
+        await device_canary.read()
+        device_canary.keep()
+        await device_canary.close()
+
+    asyncio.run(read())
+    return path.read_text()
+
+
+class History:
+    """The file of readings of a device, which tests write."""
+
+    def __init__(self, path: Path, one_reading: str) -> None:
+        self.path = path
+        self.content = json.loads(one_reading)
+
+    def plant(
+        self, count: int = 20, factors: tuple[float, ...] = (1.0,), **environment: str
+    ) -> None:
+        """Write `count` readings: the real one, multiplied by the factors in turn.
+
+        environment: what differs from the real one
+        """
+        (times,) = self.content["readings"]
+        readings = [[factor * time for time in times] for factor in factors]
+        planted = {
+            "environment": self.content["environment"] | environment,
+            "readings": (readings * count)[:count],
+        }
+        self.path.write_text(json.dumps(planted))
+
+
+@pytest.fixture
+def history(tmp_path: Path, one_reading: str) -> History:
+    return History(tmp_path / "canary.json", one_reading)
 
 
 @pytest.fixture
@@ -41,14 +86,17 @@ async def test_a_reading_has_a_time_for_each_kind_of_work(device_canary):
     assert device_canary.own_speed() is None
 
 
-async def test_readings_are_kept_for_the_next_agent(device_canary, tmp_path):
-    for _ in range(20):
-        await device_canary.read()
-    device_canary.keep()
-    again = DeviceCanary(tmp_path / "canary.json")
-    await again.start()
-    await again.close()
-    assert again.own_speed().usual_ms == pytest.approx(device_canary.own_speed().usual_ms)
+async def test_readings_are_kept_for_the_next_agent(history):
+    history.plant(19)
+    first, second = DeviceCanary(history.path), DeviceCanary(history.path)
+    await first.start()
+    assert first.own_speed() is None
+    await first.read()
+    first.keep()
+    await first.close()
+    await second.start()
+    await second.close()
+    assert second.own_speed().usual_ms == pytest.approx(first.own_speed().usual_ms)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"readings": [[1]]}', '{"readings": "x"}'])
@@ -61,33 +109,27 @@ async def test_an_unreadable_history_starts_over(tmp_path, text):
     await device_canary.close()
 
 
-async def test_the_history_starts_over_after_a_change_of_the_kernel(device_canary, tmp_path):
-    path = tmp_path / "canary.json"
-    for _ in range(20):
-        await device_canary.read()
-    device_canary.keep()
-    history = json.loads(path.read_text())
-    history["environment"]["kernel"] = "2.4"
-    path.write_text(json.dumps(history))
-    again = DeviceCanary(path)
-    await again.start()
-    await again.close()
-    assert again.own_speed() is None
+async def test_the_history_starts_over_after_a_change_of_the_kernel(history):
+    history.plant(kernel="2.4")
+    device_canary = DeviceCanary(history.path)
+    await device_canary.start()
+    await device_canary.close()
+    assert device_canary.own_speed() is None
 
 
-async def test_the_history_starts_over_when_the_clock_of_the_device_is_set(tmp_path):
+async def test_the_history_starts_over_when_the_clock_of_the_device_is_set(tmp_path, history):
     """`agent tune` turns turbo off, so the device is slower from then on."""
     no_turbo = tmp_path / "sys/devices/system/cpu/intel_pstate/no_turbo"
     no_turbo.parent.mkdir(parents=True)
     no_turbo.write_text("0")
-    device_canary = DeviceCanary(tmp_path / "canary.json", machine=Machine(tmp_path))
+    machine = Machine(tmp_path)
+    history.plant(**clock_settings(machine))
+    device_canary = DeviceCanary(history.path, machine=machine)
     await device_canary.start()
-    for _ in range(20):
-        await device_canary.read()
+    await device_canary.close()
     assert device_canary.own_speed() is not None
     no_turbo.write_text("1")
     assert device_canary.own_speed() is None
-    await device_canary.close()
 
 
 async def test_a_killed_process_is_started_again(device_canary):
@@ -95,33 +137,29 @@ async def test_a_killed_process_is_started_again(device_canary):
     assert await device_canary.read() is not None
 
 
-def plant_history(device: AgentDevice, *, factor: float) -> None:
-    """Make the history say that the device usually needs `factor` times as long as it did."""
-    path = device.spool / "canary.json"
-    history = json.loads(path.read_text())
-    last = history["readings"][-1]
-    history["readings"] = [[factor * time for time in last]] * 20
-    path.write_text(json.dumps(history))
-
-
 @pytest.fixture
-async def known_device(device: AgentDevice, server: FakeServer, monkeypatch) -> AgentDevice:
-    """A stopped device that has read its speed once."""
+async def known_device(device: AgentDevice, history: History, monkeypatch) -> AgentDevice:
+    """A stopped device whose history says that it usually is ten times as fast."""
     monkeypatch.setattr(canary, "WAIT_S", 0.1)
+    # with the cores of runs, the environment of the history would be another one
+    device.changes |= {"canary": True, "cores": ()}
+    device.spool.mkdir()
+    history.path = device.spool / "canary.json"
+    history.plant(factors=(0.1,))
+    return device
+
+
+async def test_a_new_device_has_readings_and_does_not_know_itself(device, server):
     device.changes["canary"] = True
     device.start()
-    measurement = await measured(device, server)
-    assert measurement.canary.after is not None
-    assert (measurement.canary.before.share, measurement.canary.low) == (None, None)
-    await device.wait_until_forgotten()
-    await device.stop()
-    return device
+    checked = (await measured(device, server)).canary
+    assert checked.after is not None
+    assert (checked.before.share, checked.low) == (None, None)
 
 
 async def test_a_device_that_is_slower_than_usual_repeats_the_passes_and_is_flagged(
     known_device, server
 ):
-    plant_history(known_device, factor=0.1)
     known_device.start()
     measurement = await measured(known_device, server)
     checked = measurement.canary
@@ -152,8 +190,6 @@ async def test_a_repetition_that_ends_early_has_no_profiles_of_the_first_time(
     known_device, server, caplog
 ):
     caplog.set_level("INFO")
-    plant_history(known_device, factor=0.1)
-    server.storage.stored.clear()
     known_device.start(WAITING_RUN)
     order = await server.start_attempt(plan=PLAN)
 
@@ -178,7 +214,6 @@ async def test_a_repetition_that_ends_before_a_profile_leaves_the_result_of_the_
     known_device, server, caplog
 ):
     caplog.set_level("INFO")
-    plant_history(known_device, factor=0.1)
     # the fourth process, the first of the repetition
     known_device.start(WAITING_RUN.replace("== 5", "== 4"))
     order = await server.start_attempt(plan=PLAN)
@@ -204,7 +239,6 @@ FAILING_RUN = (
 async def test_a_result_of_a_slow_device_stays_disturbed_if_its_repetition_fails(
     known_device, server, monkeypatch
 ):
-    plant_history(known_device, factor=0.1)
     read = DeviceCanary.read
     readings = 0
 
@@ -225,7 +259,6 @@ async def test_a_result_of_a_slow_device_stays_disturbed_if_its_repetition_fails
 
 
 async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known_device, server):
-    plant_history(known_device, factor=0.1)
     known_device.start(FAILING_RUN)
     measurement = await measured(known_device, server)
     assert measurement.canary.repeated
@@ -236,7 +269,6 @@ async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known
 
 
 async def test_a_repetition_does_not_write_the_files_of_options_again(known_device, server):
-    plant_history(known_device, factor=0.1)
     known_device.start(
         """
 for word in sys.argv:
@@ -251,7 +283,6 @@ for word in sys.argv:
 
 @pytest.mark.exhaustive
 async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, server):
-    plant_history(known_device, factor=0.1)
     # three passes of half a second
     known_device.start("time.sleep(0.5)\n" + NORMAL_RUN)
     measurement = await measured(known_device, server, timeout_s=3.5)
@@ -260,7 +291,6 @@ async def test_passes_are_not_repeated_beyond_the_time_limit(known_device, serve
 
 
 async def test_another_attempt_at_the_same_time_is_no_reason_to_repeat_passes(known_device, server):
-    plant_history(known_device, factor=0.1)
     # the first process ends after the start of the second one, which waits for a file
     started, go = known_device.folder / "started", known_device.folder / "go"
     known_device.start(
@@ -292,14 +322,9 @@ async def test_a_run_without_clean_passes_has_no_readings(known_device, server):
     assert read_measurement(server.storage).canary is None
 
 
-async def test_a_device_within_its_band_measures_once(known_device, server):
-    path = known_device.spool / "canary.json"
-    history = json.loads(path.read_text())
-    last = history["readings"][-1]
+async def test_a_device_within_its_band_measures_once(known_device, server, history):
     # as noisy as no machine of tests is
-    factors = (0.1, 0.4, 1.0, 2.5, 10.0) * 4
-    history["readings"] = [[factor * time for time in last] for factor in factors]
-    path.write_text(json.dumps(history))
+    history.plant(factors=(0.1, 0.4, 1.0, 2.5, 10.0))
     known_device.start()
     checked = (await measured(known_device, server)).canary
     assert (checked.waited_s, checked.repeated) == (0, False)
