@@ -390,8 +390,9 @@ def profile_of(operators: list[tuple[str, str, float]]) -> bytes:
     ).encode()
 
 
+#: imports little: `signal` and `subprocess` take as long as the start of the interpreter
 PREAMBLE = """\
-import os, sys, time, signal, subprocess
+import os, sys, time
 def say(text):
     os.write(2, text.encode() + b"\\n")
 def wait_for(path):

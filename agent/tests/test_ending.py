@@ -20,7 +20,10 @@ from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import FakeServer, explanation, is_alive, read_pid, wait_until
 from testdata import DATA
 
-STUBBORN = 'signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)'
+STUBBORN = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf"); time.sleep(60)
+"""
 
 
 async def test_cancel_ends_a_run(device: AgentDevice, server: FakeServer):
@@ -45,7 +48,7 @@ async def test_a_run_that_ran_out_of_memory_is_not_reported_as_killed(
     device, server, monkeypatch, counts
 ):
     monkeypatch.setattr(runner, "oom_kills", lambda: counts.pop(0) if counts else None)
-    device.start("os.kill(os.getpid(), signal.SIGKILL)")
+    device.start(f"os.kill(os.getpid(), {int(signal.SIGKILL)})")
     end = await server.run()
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 137)
 
@@ -97,6 +100,7 @@ async def test_a_timeout_kills_grandchildren(device, server):
     device.start(f"""
         code = "import os, signal, time; signal.signal(15, signal.SIG_IGN);" \\
             "open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+        import subprocess
         subprocess.Popen([sys.executable, "-SEc", code])
         time.sleep(60)
     """)
@@ -150,9 +154,7 @@ async def test_limits_are_set_with_and_without_prlimit(
     try:
         # without prlimit, the limits are set right after the start
         shell = "until [ -e limited ]; do /bin/sleep 0.01; done; ulimit -c; ulimit -d; exit 3"
-        run = await watched_run.start(
-            ["/bin/sh", "-c", shell], runner.Limits(memory_bytes=1 << 30)
-        )
+        run = await watched_run.start(["/bin/sh", "-c", shell], runner.Limits(memory_bytes=1 << 30))
         (watched_run.work / "limited").touch()
         result = await watched_run.wait(run)
     finally:

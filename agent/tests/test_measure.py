@@ -50,12 +50,12 @@ if "bin_io_dump" in flags:
     for i in range(3):
         open(flags["bin_io_dump"] + f"/{i:06x}", "w").write(str(i))
     os.symlink("/etc/hostname", flags["bin_io_dump"] + "/hostname")
-write_profile(json.dumps({"graph_exec": {}, "argv": sys.argv}))
+write_profile()
 """
 
 
 def fake_run(extra: str = "") -> str:
-    return "import json\n" + FAKE_RUN + extra
+    return FAKE_RUN + extra
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ async def test_an_upload_continues_after_a_restart_of_the_agent(device, server, 
 async def test_a_stopped_agent_ends_its_run_and_reports_it_after_the_restart(device, server):
     pid_file = device.folder / "pid"
     device.start(f"""
+        import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN); say("deaf")
         open({str(pid_file)!r}, "w").write(str(os.getpid())); time.sleep(60)
     """)

@@ -96,7 +96,9 @@ async def test_a_sandboxed_run_can_access_only_its_folder(
 
 
 async def test_a_sandboxed_run_can_be_cancelled(sandboxed_device, server):
-    sandboxed_device.install("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    sandboxed_device.install(
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    )
     sandboxed_device.start()
     order = await server.start_attempt()
     await server.send(Cancel(attempt=order.attempt))
