@@ -72,6 +72,8 @@ class ScriptDevice:
         )
 
     async def run(self, program, **changes) -> AttemptFinished:
+        # so that no file of an earlier run is taken for one of this run
+        self.server.storage.stored.clear()
         order = self.make_order(program, **changes)
         await self.server.send(order)
         return await self.server.wait_for_end(order, TIMEOUT_S)

@@ -54,28 +54,28 @@ def check_balance(events: list[dict]) -> None:
     assert not any(begun.values())
 
 
-@pytest.mark.parametrize("symbolic", ["False", "True"])
 async def test_a_compiled_training_step_runs_unrecorded_and_the_rest_is_recorded(
-    script_device, server, symbolic
+    script_device, server
 ):
     program = COMPILED + "for _ in range(4):\n    F.exp(run(batch)).numpy()\nprint('trained')\n"
-    end = await script_device.run(program.replace("SYMBOLIC", symbolic))
-    assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
-    text = server.log_text()
-    assert text.count(PAUSED) == 1
-    assert text.endswith("trained\n")
-    events = script_device.trace()
-    names = [event["name"] for event in events if event["ph"] == "B"]
-    assert names.count("StopProfile") == 1
-    # one for each step on the thread of the device, so no part is missing
-    threads = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
-    on_device = [
-        event
-        for event in events
-        if event["ph"] == "B" and event["name"] == "EXP" and ":" in threads[event["tid"]]
-    ]
-    assert len(on_device) == 4
-    check_balance(events)
+    for symbolic in ("False", "True"):
+        end = await script_device.run(program.replace("SYMBOLIC", symbolic))
+        assert (end.reason, end.exit_code, end.detail) == (EndReason.EXITED, 0, "")
+        text = server.log_text()
+        assert text.count(PAUSED) == 1
+        assert text.endswith("trained\n")
+        events = script_device.trace()
+        names = [event["name"] for event in events if event["ph"] == "B"]
+        assert names.count("StopProfile") == 1
+        # one for each step on the thread of the device, so no part is missing
+        threads = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        on_device = [
+            event
+            for event in events
+            if event["ph"] == "B" and event["name"] == "EXP" and ":" in threads[event["tid"]]
+        ]
+        assert len(on_device) == 4
+        check_balance(events)
 
 
 async def test_the_largest_part_of_an_interrupted_memory_flow_is_kept(script_device, server):

@@ -1,7 +1,6 @@
 """Users' programs on a device whose owner allows them: their environment and their results."""
 
 import json
-import uuid
 
 import pytest
 
@@ -15,6 +14,7 @@ from agent.protocol.messages import (
     EndReason,
     Hello,
     RuntimeInfo,
+    Script,
 )
 from agent.protocol.notes import Note
 from agent.tests.fakes import explanation, wait_until
@@ -112,44 +112,37 @@ async def test_a_failure_with_long_arguments_and_many_files_is_reported(script_d
     await script_device.device.wait_until_forgotten()
 
 
-@pytest.mark.parametrize(("code", "left"), [("0", 0), ("7", 7), ("'words'", 1)])
-async def test_the_exit_code_of_the_program_is_reported(script_device, code, left):
-    end = await script_device.run(STEP + f"sys.exit({code})")
-    assert (end.reason, end.exit_code) == (EndReason.EXITED, left)
-    assert script_device.trace()
+async def test_the_exit_code_of_the_program_is_reported(script_device):
+    for code, left in (("0", 0), ("7", 7), ("'words'", 1)):
+        end = await script_device.run(STEP + f"sys.exit({code})")
+        assert (end.reason, end.exit_code) == (EndReason.EXITED, left)
+        assert script_device.trace()
 
 
-@pytest.mark.parametrize(
-    "ending",
-    ["import os; os._exit(0)", "import os; os.execv('/bin/true', ['true'])"],
-    ids=["_exit", "exec"],
-)
-async def test_a_program_that_skips_exit_handlers_has_no_trace(script_device, ending):
-    end = await script_device.run(STEP + ending)
-    assert end.reason is EndReason.NO_PROFILE
-    assert "os._exit" in explanation(end)
-
-
-async def test_a_program_without_megengine_has_no_trace(script_device):
-    end = await script_device.run("print('hello')")
+async def test_a_program_that_skips_exit_handlers_has_no_trace(script_device):
+    for ending in ("import os; os._exit(0)", "import os; os.execv('/bin/true', ['true'])"):
+        end = await script_device.run(STEP + ending)
+        assert end.reason is EndReason.NO_PROFILE, ending
+        assert "os._exit" in explanation(end)
+    end = await script_device.run("print('does not import megengine')")
     assert (end.reason, end.exit_code) == (EndReason.NO_PROFILE, 0)
     assert "did not import megengine" in explanation(end)
 
 
-@pytest.mark.parametrize("place", ["mine", "/tmp/mine", "/dev/shm", "../traces"])
-async def test_the_trace_of_a_profiler_of_the_program_is_kept(script_device, server, place):
-    program = STEP + (
-        "from megengine.utils.profiler import Profiler\n"
-        "x = mge.tensor(np.ones((4, 4), 'float32'))\n"
-        f"with Profiler({place!r}, formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
-        "    F.matmul(x, x).numpy()\n"
-    )
-    end = await script_device.run(program)
-    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
-    names = {event["name"] for event in script_device.trace()}
-    assert any("MatrixMul" in name for name in names)
-    assert not any("Conv" in name for name in names)
-    assert "a Profiler of its own" in server.log_text()
+async def test_the_trace_of_a_profiler_of_the_program_is_kept(script_device, server):
+    for place in ("mine", "/tmp/mine", "/dev/shm", "../traces"):
+        program = STEP + (
+            "from megengine.utils.profiler import Profiler\n"
+            "x = mge.tensor(np.ones((4, 4), 'float32'))\n"
+            f"with Profiler({place!r}, formats=['chrome_timeline.json', 'memory_flow.svg']):\n"
+            "    F.matmul(x, x).numpy()\n"
+        )
+        end = await script_device.run(program)
+        assert (end.reason, end.exit_code) == (EndReason.EXITED, 0), place
+        names = {event["name"] for event in script_device.trace()}
+        assert any("MatrixMul" in name for name in names)
+        assert not any("Conv" in name for name in names)
+        assert "a Profiler of its own" in server.log_text()
 
 
 @pytest.mark.exhaustive
@@ -275,23 +268,17 @@ async def test_a_script_does_not_run_in_a_pre_started_process(
     assert "sees users False" in server.log_text()
 
 
-@pytest.mark.parametrize(
-    ("files", "script", "words"),
-    [
+async def test_a_zip_that_cannot_be_run_is_explained(script_device, server):
+    for files, script, words in (
         ({"a.py": "", "b/c.py": ""}, {}, "Name the one to run: a.py, b/c.py"),
         ({"a.py": ""}, {"entry": "main.py"}, "does not contain main.py. Its programs: a.py"),
         ({"notes.txt": ""}, {}, "contains no Python file"),
         ({"a.py": "", "data.npy": ""}, {"data": ("data.npy",)}, "Rename one of them"),
-        (b"PK\x03\x04 no zip", {}, "cannot be unpacked"),
-    ],
-)
-async def test_a_zip_that_cannot_be_run_is_explained(script_device, server, files, script, words):
-    order = script_device.make_order(files if isinstance(files, dict) else {"a.py": ""}, **script)
-    if isinstance(files, bytes):
-        server.storage.files["script.zip"] = files
-        model = server.storage.input_file("script.zip")
-        order = order.model_copy(update={"model": model, "attempt": uuid.uuid4()})
-    await server.send(order)
-    end = await server.wait_for_end(order, TIMEOUT_S)
+    ):
+        end = await script_device.run(files, **script)
+        assert end.reason is EndReason.INPUT_WRONG
+        assert words in explanation(end)
+    server.storage.files["script.zip"] = b"PK\x03\x04 no zip"
+    end = await server.run(model=server.storage.input_file("script.zip"), script=Script())
     assert end.reason is EndReason.INPUT_WRONG
-    assert words in explanation(end)
+    assert "cannot be unpacked" in explanation(end)
