@@ -60,7 +60,13 @@ class Body(_Read):
 
 
 class QueryParameters(_Read):
-    """Query parameters; errors raise `QueryInvalid` (status 400 instead of 422)."""
+    """Query parameters; errors raise `QueryInvalid` (status 400 instead of 422).
+
+    A parameter such as `from`, a keyword of Python, is the attribute `from_`.
+    """
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return {name.removesuffix("_"): field for name, field in super().get_fields().items()}
 
     def to_internal_value(self, data: Any) -> Any:
         # DRF would read a QueryDict as an HTML form, where an empty value is none

@@ -59,6 +59,15 @@ def _limit(usual: int) -> fields.Whole:
     )
 
 
+def _moment(help_text: str) -> fields.Real:
+    return fields.Real(
+        required=False,
+        min_value=0,
+        max_value=1e15,
+        help_text=f"{help_text}, µs from the timeline's own beginning.",
+    )
+
+
 def _duration(help_text: str) -> serializers.RegexField:
     return serializers.RegexField(_TIME, required=False, max_length=40, help_text=help_text)
 
@@ -112,12 +121,9 @@ class TableQuery(fields.QueryParameters):
 class PassesQuery(TableQuery):
     """The same, with the choice of one pass."""
 
-    def get_fields(self) -> dict[str, serializers.Field]:
-        declared = super().get_fields()
-        declared["pass"] = _whole(
-            f"{_PASS}, whose times are listed; 0 or nothing: medians over all passes.", high=999
-        )
-        return declared
+    pass_ = _whole(
+        f"{_PASS}, whose times are listed; 0 or nothing: medians over all passes.", high=999
+    )
 
 
 class OperatorsQuery(PassesQuery):
@@ -146,46 +152,29 @@ class TextQuery(PassesQuery):
         help_text="Adds two lines about copy operators (`--copy-time`).",
     )
 
-    def get_fields(self) -> dict[str, serializers.Field]:
-        declared = super().get_fields()
-        del declared["side"]
-        declared["order"] = _choice(
-            get_args(Order), "time", "Sort column; groups have no ids and shapes."
-        )
-        declared["style"] = _choice(
-            ("table", "names", "wiki"),
-            "table",
-            "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
-            "(`--confluence`).",
-        )
-        declared["pass"] = _whole(f"{_PASS}; 0 or nothing: the first.", high=999)
-        return declared
+    style_ = _choice(
+        ("table", "names", "wiki"),
+        "table",
+        "names: a line for each operator (`--dump-only-opr`); wiki: for Confluence "
+        "(`--confluence`).",
+    )
+    order = _choice(get_args(Order), "time", "Sort column; groups have no ids and shapes.")
+    pass_ = _whole(f"{_PASS}; 0 or nothing: the first.", high=999)
+    # without this parameter: the text has both sides
+    side = None  # type: ignore[assignment]
 
 
 class WindowQuery(fields.QueryParameters):
     """A range of the timeline; either both ends or none."""
 
-    def get_fields(self) -> dict[str, serializers.Field]:
-        declared = super().get_fields()
-        for name, text in (("from", "Where it begins"), ("to", "Where it ends")):
-            declared[name] = fields.Real(
-                required=False,
-                min_value=0,
-                max_value=1e15,
-                help_text=f"{text}, µs from the timeline's own beginning.",
-            )
-        return declared
+    from_ = _moment("Where it begins")
+    to = _moment("Where it ends")
 
 
 class TimelineQuery(WindowQuery):
     """A range of the timeline of one pass."""
 
-    def get_fields(self) -> dict[str, serializers.Field]:
-        declared = super().get_fields()
-        declared["pass"] = fields.Whole(
-            default=1, min_value=1, max_value=999, help_text=f"{_PASS}."
-        )
-        return declared
+    pass_ = _whole(f"{_PASS}.", low=1, high=999)
 
 
 class CutQuery(fields.QueryParameters):
@@ -304,18 +293,14 @@ class ChangeQuery(ChosenQuery, GraphViewQuery):
         "Profile of the graph: an index in `p`, starting from 0. By default that of `with`.",
         high=MOST - 1,
     )
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Profile that is compared with the baseline")}
+    with_ = _with("Profile that is compared with the baseline")
 
 
 class ComparedTimelinesQuery(ChosenQuery, WindowQuery):
     """A range of the timelines of two profiles."""
 
     side = _choice(("device", "host"), "device", "Whose times.")
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Profile that is drawn with the baseline")}
+    with_ = _with("Profile that is drawn with the baseline")
 
 
 class CompareQuery(RowsQuery):
@@ -324,6 +309,4 @@ class CompareQuery(RowsQuery):
     by = _choice(BYS, "row", "What a step of the waterfall is.")
     offset = _whole("Number of rows to skip.")
     limit = _limit(100)
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {"with": _with("Profile at the end of the waterfall")}
+    with_ = _with("Profile at the end of the waterfall")
