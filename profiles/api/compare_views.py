@@ -31,7 +31,7 @@ from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.timelines import ComparedTimelines, compared_timelines
 from profiles.comparison.waterfall import WaterfallStep, waterfall
-from profiles.exports.heavy import export_job, heavy_response, is_heavy
+from profiles.exports.heavy import content_response
 from profiles.models import Profile
 from profiles.presenters.described import means, unknown
 from webprofile.api.schema import problems
@@ -210,15 +210,13 @@ class CompareExport(CompareView):
         profiles, _, _ = self.chosen(RowsQuery)
         if name not in export.CONTENT_TYPES:
             raise DomainError("export_unknown", status=404)
-        content_type = export.CONTENT_TYPES[name]
-        response: HttpResponseBase
-        if is_heavy(profiles):
-            ids = [profile.pk for profile in profiles]
-            job = export_job(request._request, "comparison", name, ids)
-            response = heavy_response(request._request, job, content_type)
-        else:
-            content = export.pieces_of(list(profiles), request.query_params, name)
-            response = HttpResponse(b"".join(content), content_type=content_type)
+        response = content_response(
+            request._request,
+            profiles,
+            name,
+            export.CONTENT_TYPES[name],
+            lambda: export.pieces_of(profiles, request.query_params, name),
+        )
         response["Content-Disposition"] = f'attachment; filename="comparison.{name}"'
         return response
 

@@ -111,7 +111,7 @@ class ComparedFile(TypedDict):
     rows: Annotated[Sequence[ComparedRow], means("The rows.")]
 
 
-def pieces_of(profiles: list[Profile], parameters: QueryDict, name: str) -> list[bytes]:
+def pieces_of(profiles: Sequence[Profile], parameters: QueryDict, name: str) -> list[bytes]:
     """Compare the profiles, and return the file of one of `CONTENT_TYPES`.
 
     parameters: of a request that was checked

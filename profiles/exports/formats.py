@@ -27,12 +27,12 @@ from profiles.exports.fields import (
     rows_by_time,
     values_of,
 )
-from profiles.exports.heavy import export_job, heavy_response, is_heavy
+from profiles.exports.heavy import content_response
 from profiles.exports.json_file import to_json
 from profiles.exports.originals import originals_of, with_own_names
 from profiles.exports.provenance import file_name, provenance
 from profiles.exports.report import report_html
-from profiles.formats.columns import ProfileColumns, take_rows
+from profiles.formats.columns import take_rows
 from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.ingest.loading import profile_data
 from profiles.models import Profile
@@ -41,7 +41,6 @@ from profiles.tables.request import TableRequest, read_request
 from webprofile.errors import DomainError
 from webprofile.sentences import sentences
 from webprofile.storage import storage
-from webprofile.streaming import answer_of
 
 Meta = Mapping[str, Any]
 NO_LINKS = TableLinks("", "")
@@ -95,20 +94,13 @@ def _trace(export: Export) -> list[bytes]:
     return [to_trace(export.data, export.meta, export.place)]
 
 
-def text_of(columns: ProfileColumns, top: int = 0) -> Iterable[bytes]:
-    """Return the output of `profile_analyze` for one pass: `top` rows of each table, or all.
-
-    Raises DomainError export_question for a text that is too large to be readable.
-    """
-    try:
-        return text_pieces(columns, Query(), PrintOptions(top=top, show_host=True))
-    except AnalysisError as error:
-        raise _refusal(str(error)) from error
-
-
 def _text(export: Export) -> Iterable[bytes]:
     # `profile_analyze` knows one pass, and no medians
-    return text_of(export.data.columns_of_pass(export.place))
+    columns = export.data.columns_of_pass(export.place)
+    try:
+        return text_pieces(columns, Query(), PrintOptions(top=0, show_host=True))
+    except AnalysisError as error:  # a text that is too large to be readable
+        raise _refusal(str(error)) from error
 
 
 def _report(export: Export) -> list[bytes]:
@@ -139,17 +131,19 @@ def profile_of_files(paths: Sequence[str]) -> ProfileData:
 def export_response(request: HttpRequest, profile: Profile, name: str) -> HttpResponseBase:
     """Return the download of a format; CSV and JSON hold the rows of the query string.
 
-    Raises DomainError export_unknown, export_question, and as `profile_data` and `heavy_response`.
+    Raises DomainError export_unknown, export_question, and as `profile_data` and
+    `content_response`.
     """
     format_ = FORMATS.get(name)
     if format_ is None:
         raise DomainError("export_unknown", status=404)
-    if is_heavy([profile]):
-        job = export_job(request, "profile", name, [profile.pk])
-        response = heavy_response(request, job, format_.content_type)
-    else:
-        pieces = pieces_of(profile, request.GET, name)
-        response = answer_of(request, pieces, format_.content_type)
+    response = content_response(
+        request,
+        [profile],
+        name,
+        format_.content_type,
+        lambda: pieces_of(profile, request.GET, name),
+    )
     # always a download, so that no content is displayed under this site's origin
     disposition = content_disposition_header(True, file_name(profile, format_.ending))
     response["Content-Disposition"] = disposition or "attachment"
@@ -166,11 +160,14 @@ def printed_response(
     request: HttpRequest, profile: Profile, printed: PrintOptions
 ) -> HttpResponseBase:
     """Return one pass as `profile_analyze` prints it. Raises as `export_response`."""
-    content_type = FORMATS["text"].content_type
-    if is_heavy([profile]):
-        job = export_job(request, "text", "text", [profile.pk], printed)
-        return heavy_response(request, job, content_type)
-    return answer_of(request, printed_pieces(profile, request.GET, printed), content_type)
+    return content_response(
+        request,
+        [profile],
+        "text",
+        FORMATS["text"].content_type,
+        lambda: printed_pieces(profile, request.GET, printed),
+        printed=printed,
+    )
 
 
 def printed_pieces(

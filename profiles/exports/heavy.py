@@ -6,10 +6,10 @@ answers all others late. `profiles.exports.process` does the work.
 
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import structlog
@@ -26,7 +26,7 @@ from profiles.ingest.fork_server import STDERR
 from profiles.ingest.readers import ForkServer
 from profiles.models import Profile
 from webprofile.errors import DomainError
-from webprofile.streaming import streamed
+from webprofile.streaming import answer_of, streamed
 from webprofile.turns import end_turn
 
 log = structlog.get_logger()
@@ -50,20 +50,18 @@ _slots = threading.BoundedSemaphore(EXPORTS_AT_ONCE)
 
 
 class ExportJob(msgspec.Struct, frozen=True):
-    """What to export.
+    """What to export: a profile, or a comparison of several.
 
-    kind: a profile in a format, a profile as `profile_analyze` prints it, or a comparison
     name: the format
     query: the query string of the request
-    printed: the options of `text`
+    printed: options of a profile as `profile_analyze` prints it; None for all other exports
     """
 
-    kind: Literal["profile", "text", "comparison"]
     name: str
     profiles: list[int]
     query: str
     language: str
-    printed: PrintOptions | None = None
+    printed: PrintOptions | None
 
 
 class ExportProblem(msgspec.Struct, frozen=True):
@@ -76,26 +74,28 @@ class ExportProblem(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-def is_heavy(profiles: Iterable[Profile]) -> bool:
-    """Whether an export of these profiles is large."""
-    return sum(profile.operators for profile in profiles) > MOST_OPERATORS
-
-
-def export_job(
-    request: HttpRequest, kind: Literal["profile", "text", "comparison"], name: str, ids: list[int],
+def content_response(
+    request: HttpRequest,
+    profiles: Sequence[Profile],
+    name: str,
+    content_type: str,
+    make: Callable[[], Iterable[bytes]],
+    *,
     printed: PrintOptions | None = None,
-) -> ExportJob:  # fmt: skip
-    """Return the job for a request whose permissions and parameters have been checked."""
-    language = get_language() or settings.LANGUAGE_CODE
-    return ExportJob(kind, name, ids, request.GET.urlencode(), language, printed)
+) -> HttpResponseBase:
+    """Return the content of an export: of `make`, or of a limited process if it is large.
 
+    request: one whose permissions and parameters have been checked
+    name, printed: as in `ExportJob`
 
-def heavy_response(request: HttpRequest, job: ExportJob, content_type: str) -> HttpResponseBase:
-    """Return the content of a large export.
-
-    Raises the errors of its kind; DomainError export_many (429) if the user has too many exports in
-    progress, export_busy (503), export_heavy, reading_stopped.
+    Raises the errors of `make`; for a large export DomainError export_many (429) if the user has
+    too many exports in progress, export_busy (503), export_heavy, reading_stopped.
     """
+    if sum(profile.operators for profile in profiles) <= MOST_OPERATORS:
+        return answer_of(request, make(), content_type)
+    ids = [profile.pk for profile in profiles]
+    language = get_language() or settings.LANGUAGE_CODE
+    job = ExportJob(name, ids, request.GET.urlencode(), language, printed)
     lease = _lease(cast(int, request.user.pk))
     end_turn()
     try:

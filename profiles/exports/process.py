@@ -62,7 +62,7 @@ def _pieces(job: ExportJob) -> Iterable[bytes]:
     if len(rows) < len(set(job.profiles)):  # deleted since the request was checked
         raise DomainError("not_found", status=404)
     profiles = [rows[number] for number in job.profiles]
-    if job.kind == "comparison":
+    if len(profiles) > 1:
         return pieces_of_comparison(profiles, query, job.name)
     if job.printed is not None:
         return printed_pieces(profiles[0], query, job.printed)
