@@ -9,8 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts.models import User
 from agent.protocol.artifacts import profile_name
-from tasks.models import UploadedFile, artifact_key
+from tasks.models import Task, UploadedFile, artifact_key
 
 
 class ProfileUpload(models.Model):
@@ -160,6 +161,18 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt or self.upload} profile"
+
+    @property
+    def task(self) -> Task | None:
+        """The task that it is the result of; None for an import."""
+        return self.attempt.task if self.attempt else None
+
+    @property
+    def owner(self) -> User:
+        """The owner of its task or import."""
+        source = self.task or self.upload
+        assert source is not None  # the constraint `profile_of_one_source`
+        return source.owner
 
     @property
     def page_url(self) -> str:

@@ -79,7 +79,7 @@ def paired_changes(profile: Profile) -> ArmChanges | None:
 
     None for other profiles, and if the arms could not be profiled.
     """
-    paired = paired_of(profile.attempt.task) if profile.attempt else None
+    paired = paired_of(profile.task) if profile.task else None
     return paired.operators[0] if paired and paired.operators else None
 
 

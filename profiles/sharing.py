@@ -81,16 +81,9 @@ def shared_result(creator: User, kind: str, ids: Sequence[int]) -> SharedResult 
         profiles = list(visible_profiles(creator).filter(**of_import, pk__in=ids))
         return SharedResult(None, profiles) if profiles else None
     compared = None if problem_of(ids) else chosen_profiles(creator, ids)
-    if compared is None or any(owner_of(profile) != creator for profile in compared):
+    if compared is None or any(profile.owner != creator for profile in compared):
         return None
     return SharedResult(None, compared)
-
-
-def owner_of(profile: Profile) -> User | None:
-    """Return the owner of the profile's task or import."""
-    if profile.attempt is not None:
-        return profile.attempt.task.owner
-    return profile.upload.owner if profile.upload else None
 
 
 def usual_days() -> int:

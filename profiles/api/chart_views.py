@@ -112,7 +112,7 @@ class ChartsView(ViewSetMixin, ResultView):
         profile = self.profile(profile_id)
         if (changes := paired_changes(profile)) is not None:
             return json_response(paired_data(profile_data(profile), changes))
-        baseline = baseline_profile(profile.attempt.task) if profile.attempt else None
+        baseline = baseline_profile(profile.task) if profile.task else None
         if baseline is None:
             raise DomainError("baseline_none", status=404)
         # the verdicts depend on all runs of the device, so there is no ETag

@@ -40,7 +40,7 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
     opened = serializers.IntegerField(
         source="upload_id", allow_null=True, help_text="The imported profile; null: of a task."
     )
-    owner = serializers.SerializerMethodField(help_text="E-mail address of its owner.")
+    owner = serializers.CharField(source="owner.email", help_text="E-mail address of its owner.")
     worker_name = serializers.SerializerMethodField(help_text="The device, or empty.")
     runtime_version = serializers.SerializerMethodField(help_text="MegEngine, or empty.")
 
@@ -70,16 +70,11 @@ class ProfileRow(serializers.ModelSerializer[Profile]):
     def get_origin(self, profile: Profile) -> str:
         return "opened" if profile.attempt is None else "task"
 
-    def get_owner(self, profile: Profile) -> str:
-        if profile.attempt is not None:
-            return profile.attempt.task.owner.email
-        return profile.upload.owner.email if profile.upload else ""
-
     def get_worker_name(self, profile: Profile) -> str:
-        return profile.attempt.task.worker.name if profile.attempt else ""
+        return profile.task.worker.name if profile.task else ""
 
     def get_runtime_version(self, profile: Profile) -> str:
-        return profile.attempt.task.runtime_version if profile.attempt else ""
+        return profile.task.runtime_version if profile.task else ""
 
 
 class RawAnswer(serializers.Serializer):

@@ -54,9 +54,7 @@ def named(profile: Profile) -> dict[str, Any]:
     return {"profile": profile, "title": title_of(profile), "origin": origin_of(profile)}
 
 
-def candidates(
-    user: User, chosen: Sequence[Profile], *, find: str, page: str | None
-) -> "Page[Any]":
+def candidates(user: User, chosen: Sequence[Profile], *, find: str, page: str) -> "Page[Any]":
     """Return a page of results that can be added; `object_list` holds them as `named` returns them.
 
     Their `kin` is `pinned` for the baseline of the first chosen result's model and device, and

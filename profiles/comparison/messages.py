@@ -91,8 +91,7 @@ def letter(number: int) -> str:
 
 def origin_of(profile: Profile) -> str:
     """Return the device and version, or a message that the profile was imported."""
-    if profile.attempt is not None:
-        task = profile.attempt.task
+    if task := profile.task:
         return f"{task.worker.name} · MegEngine {task.runtime_version}"
     return gettext("imported from a file")
 

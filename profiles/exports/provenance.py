@@ -105,8 +105,8 @@ def _latency(measurement: AttemptMeasurement | None) -> dict[str, Any] | None:
 
 def title_of(profile: Profile) -> str:
     """Return the file name of the model or program, or the name that the owner gave an import."""
-    if profile.attempt is not None:
-        return profile.attempt.task.model_name
+    if profile.task is not None:
+        return profile.task.model_name
     return profile.upload.name if profile.upload else ""
 
 

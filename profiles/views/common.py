@@ -3,11 +3,16 @@
 Objects that the user may not see give 404.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
-from django.http import HttpRequest
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 
 from accounts.selectors import current_user
 from profiles.models import Profile, ProfileUpload
@@ -59,13 +64,13 @@ class ResultLinks:
         """Return the address of the view with the operators, which is not the first view of a
         paired comparison.
         """
-        is_paired = profile.attempt is not None and profile.attempt.task.is_paired
+        is_paired = profile.task is not None and profile.task.is_paired
         return f"{self.page}operators/" if is_paired else self.page
 
 
 def profile_links(profile: Profile) -> ResultLinks:
     """Return the addresses of a profile for its owner."""
-    task = profile.attempt.task if profile.attempt else None
+    task = profile.task
     return ResultLinks(
         page=profile.page_url,
         parts=reverse("profiles:detail", args=[profile.pk]),
@@ -73,3 +78,20 @@ def profile_links(profile: Profile) -> ResultLinks:
         model=reverse("tasks:model", args=[task.pk]) if task and not task.is_script else "",
         login=reverse("account_login"),
     )
+
+
+def for_owner(page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Return the view of a page or fragment of a profile for the users who may see the profile.
+
+    page: gets the request, the profile, its `ResultLinks`, and the other arguments of the route; a
+        share link shows it, too (`views.shares`)
+    """
+
+    @login_required
+    @require_safe
+    @wraps(page)
+    def view(request: HttpRequest, profile_id: int, **kwargs: Any) -> HttpResponse:
+        profile = profile_or_404(request, profile_id)
+        return page(request, profile, profile_links(profile), **kwargs)
+
+    return view

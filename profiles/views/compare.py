@@ -35,7 +35,6 @@ from profiles.models import Profile, Share
 from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.presenters.charts import chart_side
 from profiles.selectors import get_dump, tasks_with_dumps
-from profiles.sharing import owner_of
 from profiles.views.common import ResultLinks, profile_links, task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
 
@@ -48,7 +47,9 @@ COMPARE_ROWS = 200
 def compare(request: HttpRequest) -> HttpResponse:
     """Show the comparison, or the chooser for too few or too many results and for `?choose=1`."""
     comparison = read_comparison_request(request.GET)
-    profiles = _profiles(request, comparison)
+    profiles = chosen_profiles(current_user(request), comparison.ids)
+    if profiles is None:
+        raise Http404
     problem = problem_of(comparison.ids)
     if problem or "choose" in request.GET:
         return _chooser(request, comparison, profiles, problem)
@@ -118,7 +119,7 @@ def compare_page(
         "links": ResultLinks(request.path) if share else profile_links(profiles[comparison.drawn]),
         "share": share,
         "may_share": settings.SHARE_DAYS_LIMIT > 0
-        and all(owner_of(profile) == request.user for profile in profiles),
+        and all(profile.owner == request.user for profile in profiles),
         "selected": selected,
         "problems": _problems(request, comparison, rows, is_row_there=selected is not None),
         "address": comparison.address(),
@@ -131,7 +132,7 @@ def compare_page(
 
 def _paired(profiles: Sequence[Profile]) -> dict[str, Any] | None:
     """Return what the button for a paired comparison needs; None if these cannot be compared so."""
-    tasks = [profile.attempt.task for profile in profiles if profile.attempt is not None]
+    tasks = [task for profile in profiles if (task := profile.task)]
     if len(tasks) < len(profiles) or len(tasks) > MOST_ARMS:
         return None
     if any(task.is_script or not task.may_copy for task in tasks):
@@ -149,13 +150,6 @@ def _problems(
     return list(filter(None, problems))
 
 
-def _profiles(request: HttpRequest, comparison: ComparisonRequest) -> list[Profile]:
-    profiles = chosen_profiles(current_user(request), comparison.ids)
-    if profiles is None:
-        raise Http404
-    return profiles
-
-
 def _chooser(
     request: HttpRequest, comparison: ComparisonRequest, profiles: Sequence[Profile], problem: str
 ) -> HttpResponse:
@@ -163,9 +157,7 @@ def _chooser(
     kept = list(dict.fromkeys(profiles))
     is_wrong = bool(problem) and len(comparison.ids) > 1
     page_text = request.GET.get("page", "")
-    page = candidates(current_user(request), profiles, find=find, page=page_text)
-    for candidate in page.object_list:
-        candidate["address"] = _with(comparison, candidate["profile"].pk)
+    page = _candidates(request, comparison, profiles, find, page_text)
     context = {
         "page_problem": page_problem(page, page_text),
         "is_wrong": is_wrong,
@@ -197,17 +189,26 @@ def _chooser(
 def others_of(request: HttpRequest, profile: Profile) -> dict[str, Any]:
     """Return the context of `profiles/compare_add_results.html`: what to compare a result with."""
     comparison = ComparisonRequest(ids=(profile.pk,))
-    page = candidates(current_user(request), [profile], find="", page=None)
-    for candidate in page.object_list:
-        candidate["address"] = _with(comparison, candidate["profile"].pk)
+    page = _candidates(request, comparison, [profile])
     return {"page": page, "find": "", "address": comparison.address()}
 
 
-def _with(comparison: ComparisonRequest, number: int) -> str:
-    """Return the query string with one more result: the baseline, if one came from the other."""
+def _candidates(
+    request: HttpRequest,
+    comparison: ComparisonRequest,
+    profiles: Sequence[Profile],
+    find: str = "",
+    page_text: str = "",
+) -> "Page[Any]":
+    """Return a page of results that can be added, each with the address of the comparison then."""
+    page = candidates(current_user(request), profiles, find=find, page=page_text)
     ids = comparison.ids
-    ids = (number, *ids) if len(ids) == 1 else (*ids, number)
-    return comparison.changed(ids=ids, row=None, graph=None)
+    for candidate in page.object_list:
+        number = candidate["profile"].pk
+        # the baseline, if one came from the other
+        more = (number, *ids) if len(ids) == 1 else (*ids, number)
+        candidate["address"] = comparison.changed(ids=more, row=None, graph=None)
+    return page
 
 
 def _without(comparison: ComparisonRequest, place: int) -> str:
