@@ -3,16 +3,19 @@
 from django.urls import path
 
 from profiles.api.urls import CHARTS
-from profiles.views import (
-    compare,
-    exports,
-    imports,
-    result,
-    shares,
-    viewers,
-)
+from profiles.views import compare, exports, imports, result, shares, viewers
+from profiles.views.common import for_owner
+from profiles.views.shares import for_reader_of
 
 app_name = "profiles"
+#: pages and fragments that a share link shows, too
+_PAGES = (
+    ("operator", "operators/<int:row>/", result.operator),
+    ("graph", "graph/page/", viewers.graph),
+    ("trace", "trace/", viewers.timeline),
+    ("memory-flow-tensors", "memory-flow/tensors/", result.tensors),
+    ("memory-flow-image", "memory-flow/image.svg", result.image),
+)
 urlpatterns = [
     path("", imports.profile_list, name="list"),
     path("opened/", imports.collection, name="opened-list"),
@@ -30,11 +33,10 @@ urlpatterns = [
     path("<int:profile_id>/", result.imported, name="detail"),
     path("<int:profile_id>/export/original/<int:number>/", exports.original, name="original"),
     path("<int:profile_id>/export/<str:name>/", exports.export, name="export"),
-    path("<int:profile_id>/operators/<int:row>/", result.operator, name="operator"),
-    path("<int:profile_id>/graph/page/", viewers.graph, name="graph"),
-    path("<int:profile_id>/trace/", viewers.timeline, name="trace"),
-    path("<int:profile_id>/memory-flow/tensors/", result.tensors, name="memory-flow-tensors"),
-    path("<int:profile_id>/memory-flow/image.svg", result.image, name="memory-flow-image"),
+    *(
+        path(f"<int:profile_id>/{route}", for_owner(page), name=name)
+        for name, route, page in _PAGES
+    ),
     # after all others, whose names it would accept
     path("<int:profile_id>/<slug:view>/", result.imported, name="view"),
 ]
@@ -43,12 +45,8 @@ urlpatterns = [
 #: `/api/v1/profiles/N/` (`views.common.ResultLinks`)
 shared_urlpatterns = [
     path("", shares.shared_page, name="result"),
-    path("operators/<int:row>/", shares.shared_operator, name="operator"),
-    path("graph/page/", shares.shared_graph, name="graph"),
-    path("trace/", shares.shared_timeline, name="trace"),
+    *(path(route, for_reader_of(page), name=name) for name, route, page in _PAGES),
     path("export/original/<int:number>/", shares.shared_original, name="original"),
-    path("memory-flow/tensors/", shares.shared_tensors, name="memory-flow-tensors"),
-    path("memory-flow/image.svg", shares.shared_image, name="memory-flow-image"),
     path("model/", shares.shared_model, name="model"),
     path("files/<int:file_id>/", shares.shared_file, name="file"),
     *(

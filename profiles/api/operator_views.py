@@ -42,7 +42,7 @@ from profiles.exports.json_file import operators_as_json
 from profiles.formats.chrome_trace.timeline_presenter import range_of
 from profiles.formats.columns import SIDES, Side
 from profiles.ingest import trace_excerpts
-from profiles.presenters.viewers import is_trace
+from profiles.ingest.loading import run_data
 from profiles.tables.page import SideTable
 from webprofile.answers import number, numbers
 from webprofile.api.schema import problems, redirect_to
@@ -147,7 +147,7 @@ class TableAnswer(serializers.Serializer):
     groups = GroupRow(many=True, help_text="The groups, if `agg` asked for them.")
 
 
-class OperatorsView(ViewSetMixin, DataView):
+class OperatorsView(DataView):
     """The table of operators."""
 
     @extend_schema(
@@ -156,7 +156,7 @@ class OperatorsView(ViewSetMixin, DataView):
         responses={200: TableAnswer} | problems(NOT_READY | QUESTION),
         operation_id="profiles_operators",
     )
-    def table(self, request: Request, profile_id: int) -> HttpResponse:
+    def get(self, request: Request, profile_id: int) -> HttpResponse:
         """All options of `profile_analyze` and of the result page: types, names, data types, limits
         of time, groups, orders, sides, passes.
         """
@@ -271,7 +271,7 @@ class FilesView(ViewSetMixin, DataView):
         """
         query = self.validated_query(CutQuery)
         profile = self.profile(profile_id)
-        if not is_trace(profile):
+        if "trace" not in run_data(profile).summaries:
             raise DomainError("trace_none", status=409)
         excerpt = range_of(query["begin_s"], query["end_s"], query["lane"])
         packed, events = trace_excerpts.trace_excerpt(profile, excerpt)

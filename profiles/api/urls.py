@@ -66,9 +66,7 @@ urlpatterns = [
     path("compare/export/<str:name>/", compare.CompareExport.as_view(), name="compare-export"),
     path("<int:profile_id>/", views.ProfilesView.as_view({"get": "retrieve"}), name="profile"),
     path(
-        "<int:profile_id>/operators/",
-        operators.OperatorsView.as_view({"get": "table"}),
-        name="profile-operators",
+        "<int:profile_id>/operators/", operators.OperatorsView.as_view(), name="profile-operators"
     ),
     path(
         "<int:profile_id>/text/", operators.FilesView.as_view({"get": "text"}), name="profile-text"

@@ -83,6 +83,11 @@ def originals_of(profile: Profile) -> list[Original]:
     ]
 
 
+def original_of_kind(profile: Profile, kind: FileKind) -> Original | None:
+    """Return the raw file of a kind of which a run has one; None if it was deleted."""
+    return next((original for original in originals_of(profile) if original.kind == kind), None)
+
+
 def own_names(profile: Profile | None) -> dict[str, str]:
     """Return {stored name: name at upload} for the files of an import.
 

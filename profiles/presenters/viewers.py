@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import numpy as np
 from django.conf import settings
 from django.http import QueryDict
@@ -13,10 +12,9 @@ from profiles.analysis.data import ProfileData
 from profiles.analysis.netron.colours import Colouring, Metric, colouring
 from profiles.analysis.netron.document import netron_document, place_of_row
 from profiles.comparison.paired_operators import ArmChanges, row_differences
-from profiles.exports.originals import Original, originals_of
-from profiles.formats.chrome_trace.summary import TraceSummary
+from profiles.exports.originals import Original
 from profiles.formats.columns import MISSING, Side
-from profiles.ingest.loading import profile_data, run_data
+from profiles.ingest.loading import profile_data
 from profiles.models import Profile
 from profiles.presenters.charts import chart_side
 from tasks.models import Task, TaskFile
@@ -182,29 +180,12 @@ def _refusal(reason: str) -> dict[str, Any]:
     return {"reason": reason}
 
 
-def is_trace(profile: Profile) -> bool:
-    """Whether a profile was made of a trace of MegEngine's Profiler. Raises as `run_data`."""
-    return "trace" in run_data(profile).summaries
+def trace_file_view(original: Original | None, *, is_cut: bool) -> dict[str, Any]:
+    """Return {"size_bytes", "is_cut"} of a trace as uploaded, or {"reason"} why it cannot be shown.
 
-
-def trace_of(profile: Profile) -> TraceSummary:
-    """Return the summary of the trace of a profile that was made from one."""
-    return msgspec.json.decode(run_data(profile).summaries["trace"], type=TraceSummary)
-
-
-def trace_original(profile: Profile) -> Original | None:
-    """Return the uploaded file of the trace; None if it was deleted."""
-    return next((file for file in originals_of(profile) if file.kind == "trace"), None)
-
-
-def trace_file_view(profile: Profile) -> dict[str, Any]:
-    """Return {"size_bytes", "is_cut"} of the file as uploaded, or {"reason"} why it cannot be
-    shown.
-
-    is_cut: the file ends in the middle of its list
-    Raises as `run_data`.
+    original: None if the file was deleted
+    is_cut: whether it ends in the middle of its list
     """
-    original = trace_original(profile)
     if original is None:
         return {"reason": gettext("The file of the trace has been removed from the server.")}
     if original.size_bytes > TRACE_LIMIT_BYTES:
@@ -213,7 +194,4 @@ def trace_file_view(profile: Profile) -> dict[str, Any]:
             "You can open the file with Perfetto’s own tools."
         )
         return {"reason": text % {"limit": TRACE_LIMIT_BYTES // 1024**2}}
-    return {
-        "size_bytes": original.size_bytes,
-        "is_cut": trace_of(profile).is_cut,
-    }
+    return {"size_bytes": original.size_bytes, "is_cut": is_cut}

@@ -11,10 +11,11 @@ import dramatiq
 import pytest
 
 from profiles.actors import build_opened, rebuild_profile
-from profiles.formats.chrome_trace import timeline_presenter
+from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
 from profiles.imports.processing import purge_import
 from profiles.ingest import readers, trace_excerpts
+from profiles.ingest.loading import run_data
 from profiles.integrity import broken_objects
 from profiles.tests.imports import (
     confirm_upload,
@@ -62,7 +63,7 @@ def response_events(response):
 
 
 def overview_of(profile):
-    return timeline_presenter.trace_of(profile).overview
+    return run_data(profile).summary("trace", TraceSummary).overview
 
 
 class TestExcerpt:

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import content_disposition_header
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from profiles.analysis.data import ProfileData
 from profiles.analysis.errors import AnalysisError
 from profiles.earlier import check_view
-from profiles.exports.originals import Original, are_of_trace, originals_of
+from profiles.exports.originals import are_of_trace, original_of_kind
 from profiles.formats.chrome_trace.presenter import trace_view
 from profiles.formats.memory_flow.presenter import (
     memory_flow_view,
@@ -96,15 +96,13 @@ def task(
     context = task_context(task, source.attempt, measurement_view(measurement)) | {
         "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
         **{
-            f"task_{key}": lambda key=key: _part(state_page(request, task.pk, key, in_result=True))
+            f"task_{key}": lambda key=key: mark_safe(
+                state_page(request, task.pk, key, in_result=True).text
+            )
             for key in ("files", "details", "graph")
         },
     }
     return result_page(request, profile, view, links, context)
-
-
-def _part(response: HttpResponse) -> SafeString:
-    return mark_safe(response.text)
 
 
 def task_context(
@@ -132,25 +130,13 @@ def task_context(
 
 @login_required
 @require_safe
-def result(request: HttpRequest, task_id: int) -> HttpResponse:
-    """Redirect to the task: the address that results had of their own."""
-    return _to_task(request, task_or_404(request, task_id).pk)
-
-
-def _to_task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
-    """Redirect to a view of a task's result, with the query of the address."""
-    url = reverse("tasks:detail", args=[task_id]) + (f"{view}/" if view else "")
-    query = request.GET.urlencode()
-    return redirect(f"{url}?{query}" if query else url)
-
-
-@login_required
-@require_safe
 def imported(request: HttpRequest, profile_id: int, view: str = "") -> HttpResponse:
-    """Show a view of an import; the result of a task is at the task."""
+    """Show a view of an import; redirect to the task for the result of a task."""
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
-        return _to_task(request, profile.attempt.task_id, view)
+        url = profile.page_url + (f"{view}/" if view else "")
+        query = request.GET.urlencode()
+        return redirect(f"{url}?{query}" if query else url)
     return result_page(request, profile, view, profile_links(profile), {"upload": profile.upload})
 
 
@@ -315,18 +301,11 @@ def _tables(data: ProfileData, table_request: TableRequest, links: TableLinks) -
     return {"form": form, "address": table_request.address(), "tables": tables}
 
 
-@login_required
-@require_safe
-def operator(request: HttpRequest, profile_id: int, row: int) -> HttpResponse:
-    """Show all data about one operator, as a fragment of the result page or as a page."""
-    profile = profile_or_404(request, profile_id)
-    return operator_page(request, profile, row, profile_links(profile))
+def operator(request: HttpRequest, profile: Profile, links: ResultLinks, row: int) -> HttpResponse:
+    """Show all data about one operator, as a fragment of the result page or as a page.
 
-
-def operator_page(
-    request: HttpRequest, profile: Profile, row: int, links: ResultLinks
-) -> HttpResponse:
-    """Show an operator, as `operator` does. Raises Http404."""
+    Raises Http404.
+    """
     data = profile_data(profile)
     if row >= len(data.columns):
         raise Http404
@@ -341,16 +320,8 @@ def operator_page(
     return render(request, name, context)
 
 
-@login_required
-@require_safe
-def tensors(request: HttpRequest, profile_id: int) -> HttpResponse:
-    """Return the table of tensors, with which the page replaces its own."""
-    profile = profile_or_404(request, profile_id)
-    return tensors_part(request, profile, profile_links(profile))
-
-
-def tensors_part(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
-    """Return the table of tensors, as `tensors` does. Raises Http404."""
+def tensors(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
+    """Return the table of tensors, with which the page replaces its own. Raises Http404."""
     summary = summary_of(run_data(profile))
     if summary is None:
         raise Http404
@@ -359,20 +330,15 @@ def tensors_part(request: HttpRequest, profile: Profile, links: ResultLinks) -> 
     return render(request, "profiles/_memory_flow_tensors.html", context)
 
 
-@login_required
-@require_safe
-def image(request: HttpRequest, profile_id: int) -> HttpResponse:
+def image(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
     """Return the file for `<img>`, in which no script runs and no request is made.
 
     If a user opens the URL itself, the file is downloaded. If it were displayed as a page all the
     same, the page would have no origin and would run no script either.
+
+    Raises Http404.
     """
-    return image_response(profile_or_404(request, profile_id))
-
-
-def image_response(profile: Profile) -> HttpResponse:
-    """Return the picture, as `image` does. Raises Http404."""
-    file = _flow_file(profile)
+    file = original_of_kind(profile, "memory_flow")
     if file is None or file.size_bytes > IMAGE_LIMIT_BYTES:
         raise Http404
     data = storage.read(file.key, limit_bytes=IMAGE_LIMIT_BYTES)
@@ -386,7 +352,7 @@ def image_response(profile: Profile) -> HttpResponse:
 
 def original_of(profile: Profile, links: ResultLinks) -> dict[str, Any] | None:
     """Return {"image", "download", "size_bytes"} with URLs of the file; None if it was deleted."""
-    file = _flow_file(profile)
+    file = original_of_kind(profile, "memory_flow")
     if file is None:
         return None
     image_of = f"{links.parts}memory-flow/image.svg"
@@ -395,10 +361,3 @@ def original_of(profile: Profile, links: ResultLinks) -> dict[str, Any] | None:
         "download": f"{links.parts}export/original/{file.number}/",
         "size_bytes": file.size_bytes,
     }
-
-
-def _flow_file(profile: Profile) -> Original | None:
-    """Return the original `memory_flow.svg` of a run; None if it was deleted."""
-    return next(
-        (original for original in originals_of(profile) if original.kind == "memory_flow"), None
-    )

@@ -153,29 +153,15 @@ def shared_page(request: HttpRequest, reader: ShareReader, view: str = "") -> Ht
     return result.result_page(request, profile, view, links, context)
 
 
-@shared
-def shared_operator(request: HttpRequest, reader: ShareReader, row: int) -> HttpResponse:
-    return result.operator_page(request, _profile(reader), row, _links(request, reader))
+def for_reader_of(page: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
+    """Return the view of a page of a profile (`views.common.for_owner`) for readers."""
 
+    @shared
+    @wraps(page)
+    def view(request: HttpRequest, reader: ShareReader, **kwargs: Any) -> HttpResponse:
+        return page(request, _profile(reader), _links(request, reader), **kwargs)
 
-@shared
-def shared_graph(request: HttpRequest, reader: ShareReader) -> HttpResponse:
-    return viewers.graph_page(request, _profile(reader), _links(request, reader))
-
-
-@shared
-def shared_timeline(request: HttpRequest, reader: ShareReader) -> HttpResponse:
-    return viewers.timeline_page(request, _profile(reader), _links(request, reader))
-
-
-@shared
-def shared_tensors(request: HttpRequest, reader: ShareReader) -> HttpResponse:
-    return result.tensors_part(request, _profile(reader), _links(request, reader))
-
-
-@shared
-def shared_image(request: HttpRequest, reader: ShareReader) -> HttpResponse:
-    return result.image_response(_profile(reader))
+    return view
 
 
 @shared

@@ -21,19 +21,14 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
+from profiles.exports.originals import original_of_kind
 from profiles.exports.provenance import title_of
+from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.chrome_trace.timeline_presenter import timeline_view
 from profiles.ingest.loading import run_data
 from profiles.models import Profile
 from profiles.presenters.charts import pass_number
-from profiles.presenters.viewers import (
-    arm_of,
-    is_trace,
-    model_times,
-    task_model_view,
-    trace_file_view,
-    trace_original,
-)
+from profiles.presenters.viewers import arm_of, model_times, task_model_view, trace_file_view
 from profiles.viewer_packages import (
     compressed,
     content,
@@ -47,7 +42,7 @@ from profiles.viewer_packages import (
     viewer_page,
     viewer_tag,
 )
-from profiles.views.common import ResultLinks, profile_links, profile_or_404, task_or_404
+from profiles.views.common import ResultLinks, task_or_404
 from tasks.models import Task
 from webprofile.integers import parse_int
 from webprofile.origins import framing_origins
@@ -62,16 +57,8 @@ _EARLY = (
 )  # fmt: skip
 
 
-@login_required
-@require_safe
-def graph(request: HttpRequest, profile_id: int) -> HttpResponse:
+def graph(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
     """Show the graph on a page of its own, as large as the window."""
-    profile = profile_or_404(request, profile_id)
-    return graph_page(request, profile, profile_links(profile))
-
-
-def graph_page(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
-    """Show the graph, as `graph` does."""
     return render(request, "profiles/graph.html", {"profile": profile, "links": links})
 
 
@@ -104,30 +91,27 @@ def model_page(
     return render(request, "tasks/model.html", context)
 
 
-@login_required
-@require_safe
-def timeline(request: HttpRequest, profile_id: int) -> HttpResponse:
+def timeline(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
     """Show a trace, or the timeline of a profile, in Perfetto, as large as the window.
 
     A trace is shown as uploaded, or a part of it that the user chooses; of a profile, the exported
     trace of a pass (`pass` in the query, by default the first).
+
+    Raises Http404 for a profile without a timeline.
     """
-    profile = profile_or_404(request, profile_id)
-    return timeline_page(request, profile, profile_links(profile))
-
-
-def timeline_page(request: HttpRequest, profile: Profile, links: ResultLinks) -> HttpResponse:
-    """Show a timeline, as `timeline` does. Raises Http404 for a profile without one."""
     context: dict[str, Any] = {
         "links": links,
         "name": title_of(profile),
         "viewer": perfetto_address(),
     }
-    if is_trace(profile):
-        context["overview"] = timeline_view(profile)
-        context["file"] = trace_file_view(profile)
-        context["number"] = original.number if (original := trace_original(profile)) else 1
-    elif not links.login or not (data := run_data(profile)).has_operators:
+    data = run_data(profile)
+    trace = data.summary("trace", TraceSummary)
+    if trace is not None:
+        original = original_of_kind(profile, "trace")
+        context["overview"] = timeline_view(trace.overview)
+        context["file"] = trace_file_view(original, is_cut=trace.is_cut)
+        context["number"] = original.number if original else 1
+    elif not links.login or not data.has_operators:
         # the exported trace of other profiles is not shared by a link
         raise Http404
     elif place := parse_int(request.GET.get("pass", ""), maximum=len(data.passes)):

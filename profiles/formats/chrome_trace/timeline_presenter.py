@@ -7,9 +7,8 @@ from django.conf import settings
 
 from profiles.formats.chrome_trace.excerpt_selection import ExcerptRange
 from profiles.formats.chrome_trace.overview import BUCKETS, LaneUse, Overview
-from profiles.models import Profile
 from profiles.presenters.time_axis import time_axis
-from profiles.presenters.viewers import TRACE_LIMIT_BYTES, trace_of
+from profiles.presenters.viewers import TRACE_LIMIT_BYTES
 from webprofile.errors import DomainError
 
 #: size of the initial excerpt as a share of the limit, so that it loads quickly
@@ -18,12 +17,8 @@ _HEIGHT = 100
 _US_PER_S = 1e6
 
 
-def timeline_view(profile: Profile) -> dict[str, Any]:
-    """Return the context of `profiles/timeline.html`.
-
-    `chosen` is for the page's script. Raises the errors of `run_data`.
-    """
-    overview = trace_of(profile).overview
+def timeline_view(overview: Overview) -> dict[str, Any]:
+    """Return the context of `profiles/timeline.html`; `chosen` is for the page's script."""
     limit = settings.TRACE_CUT_LIMIT_BYTES
     is_whole = overview.size_bytes <= limit
     return {
