@@ -47,16 +47,6 @@ class Comparison:
         return self.nodes[profile].labels[node]
 
 
-def compare(profiles: Sequence[ProfileData], bases: Bases | None = None) -> Comparison:
-    """Compare two to eight profiles with the first of them, including verdicts on differences.
-
-    bases: as for `judged`; without them, no difference gets a verdict
-
-    Raises ValueError for another number of profiles.
-    """
-    return judged(align_profiles(profiles), bases or {})
-
-
 def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
     """Compare two to eight profiles with the first of them, without verdicts.
 
@@ -81,7 +71,8 @@ def align_profiles(profiles: Sequence[ProfileData]) -> Comparison:
 def judged(comparison: Comparison, bases: Bases) -> Comparison:
     """Return the result of `align_profiles` with verdicts.
 
-    bases: for each side, one basis for each profile but the baseline
+    bases: for each side, one basis for each profile but the baseline; without them, no difference
+        gets a verdict
     """
     unknown = (Basis(),) * len(comparison.common)
     device = comparison.device.judged(bases.get("device", unknown))

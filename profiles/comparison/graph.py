@@ -14,7 +14,7 @@ from profiles.analysis.netron.document import netron_document
 from profiles.comparison.comparison import Comparison
 from profiles.comparison.loading import ComparisonResult
 from profiles.comparison.messages import letter
-from profiles.comparison.paired_operators import ArmChanges, row_differences
+from profiles.comparison.paired_operators import ArmChanges, parts_of, row_differences
 from profiles.comparison.request import ComparisonRequest
 from profiles.formats.columns import Side
 from profiles.presenters.charts import chart_side, microseconds_of
@@ -80,10 +80,7 @@ def differences(
         if not members:
             continue
         rows = np.array([nodes.rows[x] for x in members])
-        times_s = np.maximum(np.nan_to_num(numbers.operators_s[profile][rows]), 0.0)
-        total_s = times_s.sum()
-        parts = times_s / total_s if total_s > 0 else np.full(len(rows), 1 / len(rows))
-        result[rows] = delta_s[number] * parts
+        result[rows] = delta_s[number] * parts_of(numbers.operators_s[profile][rows])
     return result
 
 

@@ -214,8 +214,13 @@ def row_differences(changes: ArmChanges, times_s: Floats) -> tuple[Floats, NDArr
         rows = np.array([row for row in change["rows"] if row < len(times_s)], dtype=np.intp)
         if not len(rows):
             continue
-        parts = np.maximum(np.nan_to_num(times_s[rows]), 0.0)
-        total = parts.sum()
-        parts = parts / total if total > 0 else np.full(len(rows), 1 / len(rows))
-        delta_us[rows], differs[rows] = change["delta_us"] * parts, change["differs"]
+        delta_us[rows] = change["delta_us"] * parts_of(times_s[rows])
+        differs[rows] = change["differs"]
     return delta_us, differs
+
+
+def parts_of(times_s: Floats) -> Floats:
+    """Return the share of each operator of a group in their time; equal shares without times."""
+    known_s = np.maximum(np.nan_to_num(times_s), 0.0)
+    total_s = known_s.sum()
+    return known_s / total_s if total_s > 0 else np.full(len(known_s), 1 / len(known_s))

@@ -21,16 +21,13 @@ from profiles.ingest.loading import profile_data, run_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.presenters.advice_messages import ESTIMATES, NEEDS, RULES, SEVERITIES, RuleWords
 from profiles.presenters.charts import roofs_of
-from profiles.presenters.formatting import bytesize, listed, shortened
+from profiles.presenters.formatting import bytesize, isolated, listed, shortened
 
 #: maximum number of operators that a finding links to; the others are only counted
 MOST_OPERATORS = 5
 #: maximum number of findings listed at the top of the page
 MOST_LINES = 3
-_LONGEST_TYPE = 60
 _SHARES = ("share", "reached", "idle", "host", "covered", "overhead", "limit")
-#: control characters, and characters that change the direction of text
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def run_facts(profile: Profile) -> RunFacts:
@@ -155,7 +152,7 @@ def _values(params: Mapping[str, float | int | str]) -> dict[str, Any]:
         if name in values:
             values[name] = share(float(values[name]))
     if "type" in values:
-        values["type"] = _isolate(str(values["type"]))
+        values["type"] = isolated(str(values["type"]))
     if "bytes" in values:
         values["bytes"] = bytesize(values["bytes"])
     if "total_us" in values:
@@ -219,9 +216,3 @@ def _piece(text: str, options: tuple[str, ...]) -> dict[str, str]:
     if text not in options:
         return {"text": text}
     return {"text": text, "url": f"{reverse('options')}#{text}"}
-
-
-def _isolate(text: str) -> str:
-    """Return a text of the file, shortened and isolated so that it cannot affect the sentence."""
-    visible = _UNSHOWN.sub("\ufffd", text[:_LONGEST_TYPE])
-    return f"\u2068{visible}\u2069"

@@ -117,7 +117,6 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
     )
     return {
         "arms": arms,
-        "has_outputs": any(arm.outputs for arm in arms),
         "differing": [arm.letter for arm in arms if any(row[2] for row in arm.outputs)],
         "least_cosine": pairing.least_cosine,
         "verdicts": verdict_views(result.verdicts, task),

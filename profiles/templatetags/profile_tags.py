@@ -9,8 +9,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from agent.protocol.multipart import PARTS_FROM_BYTES
-from profiles.exports.originals import Original, originals_of
-from profiles.models import Profile
+from profiles.exports.originals import originals_of
 from profiles.presenters.formatting import isolated, visible
 from profiles.viewer_packages import viewer_address
 
@@ -18,6 +17,7 @@ register = template.Library()
 register.filter(isolated)
 register.filter(visible)
 register.simple_tag(viewer_address)
+register.simple_tag(originals_of)
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,6 @@ def compared_timelines(url: str, letter: str) -> dict[str, Any]:
         tools="profiles/_chart_timeline_tools.html",
     )
     return {"name": "timelines", "chart": chart, "url": url}
-
-
-@register.simple_tag
-def originals(profile: Profile) -> list[Original]:
-    """Return the raw files of a profile, one for each profiled pass."""
-    return originals_of(profile)
 
 
 @register.simple_tag

@@ -87,7 +87,7 @@ def test_an_operator_type_cannot_change_the_text_direction_of_a_sentence():
     advice = advice_of(data_of(to_json(profile)), RunFacts())
 
     sentence = finding(advice, "dominant_operator")["sentence"]
-    assert "\u2068\ufffdevil\ufffd\ufffd<b>\u2069" in sentence
+    assert "\u2068\ufffdevil↵\ufffd<b>\u2069" in sentence
 
 
 def test_rules_that_lack_data_are_listed_with_the_missing_data():

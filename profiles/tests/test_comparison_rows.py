@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.statistics.unpaired import Basis, Scatter
-from profiles.comparison.comparison import compare
+from profiles.comparison.comparison import align_profiles, judged
 from profiles.comparison.question import RowQuery, select_rows
 from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, MOST_STEPS, scope_of, waterfall
@@ -15,6 +15,10 @@ from profiles.tests.graph_edits import profile_of, with_end_times, without_graph
 from profiles.tests.make import to_json
 from profiles.tests.passes import another_pass, data_of, scale_times
 from testdata import good_profile
+
+
+def compare(profiles, bases=None):
+    return judged(align_profiles(profiles), bases or {})
 
 
 def with_passes(name, count=5, factor=1.0):

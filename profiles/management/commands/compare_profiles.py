@@ -8,7 +8,7 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError
 
 from profiles.analysis.durations import in_unit, unit_of
-from profiles.comparison.comparison import FEWEST, MOST, Comparison, compare
+from profiles.comparison.comparison import FEWEST, MOST, Comparison, align_profiles, judged
 from profiles.comparison.export import plain_number
 from profiles.comparison.messages import letter, signed, verdict_words
 from profiles.comparison.question import RowQuery, select_rows
@@ -51,10 +51,11 @@ class Command(BaseCommand):
         if not FEWEST <= len(names) <= MOST:
             raise CommandError(f"{FEWEST} to {MOST} profiles can be compared.", returncode=USAGE)
         try:
-            comparison = compare([profile_of_files(name.split(",")) for name in names])
+            profiles = [profile_of_files(name.split(",")) for name in names]
         except (OSError, ProfileFormatError) as error:
             self.stderr.write(str(error))
             sys.exit(1)
+        comparison = judged(align_profiles(profiles), {})
         side: Side = "host" if options["host"] else "device"
         question = RowQuery(side=side, every=options["all"])
         rows = select_rows(comparison, question).rows.tolist()
