@@ -42,6 +42,8 @@ KEYWORDS = {
     "Option": ("re", "fullmatch"),
     "OpenApiParameter": ("re", "search"),
 }
+#: in each file with a pattern; to parse the others takes seconds
+_HINT = re.compile(rf"\b(?:{'|'.join([*ENGINES, *LIBRARIES])}|pattern|regex|lookup_value_regex)\b")
 #: in HTML
 _ATTRIBUTE = re.compile(r"""\spattern\s*=\s*(["'])(.*?)\1""", re.DOTALL)
 
@@ -73,8 +75,13 @@ def sources() -> Iterator[Path]:
 
 
 @cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(_text(path))
 
 
 class _Names(dict[str, Any]):
@@ -124,8 +131,8 @@ def find_patterns(examples: Mapping[tuple[str, str], Iterable[str]]) -> list[Fou
     """
     found = list[Found]()
     for path in sources():
-        file = str(path.relative_to(ROOT))
-        found += patterns_in(file, path.read_text(encoding="utf-8"), examples)
+        if _HINT.search(_text(path)):
+            found += patterns_in(str(path.relative_to(ROOT)), _text(path), examples)
     return found
 
 
@@ -216,7 +223,7 @@ def _methods_of(file: str, tree: ast.Module, name: str | None) -> Iterable[str]:
         return METHODS
     trees = [tree]
     if not name.startswith("_"):
-        trees += [_tree(path) for path in sources() if name in path.read_text(encoding="utf-8")]
+        trees += [_tree(path) for path in sources() if name in _text(path)]
     used = set[str]()
     for node in (node for each in trees for node in ast.walk(each)):
         for child in ast.iter_child_nodes(node):
