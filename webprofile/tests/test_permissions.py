@@ -5,6 +5,8 @@ The full product of routes, methods and people is marked `exhaustive`.
 
 import re
 import uuid
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -46,6 +48,21 @@ FOR_ANY_SCRIPT = {"api:tasks-judge", "api:access-token-in-use"}
 _CHANGING = re.compile(
     r'(?:csrfmiddlewaretoken" value|csrf-token" content)="\w+"|Content-Length: \d+|Expires: [^\n]+'
 )
+
+
+class Answer(NamedTuple):
+    """A response: its status, the word of the permission table, and its text with the headers."""
+
+    status: int
+    word: str
+    text: str
+
+
+@lru_cache(maxsize=128)
+def ask(site, person, method, address, body=None):
+    """Send a request as a person, once for all tests of a route; its changes are rolled back."""
+    answer = site.request(person, method, address, body)
+    return Answer(answer.status_code, word_of(answer, address), text_of(answer, address))
 
 
 def word_of(answer, address):
@@ -90,31 +107,41 @@ def existing_and_absent(site, route):
 
 def mismatches(site, route, method, person):
     """Compare a response with the table; None if the route does not have the method."""
-    address = address_of(site, route)
-    answer = site.request(person, method, address, site.forms.get(route.name))
-    if answer.status_code == METHOD_NOT_ALLOWED:
+    answer = ask(site, person, method, address_of(site, route), site.forms.get(route.name))
+    if answer.status == METHOD_NOT_ALLOWED:
         return None
     row = row_of(route, method, ROWS)
     assert row, f"{method} {route} is in no row of the table"
-    word = word_of(answer, address)
-    problems = [f"answers {word} ({answer.status_code})"] if word != row.cells[person] else []
-    secrets = leaks(text_of(answer, address), person, route)
-    problems += [f"contains {secret}" for secret in secrets]
+    is_as_listed = answer.word == row.cells[person]
+    problems = [] if is_as_listed else [f"answers {answer.word} ({answer.status})"]
+    problems += [f"contains {secret}" for secret in leaks(answer.text, person, route)]
     return [f"{method} {person}: {problem}" for problem in problems]
 
 
 def disclosures(site, route, method, person):
     """Return where refusals for a hidden object and for an absent one differ."""
-    form = site.forms.get(route.name)
     if row_of(route, method, ROWS).cells[person] not in REFUSALS:
         return []
+    form = site.forms.get(route.name)
     differences = []
     for pair in existing_and_absent(site, route):
-        answers = [site.request(person, method, address, form) for address in pair]
-        texts = [text_of(*arguments) for arguments in zip(answers, pair, strict=True)]
-        if answers[0].status_code != answers[1].status_code or texts[0] != texts[1]:
+        of_existing, of_absent = (ask(site, person, method, address, form) for address in pair)
+        if of_existing != of_absent:
             differences.append(f"{method} {person}: tells that there is no {pair[1]}")
     return differences
+
+
+def assert_page_accepts_only_get_head_and_post(site, route):
+    address, form = address_of(site, route), site.forms.get(route.name)
+    for person in PEOPLE:
+        statuses = {
+            method: site.request(person, method, address, form).status_code
+            for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "EXPLODE")
+        }
+        assert set(statuses.values()) <= {METHOD_NOT_ALLOWED, 403, 404}, (person, statuses)
+        read = ask(site, person, "GET", address, form).word
+        head = word_of(site.request(person, "HEAD", address, form), address)
+        assert head in (read, str(METHOD_NOT_ALLOWED)), (person, read, head)
 
 
 @pytest.mark.sample
@@ -141,23 +168,8 @@ def test_each_method_of_a_route_answers_each_person_as_in_the_table(permission_s
                 wrong += problems + disclosures(permission_site, route, method, person)
     assert answer_count, "the route has no method"
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_page], ids=str)
-def test_page_accepts_only_get_head_and_post(permission_site, route):
-    address, form = address_of(permission_site, route), permission_site.forms.get(route.name)
-    for person in PEOPLE:
-        statuses = {
-            method: permission_site.request(person, method, address, form).status_code
-            for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "EXPLODE")
-        }
-        assert set(statuses.values()) <= {METHOD_NOT_ALLOWED, 403, 404}, (person, statuses)
-        read, head = (
-            word_of(permission_site.request(person, method, address, form), address)
-            for method in ("GET", "HEAD")
-        )
-        assert head in (read, str(METHOD_NOT_ALLOWED)), (person, read, head)
+    if route.is_page:
+        assert_page_accepts_only_get_head_and_post(permission_site, route)
 
 
 @pytest.mark.parametrize("name", READ_ONLY)
