@@ -41,18 +41,13 @@ class OpenedFileInline(admin.TabularInline):
 @admin.register(ProfileUpload)
 class ProfileUploadAdmin(AuditedAdmin):
     may_delete = True
+    may_edit = False
     list_display = ("name", "owner", "state", "size", "created", "page")
     list_filter = ("state",)
     search_fields = ("name", "owner__email")
     fields = ("name", "owner", "state", "size", "problem", "problem_detail", "created", "page")
     readonly_fields = fields
     inlines = (OpenedFileInline,)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ProfileUpload]:
         uploads = super().get_queryset(request).exclude(state=ProfileUpload.State.DELETED)
@@ -80,6 +75,7 @@ class ProfileUploadAdmin(AuditedAdmin):
 class ShareAdmin(AuditedAdmin):
     """All links, which administrators can revoke."""
 
+    may_edit = False
     list_display = (
         "name", "kind", "creator", "shows", "prefix", "views", "created", "ends", "ended",
     )  # fmt: skip
@@ -87,12 +83,6 @@ class ShareAdmin(AuditedAdmin):
     search_fields = ("name", "prefix", "creator__email")
     fields = readonly_fields = list_display
     actions = ("revoke",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Share]:
         return super().get_queryset(request).select_related("creator")

@@ -61,6 +61,7 @@ class TaskAdmin(ActionsAdmin):
         "submitted", "updated",
     )  # fmt: skip
     list_display_links = None
+    may_edit = False
     list_filter = (StatusFilter, "worker")
     list_select_related = ("owner", "worker")
     list_per_page = 50
@@ -84,12 +85,6 @@ class TaskAdmin(ActionsAdmin):
         """Return the newest first, or of waiting tasks the one that has waited longest."""
         is_queue = request.GET.get(StatusFilter.parameter_name) == Status.WAITING
         return ("submitted_at", "id") if is_queue else ("-id",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def page_of(self, row: Task) -> str:
         return reverse("tasks:detail", args=[row.pk])

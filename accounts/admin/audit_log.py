@@ -48,6 +48,7 @@ class TargetFilter(_CodeFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(AuditedAdmin):
+    may_edit = False
     list_display = ("when", "who", "what", "target", "changes", "address")
     list_display_links = ("when",)
     list_filter = (ActionFilter, TargetFilter)
@@ -60,12 +61,6 @@ class AuditEntryAdmin(AuditedAdmin):
     search_help_text = _("User, action, object or IP address")
     actions = None
     change_form_template = "admin/accounts/auditentry/change_form.html"
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Also allow lookups by `target_id`, as in links to the history of one row."""

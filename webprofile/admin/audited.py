@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -34,6 +33,8 @@ class AuditedAdmin(admin.ModelAdmin):
     audit_noun = ""
     audit_fields: tuple[str, ...] = ()
     may_delete = False
+    #: whether the admin site has forms to add and to change rows
+    may_edit = True
     #: the counts beside the filters cost one query each
     show_facets = admin.ShowFacets.NEVER
 
@@ -44,10 +45,10 @@ class AuditedAdmin(admin.ModelAdmin):
         return is_administrator(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return is_administrator(request)
+        return self.may_edit and is_administrator(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return is_administrator(request)
+        return self.may_edit and is_administrator(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may_delete and is_administrator(request)
@@ -140,14 +141,10 @@ class AuditedAdmin(admin.ModelAdmin):
         messages.success(request, _("“%(name)s” has been deleted.") % {"name": obj_display})
         return super().response_delete(request, obj_display, obj_id)
 
-    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+    def log_addition(self, *args: Any) -> Any:
         """Do not write a LogEntry: the audit log records the change with more detail."""
 
-    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
-        """Do not write a LogEntry: the audit log records the change with more detail."""
-
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Do not write a LogEntry: the audit log records the change with more detail."""
+    log_change = log_deletions = log_addition  # type: ignore[assignment]
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
