@@ -5,7 +5,6 @@ from collections.abc import Callable
 from datetime import UTC
 from typing import ClassVar
 
-import structlog
 from allauth.account.adapter import get_adapter
 from allauth.usersessions.models import UserSession
 from django.conf import settings
@@ -26,10 +25,8 @@ from webprofile.api.problems import is_api, problem, retry_headers
 from webprofile.errors import DomainError
 from webprofile.messages.errors import word
 from webprofile.origins import is_viewer_host
-from webprofile.outages import outage_of
+from webprofile.outages import logged_outage
 from webprofile.turns import request_turn
-
-log = structlog.get_logger()
 
 
 class _Middleware:
@@ -58,11 +55,8 @@ class DomainErrorMiddleware(_Middleware):
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, DomainError):
-            outage = outage_of(error)
-            if outage is None or outage.code == "database_unreachable":  # pages need the database
-                return None
-            log.warning("part_unreachable", code=outage.code, error=str(error))
-            error = outage
+            outage = logged_outage(error)
+            return _error_response(request, outage) if outage else None
         return _error_response(request, error)
 
 

@@ -47,41 +47,24 @@ def favicon(request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Any) -> HttpResponse:
-    if is_api(request):
-        return problem(DomainError("not_found", status=404))
-    context = {
-        "title": _("Not found"),
-        "message": _("Page not found, or you don’t have access."),
-    }
-    return render(request, "error.html", context, status=404)
+    text = _("Page not found, or you don’t have access.")
+    return _error(request, "not_found", 404, _("Not found"), text)
 
 
 def bad_request(request: HttpRequest, exception: Any) -> HttpResponse:
-    if is_api(request):
-        return problem(DomainError("malformed", status=400))
-    if isinstance(exception, RequestDataTooBig):
+    if isinstance(exception, RequestDataTooBig) and not is_api(request):
+        text = _("It is larger than the limit of %(limit)s KiB. Shorten its texts.")
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024
-        context = {
-            "title": _("This form is too large"),
-            "message": _("It is larger than the limit of %(limit)s KiB. Shorten its texts.")
-            % {"limit": limit},
-        }
-        return render(request, "500.html", context, status=413)
-    context = {
-        "title": _("This request cannot be read"),
-        "message": _("The URL or the headers are not valid for this site."),
-    }
-    return render(request, "500.html", context, status=400)
+        title = _("This form is too large")
+        return _error(request, "body_too_large", 413, title, text % {"limit": limit}, "500.html")
+    text = _("The URL or the headers are not valid for this site.")
+    title = _("This request cannot be read")
+    return _error(request, "malformed", 400, title, text, "500.html")
 
 
 def forbidden(request: HttpRequest, exception: Any) -> HttpResponse:
-    if is_api(request):
-        return problem(DomainError("forbidden", status=403))
-    context = {
-        "title": _("Not allowed"),
-        "message": _("Only administrators can open these pages."),
-    }
-    return render(request, "error.html", context, status=403)
+    text = _("Only administrators can open these pages.")
+    return _error(request, "forbidden", 403, _("Not allowed"), text)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -100,10 +83,19 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    text = _("This is an error of the site and has been logged. Try again in a minute.")
+    return _error(request, "server_error", 500, _("Something went wrong"), text, "500.html")
+
+
+def _error(
+    request: HttpRequest,
+    code: str,
+    status: int,
+    title: str,
+    message: str,
+    template: str = "error.html",
+) -> HttpResponse:
+    """Return a page with a title and a message; for the API, the problem with this code."""
     if is_api(request):
-        return problem(DomainError("server_error", status=500))
-    context = {
-        "title": _("Something went wrong"),
-        "message": _("This is an error of the site and has been logged. Try again in a minute."),
-    }
-    return render(request, "500.html", context, status=500)
+        return problem(DomainError(code, status=status))
+    return render(request, template, {"title": title, "message": message}, status=status)

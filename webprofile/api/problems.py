@@ -15,7 +15,7 @@ from rest_framework import exceptions
 from webprofile.errors import DomainError
 from webprofile.fields import QueryInvalid
 from webprofile.messages.errors import word
-from webprofile.outages import outage_of
+from webprofile.outages import logged_outage
 
 log = structlog.get_logger()
 
@@ -113,11 +113,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> JsonResponse
             challenge = getattr(error, "auth_header", None)
             headers = {"WWW-Authenticate": challenge} if challenge else {}
             return problem(_known(error), headers=headers)
-    request = context.get("request")
-    outage = outage_of(error)
-    if outage is not None and outage.code != "database_unreachable":
-        log.warning("part_unreachable", code=outage.code, error=str(error))
+    if outage := logged_outage(error):
         return problem(outage)
+    request = context.get("request")
     log.exception("api_failed", path=request.path if request else "")
     got_request_exception.send(sender=None, request=request)
     return problem(DomainError("server_error", status=500))
