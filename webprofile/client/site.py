@@ -31,7 +31,7 @@ from webprofile.client.batchfile.paired import PairedModels
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.gate import judged
 from webprofile.client.login_file import Login, login_read, site_checked
-from webprofile.client.submission import check_cells, devices_of, planned, prepared, submit_cells
+from webprofile.client.submission import check_cells, devices_of, prepared, submit_cells
 from webprofile.client.waiting import deadline_of, get_of_task, wait_until_ended
 from webprofile.terminal.output import whole_file
 
@@ -145,7 +145,7 @@ class Site:
     def _check(self, blocks: Sequence[Block]) -> list[Planned]:
         run, cells = prepared(self.api, blocks, "", deadline_of(None))
         check_cells(run, cells)
-        return planned(cells)
+        return [cast(Planned, cell.matrix_row) for cell in cells]
 
     def submit(
         self, *, key: str = "", wait_for_room: bool = True, reuse: bool = False, **keys: Any

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from webprofile.client.answers import Device, Planned
+from webprofile.client.answers import Device
 from webprofile.client.api import Api
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
@@ -116,13 +116,6 @@ def _refusals(run: BatchRun, cell: Cell, quota: dict[str, int]) -> list[tuple[st
     # for fields of the wrong form the refusal has no details, which are in `problems`
     mistakes = judged["problems"] if refusal["code"] == "invalid" else [refusal]
     return [(cell.place_of(mistake["field"]), mistake["detail"]) for mistake in mistakes]
-
-
-def planned(cells: Sequence[Cell]) -> list[Planned]:
-    """Return the rows of the matrix as objects."""
-    names = ("number", "model", "worker", "version", "option_set", "repeat", "plan")
-    rows = [dict(zip(names, cell.matrix_row, strict=True)) for cell in cells]
-    return cast(list[Planned], rows)
 
 
 def submit_cells(run: BatchRun, cells: Sequence[Cell], *, may_wait: bool) -> list[dict[str, Any]]:

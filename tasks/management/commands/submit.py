@@ -106,7 +106,7 @@ class Command(BaseCommand):
                 files = look_at(paths, progress.advance)
             planned = plan_tasks(owner, cells, files)
             if options["dry_run"]:
-                rows = [planned_task.cell.matrix_row for planned_task in planned]
+                rows = [[*planned_task.cell.matrix_row.values()] for planned_task in planned]
                 self.stdout.write(table(rows, list(MATRIX_HEADERS)))
                 self.stdout.write(f"{len(rows)} tasks; nothing was created.")
                 self._print_quota(owner, len(planned), waits=options["wait"])

@@ -26,7 +26,7 @@ SIZE_LIMIT_BYTES = 1 << 20
 #: value of `versions` for every version of a device
 ALL_VERSIONS = "all"
 
-#: headers of `Cell.matrix_row`
+#: headers of the values of `Cell.matrix_row`
 MATRIX_HEADERS = ("", "model", "device", "MegEngine", "options", "repeat", "plan")
 
 Value = bool | int | float | str
@@ -133,12 +133,12 @@ class Cell:
         return (id(self.block), self.model, self.worker, self.version, self.option_set)
 
     @property
-    def matrix_row(self) -> tuple[int | str, ...]:
+    def matrix_row(self) -> dict[str, int | str]:
         """Row of the matrix that a dry run prints."""
         preset = "custom" if self.block.plan else "standard"
         plan = str(self.block.plan.get("preset", preset))
-        named = (self.model.name, self.worker, self.version, self.option_set)
-        return (self.number, *named, self.repeat, plan if self.block.script is None else "script")
+        plan = plan if self.block.script is None else "script"
+        return {"number": self.number, **self.result_row, "model": self.model.name, "plan": plan}
 
     @property
     def result_row(self) -> dict[str, int | str]:

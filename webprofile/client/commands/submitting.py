@@ -14,7 +14,7 @@ from webprofile.client.batchfile.arguments import (
 from webprofile.client.batchfile.matrix import MATRIX_HEADERS, Cell, room_words
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.errors import UsageError
-from webprofile.client.submission import check_cells, planned, prepared, submit_cells
+from webprofile.client.submission import check_cells, prepared, submit_cells
 from webprofile.client.waiting import (
     MOST_NAMED,
     code_of,
@@ -117,7 +117,7 @@ def _print_quota(tasks: int, quota: Mapping[str, int], *, waits: bool) -> int:
 
 def _print_matrix(cells: Sequence[Cell], *, as_json: bool) -> None:
     if as_json:
-        print_json(planned(cells))
+        print_json([cell.matrix_row for cell in cells])
     else:
-        print_table([cell.matrix_row for cell in cells], MATRIX_HEADERS)
+        print_table([[*cell.matrix_row.values()] for cell in cells], MATRIX_HEADERS)
     print(f"{len(cells)} tasks; nothing was created.", file=sys.stderr)
