@@ -28,6 +28,7 @@ urlpatterns = [
     path("<int:task_id>/keep-files/", task_views.keep_files, name="keep-files"),
     path("<int:task_id>/baseline/", list_views.pin, name="baseline"),
     path("<int:task_id>/files/<int:file_id>/", task_views.file, name="file"),
+    path("<int:task_id>/result/", result.result, name="result"),
     path("<int:task_id>/model/", viewers.task_model, name="model"),
     path("<int:task_id>/artifacts/<str:name>", exports.artifact, name="artifact"),
     path(

@@ -84,7 +84,7 @@ def test_charts_graph_and_exports_answer_invalid_queries(client, profile):
 def test_numbers_that_are_too_large_return_404(client, profile):
     root = f"/profiles/{profile.pk}"
     for number in ("0", "99", HUGE, "2147483648", "9223372036854775808"):
-        addresses = [f"{root}/export/original/{number}/", f"/tasks/{number}0/"]
+        addresses = [f"{root}/export/original/{number}/", f"/tasks/{number}0/result/"]
         addresses += [f"{root}/operators/{number}/"] if number != "0" else []
         paths = ("", "operators/", "graph/", "export/csv/")
         addresses += [f"/profiles/{number}0/{path}" for path in paths]

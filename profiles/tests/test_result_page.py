@@ -202,12 +202,17 @@ def test_all_modules_of_the_page_are_preloaded(client, alice):
     assert sorted(preloaded) == sorted(str(path.relative_to(SCRIPTS)) for path in imported(page))
 
 
+def test_old_addresses_of_results_lead_to_the_task(client, alice):
+    url = result_url(make_result(good_profile("tiny"), owner=alice))
+    assert client.get(f"{url}result/?op=1").headers["Location"] == f"{url}?op=1"
+    assert client.get(f"{url}no-such-view/").status_code == 404
+
+
 def test_the_address_of_a_profile_leads_to_the_same_place_at_its_task(client, alice):
     profile = make_result(good_profile("tiny"), owner=alice)
     for place in ("?name=conv", "timeline/?op=1", "timeline/"):
         location = client.get(f"/profiles/{profile.pk}/{place}").headers["Location"]
         assert location == result_url(profile) + place
-    assert client.get(f"{result_url(profile)}no-such-view/").status_code == 404
 
 
 def test_options_of_profile_analyze_are_answered_by_the_server(client, alice):

@@ -130,13 +130,25 @@ def task_context(
 
 @login_required
 @require_safe
+def result(request: HttpRequest, task_id: int) -> HttpResponse:
+    """Redirect to the task: the address that results had of their own."""
+    return _to_task(request, task_or_404(request, task_id).pk)
+
+
+def _to_task(request: HttpRequest, task_id: int, view: str = "") -> HttpResponse:
+    """Redirect to a view of a task's result, with the query of the address."""
+    url = reverse("tasks:detail", args=[task_id]) + (f"{view}/" if view else "")
+    query = request.GET.urlencode()
+    return redirect(f"{url}?{query}" if query else url)
+
+
+@login_required
+@require_safe
 def imported(request: HttpRequest, profile_id: int, view: str = "") -> HttpResponse:
     """Show a view of an import; redirect to the task for the result of a task."""
     profile = profile_or_404(request, profile_id)
     if profile.attempt is not None:
-        url = profile.page_url + (f"{view}/" if view else "")
-        query = request.GET.urlencode()
-        return redirect(f"{url}?{query}" if query else url)
+        return _to_task(request, profile.attempt.task_id, view)
     return result_page(request, profile, view, profile_links(profile), {"upload": profile.upload})
 
 
