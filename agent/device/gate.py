@@ -56,18 +56,19 @@ class GateResult:
 async def wait_until_idle(
     limits: GateLimits,
     halted: asyncio.Event,
-    since: Counters | None = None,
+    since: Counters,
     gpus: GpuReader | None = None,
 ) -> GateResult:
     """Wait until the device is idle, at most `wait_s` seconds and until `halted` is set.
 
-    `since` are recently read counters; with them there is no delay if the device is idle.
+    `since` are counters that were read before; if that was recently, an idle device causes no
+    delay.
     """
     if not limits.enabled:
         return GateResult()
     begin = time.monotonic()
     # reading the counters takes about 2 ms, too short for a thread
-    if since is None or begin - since.monotonic_s > _MOST_WINDOW_S:
+    if begin - since.monotonic_s > _MOST_WINDOW_S:
         since = read_counters()
     wait_s = max(0.0, WINDOW_S - (time.monotonic() - since.monotonic_s))
     while True:

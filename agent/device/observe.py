@@ -72,15 +72,15 @@ class Observer:
         self.gate = GateResult()
         self.observation: Observation | None = None
 
-    def begin(self, gate: GateResult | None = None, since: Counters | None = None) -> None:
+    def begin(self, gate: GateResult, since: Counters) -> None:
         """Take the snapshot before the run, or the one of the gate, and start sampling.
 
         `since` are counters that were read earlier; loads are computed for the time since then.
         """
-        self.gate = gate or self.gate
-        self._begin = self.gate.counters or read_counters()
+        self.gate = gate
+        self._begin = gate.counters or read_counters()
         self._processes = self._begin
-        self._before = self.gate.before or take_snapshot(since, self._begin, self._gpus)
+        self._before = gate.before or take_snapshot(since, self._begin, self._gpus)
         self._sampling = asyncio.create_task(self._sample_repeatedly())
 
     async def end(self) -> Observation:

@@ -46,9 +46,7 @@ class QuietMode:
         if self._measured:
             self._heartbeat.renew_leases(self.held(), self.heartbeat_s)
 
-    async def begin(
-        self, halted: asyncio.Event, since: Counters | None = None, *, may_use_gpu: bool = True
-    ) -> Observer:
+    async def begin(self, halted: asyncio.Event, since: Counters, *, may_use_gpu: bool) -> Observer:
         """Wait until the device is idle, then start observing it. Returns early if `halted` is set.
 
         `since` are counters that were read before, so that an idle device causes no delay. What

@@ -142,14 +142,11 @@ def read_counters(*, processes: bool = True) -> Counters:
     )
 
 
-def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None = None) -> Snapshot:
-    """Return loads between two readings of the counters, and the current state of the rest.
-
-    If `since` is None, the snapshot has neither loads nor processes.
-    """
-    window_s = now.monotonic_s - since.monotonic_s if since else 0.0
+def take_snapshot(since: Counters, now: Counters, gpus: GpuReader | None = None) -> Snapshot:
+    """Return loads between two readings of the counters, and the current state of the rest."""
+    window_s = now.monotonic_s - since.monotonic_s
     percents: tuple[float, ...] = ()
-    if since and window_s >= _LEAST_WINDOW_S:
+    if window_s >= _LEAST_WINDOW_S:
         before_s = since.core_busy_s
         percents = tuple(
             min(100.0, max(0.0, 100 * (busy_s - before_s[core]) / window_s))
@@ -175,7 +172,7 @@ def take_snapshot(since: Counters | None, now: Counters, gpus: GpuReader | None 
         memory_available_bytes=memory.available,
         swap_used_bytes=swap.used,
         swapped_bytes=swap.sin + swap.sout,
-        processes=heavy_processes(since, now) if percents and since else (),
+        processes=heavy_processes(since, now) if percents else (),
         gpus=gpus.read(frozenset(read_tree(os.getpid()))) if gpus else (),
     )
 

@@ -82,15 +82,15 @@ class Tools:
     warm: WarmPool
     quiet_mode: QuietMode
     facts: Facts
-    canary: DeviceCanary | None = None
+    canary: DeviceCanary | None
+    libraries: dict[str, str]
+    limits: Limits
+    sandbox: Sandbox
+    require_sandbox: bool
+    scripts: ScriptRules
+    log_limit_bytes: int
+    stop_grace_s: float
     known_inputs: KnownInputs = field(default_factory=KnownInputs)
-    libraries: dict[str, str] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    sandbox: Sandbox = field(default_factory=Sandbox)
-    require_sandbox: bool = False
-    scripts: ScriptRules = field(default_factory=ScriptRules)
-    log_limit_bytes: int = 1 << 20
-    stop_grace_s: float = 5.0
 
 
 class Ending(Exception):
@@ -220,7 +220,9 @@ class Attempt:
 
     async def _run_with(self, warm: WarmProcess | None) -> AttemptFinished:
         tools, order = self._tools, self._order
-        folder = self._folder = self._make_folder(warm)
+        spool = tools.spool
+        folder = spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
+        self._folder = folder
         opening = asyncio.create_task(self._open(folder))
         try:
             prepared = self._prepare()
@@ -230,8 +232,9 @@ class Attempt:
             limits = tools.limits.for_task(order.timeout_s)
             if order.script and tools.scripts.sandbox.owner is not None:
                 limits = limits.for_a_user_of_its_own()
+            options = builder.options if builder else {}
             report = self._report = Report(
-                order, tools.facts, runtime, limits, box, tools.spool.root
+                order, tools.facts, runtime, limits, box, spool.root, options
             )
             report.environment = build_environment(folder.work, self.id)
             # use disk and network concurrently, since the task has to wait for both
@@ -246,10 +249,8 @@ class Attempt:
         if builder is None:
             pass_runner = ScriptRuns(order, folder, runtime, tools.scripts.sandbox)
         elif order.pairing is not None:
-            report.options = builder.options
             pass_runner = self._paired_runs(prepared, folder, report)
         else:
-            report.options = builder.options
             pass_runner = self._pass_runner(builder, folder, report)
         report.passes = pass_runner.done
         report.passes.has_enough = self._has_enough
@@ -412,10 +413,6 @@ class Attempt:
         else:
             changes["log_end"] = end_of_log(folder)
         return end.model_copy(update=changes)
-
-    def _make_folder(self, warm: WarmProcess | None) -> Folder:
-        spool = self._tools.spool
-        return spool.adopt_folder(warm.folder, self.id) if warm else spool.make_folder(self.id)
 
     async def _open(self, folder: Folder) -> None:
         folder.record = folder.record.model_copy(update={"task": self.task})

@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import IO
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from agent.protocol.messages import AttemptFinished
+from agent.protocol.messages import AttemptFinished, Frozen
 
 log = logging.getLogger(__name__)
 
@@ -40,26 +40,22 @@ class SpoolBusy(RuntimeError):
     """Another agent uses this spool."""
 
 
-class ProcessMark(BaseModel):
+class ProcessMark(Frozen):
     """Identity of a process that distinguishes it from a later one with the same pid.
 
     `ticks` is its start time in clock ticks since boot, `boot` the kernel's boot id.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     pid: int
     ticks: int
     boot: str
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """Progress of an attempt. `uploaded` is true once `ended` lists the uploaded files.
 
     `mark` is the value of ATTEMPT_VARIABLE in its processes, if that is not the attempt's id.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     attempt: UUID
     process: ProcessMark | None = None

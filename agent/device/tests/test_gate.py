@@ -42,13 +42,13 @@ def pauses(monkeypatch):
 
 
 async def test_a_disabled_gate_neither_waits_nor_reads_the_device(pauses):
-    result = await wait_until_idle(GateLimits(enabled=False), asyncio.Event())
+    result = await wait_until_idle(GateLimits(enabled=False), asyncio.Event(), read_counters())
     assert (result.passed, result.before, result.waited_s) == (True, None, 0.0)
     assert pauses == []
 
 
 async def test_an_idle_device_is_recognized_after_one_window(pauses):
-    result = await wait_until_idle(CALM, asyncio.Event())
+    result = await wait_until_idle(CALM, asyncio.Event(), read_counters())
     assert result.passed
     (pause,) = pauses
     assert 0 < pause <= WINDOW_S
@@ -72,14 +72,16 @@ async def test_old_counters_are_not_used():
 
 async def test_the_gate_waits_until_a_busy_device_is_idle(load):
     load[:] = [2.0, 2.0, 0.1]
-    result = await wait_until_idle(GateLimits(max_temperature_c=200.0), asyncio.Event())
+    result = await wait_until_idle(
+        GateLimits(max_temperature_c=200.0), asyncio.Event(), read_counters()
+    )
     assert (result.passed, result.reasons) == (True, ())
     assert result.waited_s >= 0.2
 
 
 async def test_the_gate_gives_up_after_wait_s_and_reports_the_reason(load):
     load[:] = [1.9]
-    result = await wait_until_idle(GateLimits(wait_s=0.5), asyncio.Event())
+    result = await wait_until_idle(GateLimits(wait_s=0.5), asyncio.Event(), read_counters())
     assert not result.passed
     assert "190 % of a core" in str(result.reasons[0])
     assert result.waited_s >= 0.5
@@ -89,7 +91,7 @@ async def test_cancel_ends_the_wait(load):
     load[:] = [1.9]
     halted = asyncio.Event()
     asyncio.get_running_loop().call_later(0.2, halted.set)
-    result = await wait_until_idle(GateLimits(wait_s=60), halted)
+    result = await wait_until_idle(GateLimits(wait_s=60), halted, read_counters())
     assert result.waited_s < 30
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.config import GateLimits
 from agent.device import gpu, sensors, state
-from agent.device.gate import wait_until_idle
+from agent.device.gate import GateResult, wait_until_idle
 from agent.device.gpu import GpuReader, find_gpus
 from agent.device.observe import Observer
 from agent.device.process_table import (
@@ -70,7 +70,7 @@ def test_a_snapshot_describes_this_machine_and_becomes_json():
 @pytest.mark.exhaustive
 async def test_another_busy_process_is_named(other_process):
     observer = Observer(every_s=0.5)
-    observer.begin()
+    observer.begin(GateResult(), read_counters())
     own = await asyncio.create_subprocess_exec(
         sys.executable, "-SEc", "import time\nwhile time.process_time() < 1.5: pass"
     )
@@ -88,7 +88,9 @@ async def test_another_busy_process_is_named(other_process):
 
 async def test_the_gate_names_another_busy_process(other_process):
     await asyncio.sleep(0.3)
-    result = await wait_until_idle(GateLimits(wait_s=1, max_load=0.2), asyncio.Event())
+    result = await wait_until_idle(
+        GateLimits(wait_s=1, max_load=0.2), asyncio.Event(), read_counters()
+    )
     assert not result.passed
     assert other_process in str(result.reasons[0])
 
@@ -129,7 +131,7 @@ def test_a_process_with_the_mark_of_the_attempt_is_not_reported(tmp_path, monkey
 async def test_a_long_run_keeps_a_bounded_number_of_samples(monkeypatch):
     monkeypatch.setattr("agent.device.observe._MOST_SAMPLES", 8)
     observer = Observer(every_s=0.01)
-    observer.begin()
+    observer.begin(GateResult(), read_counters())
     await asyncio.sleep(0.8)
     result = await observer.end()
     assert 2 <= len(result.during) <= 8
