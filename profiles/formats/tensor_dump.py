@@ -270,12 +270,12 @@ def _names(text: str) -> tuple[str, int, str, str]:
     owner += len(", owner:")
     for mark, name in _occurrences(text, "}, name:", owner):
         brace = text.rfind("{", max(owner, mark - _LONGEST_TYPE), mark)
-        kind = text[brace + 1 : mark]
-        if brace < 0 or not _TYPE.fullmatch(kind):
+        kind = _TYPE.fullmatch(text, brace + 1, mark) if brace >= 0 else None
+        if kind is None:
             continue
         for slot, number in _occurrences(text, ", slot:", name):
             if match := _SLOT.match(text, number):
-                return text[name:slot], int(match[0]), text[owner:brace], kind
+                return text[name:slot], int(match[0]), text[owner:brace], kind[0]
         break
     return unknown
 
