@@ -118,13 +118,12 @@ _STAMPS = msgspec.json.Decoder(list[_Stamp])
 def decode_events(text: bytes) -> tuple[list[TraceEvent], list[Raw]]:
     """Decode the text of a piece as it is in the file; returns events and their texts.
 
-    In the texts, NaN and infinity are null. Raises msgspec.DecodeError for other text.
+    In the texts, NaN and infinity are null. Raises ValueError for other text.
     """
-    try:
-        return _DECODER.decode(b"[" + text + b"]"), _TEXTS.decode(b"[" + text + b"]")
-    except msgspec.DecodeError:
-        listed = b"[" + null_special_numbers(text) + b"]"
-        return _DECODER.decode(listed), _TEXTS.decode(listed)
+    if (decoded := _decode(text)) is None:
+        raise ValueError("the file is another than the index was made of")
+    events, plain = decoded
+    return events, _TEXTS.decode(b"[" + plain + b"]")
 
 
 def exact_stamps(piece: Piece) -> list[Decimal | None]:
