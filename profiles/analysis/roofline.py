@@ -28,8 +28,6 @@ ROOF_OF: Mapping[str, str] = {
 #: shorter times may be off by more than a tenth, because the clock of a CPU has a resolution of 1
 #: µs
 SURE_S = 10e-6
-#: what limits an operator: FLOP/s, bytes/s, or for times below SURE_S the cost of starting it
-BOUNDS = ("compute", "memory", "latency")
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,8 @@ def roof_shares(columns: ProfileColumns, roofs: Roofs) -> tuple[Floats, NDArray[
 
     share: (n,) float64, the shortest time that the hardware permits / self time; nan if unknown, or
         for a time below SURE_S
-    bound: (n,) int8, index into BOUNDS, -1 if unknown
+    bound: (n,) int8, 0 for FLOP/s, 1 for bytes/s, 2 for the cost of starting it, which limits times
+        below SURE_S; -1 if unknown
     """
     points = roofline(columns)
     size, rows = len(columns), points.rows
