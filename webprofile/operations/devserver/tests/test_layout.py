@@ -179,11 +179,31 @@ def test_each_actor_queue_is_consumed() -> None:
     assert ours == {*QUEUES, DISPATCH_QUEUE}
 
 
-def start_manage(home: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "webprofile.operations.devserver", "manage", *arguments],
+#: what a command does that cleans up for some time after Ctrl-C
+SLOW_TO_STOP = """
+import time
+from django.conf import settings
+try:
+    print(settings.SITE_URL, flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)
+    print("stopped")
+    exit(5)
+"""
+
+
+def test_manage_works_with_the_settings_of_the_last_start_and_ends_by_itself_after_ctrl_c(
+    tmp_path: Path,
+) -> None:
+    layout = open_home(tmp_path)
+    assert manage(layout, ["check"]) == 1  # before the first start
+    remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
+    arguments = ["manage", "shell", "-v", "0", "-c", SLOW_TO_STOP]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "webprofile.operations.devserver", *arguments],
         cwd=REPOSITORY,
-        env={**os.environ, "MGW_HOME": str(home)},
+        env={**os.environ, "MGW_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -191,37 +211,9 @@ def start_manage(home: Path, *arguments: str) -> subprocess.Popen[str]:
         # pytest in the background ignores SIGINT, and child processes inherit that
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-
-
-def test_manage_works_with_the_settings_of_the_last_start(tmp_path: Path) -> None:
-    layout = open_home(tmp_path)
-    assert manage(layout, ["check"]) == 1  # before the first start
-    remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
-    program = "from django.conf import settings; print(settings.SITE_URL); exit(5)"
-    process = start_manage(tmp_path, "shell", "-v", "0", "-c", program)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (5, "http://127.0.0.1:8000\n"), err
-
-
-#: what a command does that cleans up for some time after Ctrl-C
-SLOW_TO_STOP = """
-import time
-try:
-    print("ready", flush=True)
-    time.sleep(60)
-except KeyboardInterrupt:
-    time.sleep(1)
-    print("stopped")
-"""
-
-
-def test_ctrl_c_lets_a_command_of_manage_end_by_itself(tmp_path: Path) -> None:
-    layout = open_home(tmp_path)
-    remember(SiteConfig(layout, load_keys(layout), tmp_path / "redis.sock", 8000, 9000))
-    process = start_manage(tmp_path, "shell", "-v", "0", "-c", SLOW_TO_STOP)
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert process.stdout.readline() == "http://127.0.0.1:8000\n"
     # a terminal sends it to all processes of the group
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "stopped\n", "")
+    assert (process.returncode, out, err) == (5, "stopped\n", "")
