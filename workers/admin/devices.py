@@ -162,8 +162,6 @@ class WorkerAdmin(ActionsAdmin):
     search_fields = ("name", "facts__hostname", "facts__ip", "facts__cpu_model", "pools__name")
     search_help_text = _("Name, host, IP address, CPU or pool")
     ordering = ("name",)
-    change_list_template = "admin/workers/worker/change_list.html"
-    change_form_template = "admin/workers/worker/change_form.html"
 
     def get_admin_actions(self) -> tuple[AdminAction, ...]:
         return (self._enrol_action(), *WORKER_ACTIONS)
