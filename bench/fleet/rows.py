@@ -14,12 +14,13 @@ from accounts.tokens.access import issue_token
 from agent.protocol.plan import Plan
 from tasks.models import Attempt, Task, TaskFile
 from tasks.states import TaskState
+from testdata import DATA
 from webprofile.storage import storage
 from workers.models import Worker
 from workers.tokens import issue_code
 
 USERS = 10
-MODEL = b"a simulated model"
+MODEL = (DATA / "models" / "tiny.mge").read_bytes()
 PLANS = {
     "profile": Plan(),
     "times": Plan(preset="custom", clean=True, profiled=0),

@@ -10,6 +10,8 @@ from bench.fleet.clients import RequestSchedule, requests_of
 from bench.fleet.measure import OURS, SERVER, SizeResult
 from bench.fleet.meter import CpuUsage, Meter
 from bench.fleet.report import report
+from bench.fleet.rows import MODEL
+from tasks.submission.model_heads import check_model
 
 MIB = 1 << 20
 
@@ -71,6 +73,10 @@ def test_cpu_time_and_memory_of_a_process_are_read():
     meter = Meter({"this": [os.getpid()]})
     assert meter.memory("this") > MIB
     assert meter.read().percent("this") >= 0
+
+
+def test_the_site_accepts_the_model_of_the_tasks():
+    check_model("net.mge", MODEL, len(MODEL))
 
 
 def test_tasks_are_assigned_once_and_in_order():
