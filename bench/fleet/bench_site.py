@@ -1,24 +1,21 @@
-"""Run the parts of a production site on this machine, each as a separate process."""
+"""Run a production site on this machine, and the helper programs of the benchmark."""
 
 import contextlib
 import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from webprofile.operations.devserver import parts
-from webprofile.operations.devserver.layout import REPOSITORY, free_ports, load_keys, open_home
-from webprofile.operations.devserver.supervisor import Part
-from webprofile.tests.cluster import with_parent_death_signal
+from webprofile.operations.devserver.layout import REPOSITORY
+from webprofile.tests.cluster import Cluster, with_parent_death_signal
 from webprofile.tests.postgres import postgres_server
 
-READY_WITHIN_S = 60.0
 #: disables rate limits and quotas, since a few users submit all tasks, and health checks
 ENVIRONMENT = {
     "API_RATE_USER": "",
@@ -43,90 +40,32 @@ class BenchSite:
     ports: list[int]
     socket_ports: list[int]
     pids: dict[str, list[int]]
-    environment: dict[str, str]
 
 
 @contextlib.contextmanager
 def running_bench_site(
-    folder: Path, *, webs: int, heartbeat_s: float, sockets: int = 0
+    folder: Path, *, webs: int, sockets: int, heartbeat_s: float
 ) -> Iterator[BenchSite]:
-    """Run a site below `folder`, with a migrated database, for the duration of the block.
+    """Run a site below `folder` for the duration of the block, which has its environment.
 
-    webs: number of web processes; with 0 only database, Redis and storage run
+    webs: number of web processes
     sockets: number of additional web processes, which serve only the agents' sockets
     """
-    layout = open_home(folder / "home")
-    layout.make_folders()
-    # one port is for storage, which needs an origin of its own, also with webs=0
-    ports = free_ports(max(webs, 1) + sockets + 1)
-    with contextlib.ExitStack() as stack:
-        # the path of a Unix socket has at most 107 bytes
-        short = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        address = stack.enter_context(postgres_server(folder / "postgres"))
-        site = parts.SiteConfig(
-            layout, load_keys(layout), short / "redis.sock", ports[0], ports[-1]
-        )
-        environment = parts.environment(site, os.environ) | ENVIRONMENT
-        environment |= {"DATABASE_URL": address, "HEARTBEAT_S": str(heartbeat_s)}
-        environment["LEASE_S"] = str(max(60.0, 4 * heartbeat_s))
-        os.environ.update(environment)
-        subprocess.run(
-            parts.manage("migrate", "-v", "0"), cwd=REPOSITORY, env=environment, check=True
-        )
-        parts_to_run = [parts.redis(site), parts.storage(site)]
-        parts_to_run += [
-            replace(parts.web(replace(site, port=port)), name="web")
-            for port in ports[: webs + sockets]
-        ]
-        parts_to_run += [parts.dispatch(), parts.actors(), parts.sweep()] if webs else []
-        pids: dict[str, list[int]] = {"postgres": [_postmaster(folder / "postgres")]}
-        for number, part in enumerate(parts_to_run):
-            log = stack.enter_context((folder / f"{number}-{part.name}.log").open("wb"))
-            process = stack.enter_context(_running(part, environment, log))
-            pids.setdefault(part.name, []).append(process.pid)
-        yield BenchSite(ports[:webs], ports[webs:-1] or ports[:webs], pids, environment)
+    intervals = {"HEARTBEAT_S": str(heartbeat_s), "LEASE_S": str(max(60.0, 4 * heartbeat_s))}
+    with postgres_server(folder / "postgres") as address:
+        os.environ["DATABASE_URL"] = address
+        with Cluster(folder, webs=webs + sockets, **ENVIRONMENT, **intervals) as cluster:
+            cluster.start("actors", parts.actors())
+            cluster.start("sweep", parts.sweep())
+            os.environ.update(cluster.environment)
+            pids = defaultdict(list, postgres=[_postmaster(folder / "postgres")])
+            for name, process in cluster.processes.items():
+                pids[name.rstrip("0123456789")].append(process.pid)
+            yield BenchSite(cluster.ports[:webs], cluster.ports[webs:] or cluster.ports, pids)
 
 
 def _postmaster(folder: Path) -> int:
     return int((folder / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
-
-
-@contextlib.contextmanager
-def _running(
-    part: Part, environment: dict[str, str], log: IO[bytes]
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a part for the duration of the block, which starts when the part is ready."""
-    process = subprocess.Popen(
-        with_parent_death_signal(part.command),
-        cwd=REPOSITORY,
-        env={**environment, **part.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        _wait_until_ready(part, process)
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(part.grace_s + 5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_ready(part: Part, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
-    while part.ready is not None and time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"{part.name} ended at once with code {process.returncode}")
-        with contextlib.suppress(OSError):
-            if part.ready():
-                return
-        time.sleep(0.1)
-    if part.ready is not None:
-        raise SystemExit(f"{part.name} did not answer within {READY_WITHIN_S:.0f} s")
 
 
 class HelperProcess:

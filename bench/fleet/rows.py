@@ -50,7 +50,8 @@ def make_workers(first: int, last: int) -> list[str]:
 def make_tasks(number: int, *, leave: str) -> list[int]:
     """Create tasks in state initiated, on the devices in turn, with their model in storage."""
     users = bench_users()
-    workers = list(Worker.objects.order_by("pk").values_list("pk", flat=True))
+    devices = Worker.objects.filter(name__startswith="device-")  # not that of `Cluster`
+    workers = list(devices.order_by("pk").values_list("pk", flat=True))
     begin = (Task.objects.aggregate(last=Max("pk"))["last"] or 0) + 1
     plan = PLANS[leave].model_dump(mode="json")
     deadline = timezone.now() + datetime.timedelta(hours=6)
