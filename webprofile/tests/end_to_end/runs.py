@@ -46,6 +46,12 @@ def watch(visitor: Visitor, task: int) -> tuple[list[str], str]:
     raise AssertionError("the socket ended before the task")
 
 
+def submit_form(visitor: Visitor, path: str, **fields: str) -> str:
+    """Send a form of a page; return the next page."""
+    fields["csrfmiddlewaretoken"] = visitor._client.cookies["csrftoken"]
+    return visitor._client.post(path, data=fields, follow_redirects=True).text
+
+
 def page(visitor: Visitor, task: int) -> str:
     return visitor.get(f"/tasks/{task}/").text
 

@@ -1,6 +1,7 @@
 """End-to-end test from the pasted installation command to a task on the new device."""
 
 import hashlib
+import html
 import io
 import json
 import re
@@ -15,34 +16,28 @@ from pathlib import Path
 import psutil
 import pytest
 
-from webprofile.operations.devserver.demo import ONLINE_WITHIN_S
-from webprofile.tests.end_to_end.runs import page, submit, watch
+from webprofile.operations.devserver.demo import ONLINE_WITHIN_S, Visitor
+from webprofile.operations.devserver.site import ADMIN
+from webprofile.tests.end_to_end.runs import page, submit, submit_form, watch
 from webprofile.tests.site import ROOT, EmbeddedSite
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 
-_CHECK = """
-from profiles.health import begin_health_checks
-from workers.models import Worker
-begin_health_checks(Worker.objects.get(name="pasted"), cause="asked")
-"""
-_REGISTER = """
-from workers.releases import enrolment_commands
-from workers.services import ensure_worker
-from workers.tokens import issue_code
-worker = ensure_worker(name={name!r})
-print(enrolment_commands(issue_code(worker))["curl"])
-"""
+
+@pytest.fixture(scope="module")
+def administrator(site: EmbeddedSite) -> Iterator[Visitor]:
+    visitor = Visitor(site.address, {"email": ADMIN, "password": site.admin_password})
+    yield visitor
+    visitor.close()
 
 
-def manage(site: EmbeddedSite, code: str) -> str:
-    """Run Python code with the settings of the site; return its output."""
-    return site.manage("shell", "-v", "0", "-c", code)
-
-
-def install_command(site: EmbeddedSite, name: str) -> str:
+def install_command(administrator: Visitor, name: str) -> str:
     """Register a device; return the command that its page shows."""
-    return manage(site, _REGISTER.format(name=name)).splitlines()[-1]
+    fields = {"name": name, "slots": "1", "labels": "", "is_public": "on"}
+    text = submit_form(administrator, "/admin/workers/worker/add/", **fields)
+    command = re.search(r">(curl [^<]*)<", text)
+    assert command, text
+    return html.unescape(command[1])
 
 
 def paste(line: str, folder: Path, megengine_python: str) -> str:
@@ -94,9 +89,9 @@ class NewDevice:
 
 
 @pytest.fixture(scope="module")
-def device(site: EmbeddedSite, megengine_python: str, tmp_path_factory) -> Iterator[NewDevice]:
+def device(administrator, megengine_python: str, tmp_path_factory) -> Iterator[NewDevice]:
     home = tmp_path_factory.mktemp("pasted") / "agent"
-    line = f"{install_command(site, 'pasted')} --no-service --no-measure --home {home}"
+    line = f"{install_command(administrator, 'pasted')} --no-service --no-measure --home {home}"
     try:
         yield NewDevice(home, line, paste(line, home.parent, megengine_python), megengine_python)
     finally:
@@ -123,9 +118,9 @@ def test_pasted_command_installs_a_device_that_runs_a_task(visitor, device: NewD
     assert watch(visitor, task)[0][-1] == "succeeded", page(visitor, task)
 
 
-def test_health_check_of_the_device_passes(site: EmbeddedSite, visitor, device: NewDevice):
+def test_health_check_of_the_device_passes(administrator, visitor, device: NewDevice):
     visitor.device("pasted")
-    manage(site, _CHECK)
+    submit_form(administrator, "/workers/pasted/check/")
     wait_until(lambda: ">passed</span>" in visitor.get("/workers/pasted/").text)
     text = visitor.get("/workers/pasted/").text
     assert re.search(r"\d (ms|µs|us)</td>", text)
@@ -198,4 +193,4 @@ def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + ONLINE_WITHIN_S
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.5)

@@ -6,17 +6,11 @@ import sqlite3
 import httpx2
 import pytest
 
-from webprofile.tests.end_to_end.runs import send, watch
+from webprofile.tests.end_to_end.runs import send, submit_form, watch
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.megengine, pytest.mark.embedded]
 #: signature of a presigned URL
 SIGNATURE = re.compile(r"X-Amz-Signature=([0-9a-f]{16})")
-
-
-def submit_form(visitor, path, **fields):
-    fields["csrfmiddlewaretoken"] = visitor._client.cookies["csrftoken"]
-    headers = {"Referer": visitor.address}
-    return visitor._client.post(path, data=fields, headers=headers, follow_redirects=True)
 
 
 def call_api(visitor, method, path, body=None, token=""):
