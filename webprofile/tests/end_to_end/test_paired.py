@@ -25,7 +25,7 @@ def test_two_models_are_compared_in_pairs_on_the_device(visitor, testdata):
             data: {"kind": "data", "input": "data"},
             other: {"kind": "model", "arm": 1},
         },
-        pairing={"budget_s": 10, "arms": [{}]},
+        pairing={"budget_s": 5, "arms": [{}]},
     )
     states, _ = watch(visitor, task)
     assert states == ["waiting", "assigned", "running", "processing", "succeeded"]
@@ -45,7 +45,7 @@ def test_the_client_compares_a_model_with_itself_under_another_option(
     result = subprocess.run(
         [
             sys.executable, "-m", "webprofile.client", "ab", model, model, "-w", "local",
-            "-d", f"data={data}", "--arm-option", "B:fast_run", "--budget", "10s", "--json",
+            "-d", f"data={data}", "--arm-option", "B:fast_run", "--budget", "5s", "--json",
         ],
         cwd=tmp_path,
         env=os.environ
