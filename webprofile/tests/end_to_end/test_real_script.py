@@ -48,15 +48,19 @@ def scripts_offered(site: EmbeddedSite, visitor: Visitor) -> None:
         time.sleep(0.5)
 
 
+@pytest.fixture(scope="module")
+def scripts_allowed(site: EmbeddedSite, scripts_offered: None) -> None:
+    """An administrator allows scripts on the device, too."""
+    assert "local can run scripts" in site.manage("workers", "allow-scripts", "local")
+
+
 def send(visitor: Visitor, script: dict[str, object], program: Path, *data: Path) -> int:
     files = {program: {"kind": "model"}, **{path: {"kind": "data"} for path in data}}
     return submit(visitor, files, script=script)
 
 
 @pytest.mark.usefixtures("scripts_offered")
-def test_script_runs_once_allowed_and_its_trace_is_shown(
-    site: EmbeddedSite, visitor: Visitor, tmp_path
-):
+def test_script_runs_once_allowed_and_its_trace_is_shown(visitor: Visitor, tmp_path, request):
     train, table = tmp_path / "train.py", tmp_path / "table.csv"
     train.write_text(TRAIN)
     table.write_text("1,2\n")
@@ -66,7 +70,7 @@ def test_script_runs_once_allowed_and_its_trace_is_shown(
     }
     with pytest.raises(DemoError, match="not allowed to run scripts on local"):
         send(visitor, script, train, table)
-    assert "local can run scripts" in site.manage("workers", "allow-scripts", "local")
+    request.getfixturevalue("scripts_allowed")
     task = send(visitor, script, train, table)
     states, log = watch(visitor, task)
     assert states[-1] == "succeeded", (states, log, page(visitor, task))
@@ -80,9 +84,8 @@ def test_script_runs_once_allowed_and_its_trace_is_shown(
     assert b"<svg" in visitor.artifact(task, "memory_flow.svg")[:400]
 
 
-@pytest.mark.usefixtures("scripts_offered")
-def test_failed_script_shows_its_error(site: EmbeddedSite, visitor: Visitor, tmp_path):
-    site.manage("workers", "allow-scripts", "local")
+@pytest.mark.usefixtures("scripts_allowed")
+def test_failed_script_shows_its_error(visitor: Visitor, tmp_path):
     program = tmp_path / "train.py"
     program.write_text("import megengine\nraise ValueError('no <loss> today')\n")
     task = send(visitor, {}, program)
