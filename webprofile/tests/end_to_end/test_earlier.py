@@ -1,10 +1,10 @@
 """An earlier result with MegEngine: it is offered and checked, and names the kernel's settings."""
 
-import hashlib
+import json
 
-import httpx2
 import pytest
 
+from webprofile.operations.devserver.demo import file_fields
 from webprofile.tests.end_to_end.runs import page, submit, watch
 
 pytestmark = [pytest.mark.megengine, pytest.mark.embedded]
@@ -17,19 +17,10 @@ def test_an_earlier_result_is_offered_and_checked_in_a_few_seconds(visitor, test
     plan = {"preset": "custom", "clean": True, "clean_min_s": 0.5, "profiled": 1}
     task = submit(visitor, files, plan=plan, seed=35)
     watch(visitor, task)
-    response = visitor._client.get(f"/tasks/{task}/artifacts/manifest.json")
-    manifest = httpx2.get(response.headers["Location"]).json()
+    manifest = json.loads(visitor.artifact(task, "manifest.json"))
     names = {"smt", "governor", "turbo", "aslr", "thp", "irq", "cpuset"}
     assert {setting["name"] for setting in manifest["settings"]} == names
-    described = [
-        {
-            "name": path.name,
-            "size_bytes": path.stat().st_size,
-            "md5": hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest(),
-            **use,
-        }
-        for path, use in files.items()
-    ]
+    described = [{**file_fields(path), **use} for path, use in files.items()]
     first = visitor.get(f"/api/v1/tasks/{task}/").json()
     same = {name: first[name] for name in ("worker", "runtime_version", "options", "seed")}
     judged = visitor.post("/api/v1/tasks/judge/", same | {"plan": plan, "files": described})

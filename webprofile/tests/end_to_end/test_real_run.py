@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 
-import httpx2
 import pytest
 
 from profiles.analysis.durations import duration, unit_of
@@ -30,9 +29,8 @@ def test_table_of_a_run_equals_the_output_of_profile_analyze(
     assert "=== finished test #0:" in log
     assert "iter 2/3:" in log
 
-    raw = visitor._client.get(f"/tasks/{task}/artifacts/profile.json")
     profile = tmp_path / "profile.json"
-    profile.write_bytes(httpx2.get(raw.headers["Location"]).content)
+    profile.write_bytes(visitor.artifact(task, "profile.json"))
     assert len(json.loads(profile.read_bytes())["profiler"]["device"]) > 100
     original = subprocess.run(
         [
@@ -109,8 +107,7 @@ def test_invalid_model_fails_with_cause_and_log(visitor, testdata):
     assert states[-1] == "failed"
     assert "cannot read the model" in page(visitor, task)
     assert log
-    log_response = visitor._client.get(f"/tasks/{task}/artifacts/log.txt")
-    assert httpx2.get(log_response.headers["Location"]).text
+    assert visitor.artifact(task, "log.txt")
 
 
 @pytest.mark.parametrize(
