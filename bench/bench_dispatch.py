@@ -35,7 +35,8 @@ def main() -> None:
             worker = visitor.device()["id"]
             model, data = sample(Path(folder) / "sample")
             for number in range(count + 1):  # the first task opens connections and is not counted
-                wait_for_end(visitor, send(visitor, worker, model, data, iterations=1))
+                task, _ = send(visitor, worker, model, data, iterations=1)
+                wait_for_end(visitor, task)
                 print(f"\r{number}/{count}", end="", flush=True)
         rows = sqlite3.connect(f"file:{site.home / 'db.sqlite3'}?mode=ro", uri=True).execute(QUERY)
         times = [parts_ms(*row) for row in rows][1:]

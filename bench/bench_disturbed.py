@@ -33,9 +33,9 @@ from bench.browser import chromium, log_in
 from bench.site import wait_for_end
 from webprofile.client.api import Api
 from webprofile.client.login_file import Login
-from webprofile.operations.devserver import demo
-from webprofile.operations.devserver.demo import Visitor
+from webprofile.operations.devserver.demo import OPTIONS, Visitor
 from webprofile.operations.devserver.layout import Layout
+from webprofile.tests.end_to_end.runs import submit
 from webprofile.tests.site import ROOT, EmbeddedSite, running_site
 
 PLAN = {"preset": "standard"}
@@ -73,9 +73,9 @@ def main() -> None:
         models = make_models(home)
         site = stack.enter_context(running_site(home / "site", SCATTER_RUNS=str(RUNS)))
         visitor = stack.enter_context(site.login())
-        worker = visitor.device()["id"]
+        visitor.device()  # waits until it is online
         wait_for_scatter(site)
-        trials = Trials(home / "trials.jsonl", visitor, worker, models)
+        trials = Trials(home / "trials.jsonl", visitor, models)
         for _ in range(args.runs):
             for condition in args.only.split(","):
                 for name in MODELS:
@@ -120,10 +120,8 @@ def wait_for_scatter(site: EmbeddedSite) -> None:
 class Trials:
     """The runs so far, one row each, which are also in `file`."""
 
-    def __init__(
-        self, file: Path, visitor: Visitor, worker: int, models: dict[tuple[str, bool], Path]
-    ) -> None:
-        self._file, self._visitor, self._worker, self._models = file, visitor, worker, models
+    def __init__(self, file: Path, visitor: Visitor, models: dict[tuple[str, bool], Path]) -> None:
+        self._file, self._visitor, self._models = file, visitor, models
         self.rows = (
             [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         )
@@ -135,15 +133,12 @@ class Trials:
             return
         model = self._models[name, condition == "slower"]
         time.sleep(SETTLE_S)
-        sent: list[tuple[int, float]] = []
-
-        def start() -> int:
-            sent.append(submit(self._visitor, self._worker, model))
-            return sent[0][0]
-
-        with under(condition, site, start):
-            wait_for_end(self._visitor, sent[0])
-        row = self._row(condition, name, sent[0][0])
+        files = {model: {"kind": "model"}}
+        with under(
+            condition, site, lambda: submit(self._visitor, files, options=OPTIONS, plan=PLAN)
+        ) as task:
+            wait_for_end(self._visitor, task)
+        row = self._row(condition, name, task)
         self.rows.append(row)
         with self._file.open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -176,17 +171,9 @@ class Trials:
         }
 
 
-def submit(visitor: Visitor, worker: int, model: Path) -> tuple[int, float]:
-    files = {model: {"kind": "model"}}
-    task = demo.announce(visitor, worker, files, options=demo.OPTIONS, plan=PLAN)
-    demo.upload(visitor, task, files)
-    demo.confirm(visitor, task)
-    return task["id"], time.perf_counter()
-
-
 @contextlib.contextmanager
-def under(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Iterator[None]:
-    """Start a run under a condition, which holds until the block ends."""
+def under(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Iterator[int]:
+    """Start a run under a condition, which holds until the block ends; yield its task."""
     with contextlib.ExitStack() as stack:
         if condition == "busy":
             spinning = subprocess.Popen([sys.executable, "-c", _SPIN.format(seconds=3600)])
@@ -204,7 +191,7 @@ def under(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Itera
             timer = threading.Timer(4.0, lambda: os.system(_burst()))
             timer.start()
             stack.callback(timer.join)
-        yield
+        yield task
 
 
 def _burst() -> str:

@@ -134,7 +134,7 @@ def through_site(
     visitor: Visitor, worker: int, model: Path, data: Path, iterations: int
 ) -> tuple[float, float, float]:
     task, begin = send(visitor, worker, model, data, iterations=iterations)
-    log = wait_for_end(visitor, (task, begin))
+    log = wait_for_end(visitor, task)
     wall_s = time.perf_counter() - begin
     text = visitor.artifact(task, "measurement.json")
     (kept,) = [record for record in Measurement.model_validate_json(text).passes if record.kept]

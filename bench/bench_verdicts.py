@@ -108,18 +108,18 @@ def measure(home: Path, kept: Path, args: argparse.Namespace) -> None:
             time.sleep(SETTLE_S)
             begin = time.monotonic()
             plan = {"preset": "standard"}
-            sent = send(visitor, worker, model, data, iterations=10, plan=plan)
+            task, _ = send(visitor, worker, model, data, iterations=10, plan=plan)
             try:
-                wait_for_end(visitor, sent)
+                wait_for_end(visitor, task)
             except AssertionError as error:  # a failed run does not end the bench
-                print(f"task {sent[0]} did not succeed: {error}", flush=True)
+                print(f"task {task} did not succeed: {error}", flush=True)
                 continue
             folder = kept / f"run-{len(list(kept.glob('run-*'))) + 1:03}"
             folder.mkdir(parents=True)
             for name in profile_names():
-                (folder / name).write_bytes(visitor.artifact(sent[0], name))
+                (folder / name).write_bytes(visitor.artifact(task, name))
             # written last: `read_runs` ignores a folder without it
-            measured = visitor.artifact(sent[0], "measurement.json")
+            measured = visitor.artifact(task, "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
             causes = [
                 str(Note.model_validate(note))

@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from agent.conftest import find_megengine_python
 from agent.protocol.pairs import PAIRED_NAME, PairedMeasurement
 from bench.site import OWN_RUNS, wait_for_end
 from testdata import DATA
-from webprofile.operations.devserver.demo import Visitor, announce, confirm, upload
-from webprofile.operations.devserver.device import WORKER
+from webprofile.operations.devserver.demo import Visitor
+from webprofile.tests.end_to_end.runs import submit
 from webprofile.tests.site import running_site
 
 MODELS = ("resnet18", "lstm", "bert_tiny")
@@ -67,19 +65,14 @@ def compare(visitor: Visitor, models: tuple[Path, Path], pairing: dict[str, floa
     `pairing` is that of the order.
     """
     files = {path: {"kind": "model", "arm": arm} for arm, path in enumerate(models)}
-    worker = visitor.device(WORKER)["id"]
-    order = {**pairing, "arms": [{}]}
-    task = announce(visitor, worker, files, pairing=order)  # type: ignore[arg-type]
-    upload(visitor, task, files)
-    confirm(visitor, task)
-    wait_for_end(visitor, (task["id"], 0.0))
-    return int(task["id"])
+    task = submit(visitor, files, pairing={**pairing, "arms": [{}]})  # type: ignore[arg-type]
+    wait_for_end(visitor, task)
+    return task
 
 
 def measurement_of(visitor: Visitor, task: int) -> PairedMeasurement:
     """Return the content of `paired.json`."""
-    link = visitor._client.get(f"/tasks/{task}/artifacts/{PAIRED_NAME}").headers["Location"]
-    return PairedMeasurement.model_validate_json(httpx2.get(link).content)
+    return PairedMeasurement.model_validate_json(visitor.artifact(task, PAIRED_NAME))
 
 
 def measure(visitor: Visitor, model: str, hour: str) -> Iterator[dict[str, Any]]:

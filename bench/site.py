@@ -41,10 +41,10 @@ def send(
     return task["id"], begin
 
 
-def wait_for_end(visitor: Visitor, sent: tuple[int, float]) -> str:
+def wait_for_end(visitor: Visitor, task: int) -> str:
     """Follow a task until it succeeds and return its log. Raises AssertionError if it fails."""
     log = ""
-    for message in visitor.events(sent[0]):
+    for message in visitor.events(task):
         if message["type"] == "log":
             log += message["text"]
         elif message.get("state") == "finished":
