@@ -132,13 +132,14 @@ def dispatch() -> Part:
 
 
 def _dramatiq(name: str, *queues: str) -> Part:
-    command = manage("rundramatiq", "--processes", "1", "--threads", "2")
+    # `embedded_prepare` makes Django's checks, which import all pages
+    command = manage("rundramatiq", "--skip-checks", "--processes", "1", "--threads", "2")
     command += ["--worker-shutdown-timeout", "5000", "--queues", *queues]
     return Part(name, command, grace_s=8)
 
 
 def sweep() -> Part:
-    return Part("sweep", manage("sweep"))
+    return Part("sweep", manage("sweep", "--skip-checks"))
 
 
 def agent(config: Path) -> Part:
