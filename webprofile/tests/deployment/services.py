@@ -128,7 +128,7 @@ class ServiceStack:
         while self.health(name) != 0:
             assert self.parts[name].process.poll() is None, self.log(name)
             assert time.monotonic() < deadline, self.log(name)
-            time.sleep(0.2)
+            time.sleep(0.5)  # each check starts a program
 
     def health(self, name: str) -> int:
         """Run the health check of a service; return its exit code."""
