@@ -5,14 +5,13 @@ Paths are relative to a root folder, which is / except in tests. `agent tune` ch
 """
 
 import glob
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.device.cores import Cores, choose_cores, format_cores, parse_cores
+from agent.device.cores import Cores, available_cores, choose_cores, format_cores, parse_cores
 from agent.device.process_table import read_text
 
 _CPU = "sys/devices/system/cpu"
@@ -74,8 +73,8 @@ class Machine:
 
     def offered(self) -> frozenset[int]:
         """Return the cores that this process may use and that are online."""
-        available = os.sched_getaffinity(0) if self.available is None else self.available
-        return frozenset(available) & (self.online() or frozenset(available))
+        available = available_cores() if self.available is None else self.available
+        return available & (self.online() or available)
 
     def cores(self) -> Cores:
         """Return the cores of runs and of the agent. Raises CoresUnavailable."""

@@ -170,7 +170,8 @@ class Arm:
         """Return the command that makes a compiled binary write its outputs; None if it cannot."""
         if self.order.options.get("lite"):  # load_and_run aborts with both options
             return None
-        return self.runtime.command_line(self.builder.outputs(self.inputs).arguments)
+        step = self.builder.dump(self.inputs, bin_out_dump=True)
+        return self.runtime.command_line(step.arguments)
 
     def profiled_command(self) -> list[str]:
         """Return the command of a process that runs one profiled turn."""

@@ -86,14 +86,12 @@ class PassBuilder:
             options["iter"] = iterations
         return Pass("profiled", self._arguments(inputs, options, MADE_PROFILE, first=first))
 
-    def dump(self, inputs: Mapping[str, str]) -> Pass:
-        """Return a pass of one iteration that writes the files that would disturb a measurement."""
-        options = {**self._shared, "iter": 1}
-        return Pass("dump", self._arguments(inputs, options, first=False, dumps=True))
+    def dump(self, inputs: Mapping[str, str], **more: Value) -> Pass:
+        """Return a pass of one iteration that writes the files that would disturb a measurement.
 
-    def outputs(self, inputs: Mapping[str, str]) -> Pass:
-        """Return a pass of one iteration that writes the model's outputs."""
-        options = {**self._shared, "iter": 1, "bin_out_dump": True}
+        more: options beyond those of the order
+        """
+        options = {**self._shared, "iter": 1, **more}
         return Pass("dump", self._arguments(inputs, options, first=False, dumps=True))
 
     def promised(self) -> list[str]:
