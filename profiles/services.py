@@ -14,7 +14,6 @@ from tasks.lifecycle.outcomes import (
     complete_task,
     fail_task,
     forget_progress,
-    mark_being_read,
 )
 from tasks.models import Attempt, Task, TaskFile, UploadedFile
 from tasks.states import Outcome, TaskState
@@ -59,7 +58,7 @@ class _ReadMarker:
     def mark(self, _step: str, _done: int) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _RENEWED_S
-            mark_being_read(self._task)
+            begin_reading(self._task)
 
 
 @transaction.atomic

@@ -176,20 +176,16 @@ def abandon_task(task: Task) -> bool:
 
 @transaction.atomic
 def begin_reading(task: Task) -> None:
-    """Record that an actor reads the task's result; the first call sets the deadline for it."""
+    """Record that an actor reads the task's result, so that the sweep sends no further message.
+
+    The first call sets the deadline for it.
+    """
     now = timezone.now()
     deadline = Value(now + datetime.timedelta(seconds=settings.PROCESSING_DEADLINE_S))
     processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
     processing.update(
         hinted_at=now, processing_deadline_at=Coalesce("processing_deadline_at", deadline)
     )
-
-
-@transaction.atomic
-def mark_being_read(task: Task) -> None:
-    """Record that the task's result is being read, so that the sweep sends no further message."""
-    processing = Task.objects.filter(pk=task.pk, state=TaskState.PROCESSING)
-    processing.update(hinted_at=timezone.now())
 
 
 @transaction.atomic
