@@ -6,8 +6,12 @@ from accounts.models import AccessToken
 from profiles.api.import_views import OpenedView
 from profiles.api.parts import TaskFileParts
 from tasks.api.left_views import PlainText, TaskOutputViewSet
-from tasks.api.option_presets import OptionPresetDetail, OptionPresetList
-from tasks.api.saved_views import SavedViewDetail, SavedViewList
+from tasks.api.saved import (
+    OptionPresetDetail,
+    OptionPresetList,
+    SavedViewDetail,
+    SavedViewList,
+)
 from tasks.api.views import TaskList, TasksJudge, TasksViewSet, TaskViewSet
 from webprofile.api.renderers import FiniteJSONRenderer
 
