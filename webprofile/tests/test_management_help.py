@@ -5,7 +5,7 @@ import re
 
 import pytest
 from django.conf import settings
-from django.core.management import load_command_class
+from django.core.management import get_commands, load_command_class
 
 COMMANDS = {
     "submit": "tasks", "tasks": "tasks", "export": "profiles", "import_profiles": "profiles",
@@ -44,3 +44,14 @@ def test_documented_verbs_exist():
 def test_help_lists_own_arguments_before_those_of_django():
     text = parsers("submit")["submit"].format_help()
     assert 0 < text.index("  --dry-run") < text.index("  --settings")
+
+
+def test_commands_start_without_system_checks_which_import_all_pages():
+    ours = {"accounts", "profiles", "tasks", "webprofile", "workers"}
+    commands = {name: app for name, app in get_commands().items() if app in ours}
+    checking = {
+        name
+        for name, app in commands.items()
+        if load_command_class(app, name).requires_system_checks
+    }
+    assert checking == {"embedded_prepare"}  # once for all parts of a local site

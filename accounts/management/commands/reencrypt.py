@@ -10,6 +10,7 @@ from accounts.encryption import reencrypt_secrets
 
 class Command(BaseCommand):
     help = "Encrypt second factors and webhook secrets again with the current SECRET_KEY."
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

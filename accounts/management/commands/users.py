@@ -46,7 +46,6 @@ class Command(BaseCommand):
         "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
         "end sessions; grant devices; revoke access tokens."
     )
-    # they import all pages, which takes as long as everything else
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -26,6 +26,7 @@ class Command(BaseCommand):
     """Exit code: 0 equal within the limit, 1 different, 2 a dump cannot be read."""
 
     help = "Compare two binary dumps of all variables: folders, zip files or numbers of tasks."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("a", help="folder, zip file, or number of a task")

@@ -36,6 +36,7 @@ class Command(BaseCommand):
         "running site reads them; --no-wait does not wait for that. May be stopped and repeated: "
         "nothing is opened twice."
     )
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(

@@ -26,6 +26,7 @@ class Command(BaseCommand):
         "stays, and so does the audit log. May be stopped at any time and repeated. Objects leave "
         "storage by `manage.py sweep`."
     )
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(

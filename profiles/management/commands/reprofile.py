@@ -29,6 +29,7 @@ class Command(BaseCommand):
         "Make tables, statistics and graphs anew from the raw profiles and measurements, which "
         "stay as they are. May be repeated, and stopped at any time."
     )
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--task", type=int, nargs="+", metavar="N", help="results of tasks")

@@ -12,6 +12,7 @@ from webprofile.storage import storage
 
 class Command(BaseCommand):
     help = "Makes the bucket if it is missing and allows this site's pages to use it (CORS)."
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         origins = sorted({origin_of(settings.SITE_URL), *settings.CSRF_TRUSTED_ORIGINS})

@@ -21,6 +21,7 @@ class Command(BaseCommand):
         "belongs to the attempt that counts, every stored file is there as its row says, and no "
         "object is without a row. Nothing is changed; the site may go on meanwhile."
     )
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, "verify", "verify --json", "verify --grace-hours 0")

@@ -40,6 +40,7 @@ from webprofile.terminal.output import plain
 
 class Command(BaseCommand):
     help = "Compare two to four models on a device in pairs of processes that take turns."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(

@@ -77,6 +77,7 @@ class SubmittedCell:
 
 class Command(BaseCommand):
     help = "Submit tasks: models x devices x versions x option sets x repeats."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(

@@ -78,6 +78,7 @@ class Rounds:
 
 class Command(BaseCommand):
     help = "Ends what is overdue and repeats lost messages, every five seconds until stopped."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="One round, then stop.")

@@ -53,7 +53,6 @@ class Command(BaseCommand):
     """
 
     help = "List, cancel, end early, repeat and delete tasks; by their numbers or by filters."
-    # they import all pages, which takes as long as everything else
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -139,7 +139,7 @@ def _dramatiq(name: str, *queues: str) -> Part:
 
 
 def sweep() -> Part:
-    return Part("sweep", manage("sweep", "--skip-checks"))
+    return Part("sweep", manage("sweep"))
 
 
 def agent(config: Path) -> Part:

@@ -34,7 +34,6 @@ class Command(BaseCommand):
         "List, enrol, drain, resume, check, publish, hide, revoke and retire devices, and say "
         "which of them run scripts."
     )
-    # they import all pages, which takes as long as everything else
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
