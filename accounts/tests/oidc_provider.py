@@ -10,6 +10,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -19,8 +20,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from agent.tests.http_sites import serving
 
-KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CLIENT_ID, CLIENT_SECRET = "webprofile", "a secret between two machines"
+
+
+@cache
+def signing_key() -> rsa.RSAPrivateKey:
+    """Return the key of all providers. Processes that only collect tests do not need it."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 class Provider:
@@ -74,11 +80,11 @@ class Provider:
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60}
         claims |= self.person | self.claims
-        id_token = jwt.encode(claims, KEY, algorithm="RS256", headers={"kid": "1"})
+        id_token = jwt.encode(claims, signing_key(), algorithm="RS256", headers={"kid": "1"})
         return {"access_token": "open sesame", "token_type": "Bearer", "id_token": id_token}
 
     def jwks(self) -> dict[str, Any]:
-        key = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+        key = jwt.algorithms.RSAAlgorithm.to_jwk(signing_key().public_key(), as_dict=True)
         return {"keys": [key | {"kid": "1", "use": "sig", "alg": "RS256"}]}
 
 
