@@ -2,7 +2,6 @@
 
 from allauth.account import app_settings
 from allauth.account.adapter import get_adapter
-from allauth.account.models import EmailAddress
 from allauth.mfa.utils import is_mfa_enabled
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
@@ -10,6 +9,7 @@ from django.http import HttpRequest
 from accounts import login_limits
 from accounts.forms import SecondFactorForm
 from accounts.models import User, canonical_email
+from accounts.services import is_email_verified
 from webprofile.errors import DomainError
 
 
@@ -52,5 +52,4 @@ def _check_code(request: HttpRequest, user: User, code: str) -> None:
 def _is_verified(user: User) -> bool:
     if app_settings.EMAIL_VERIFICATION != app_settings.EmailVerificationMethod.MANDATORY:
         return True
-    verified = EmailAddress.objects.filter(user=user, email__iexact=user.email, verified=True)
-    return bool(verified.exists())
+    return is_email_verified(user, user.email)

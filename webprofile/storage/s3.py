@@ -7,10 +7,11 @@ Signing is local and needs no network.
 
 import base64
 import hashlib
+import io
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import structlog
@@ -54,6 +55,9 @@ _HEADERS = {
     "SSEKMSKeyId": "x-amz-server-side-encryption-aws-kms-key-id",
 }
 
+#: for checksums only
+_md5 = partial(hashlib.md5, usedforsecurity=False)
+
 
 @contextmanager
 def answering() -> Iterator[None]:
@@ -96,8 +100,7 @@ def md5_of(response: Any) -> str:
 
 def _add_content_md5(params: dict[str, Any], **kwargs: Any) -> None:
     """Add the header that several S3 servers require; boto3 sends only a newer checksum."""
-    digest = hashlib.md5(params["body"], usedforsecurity=False).hexdigest()
-    params["headers"]["Content-MD5"] = base64_of(digest)
+    params["headers"]["Content-MD5"] = base64_of(_md5(params["body"]).hexdigest())
 
 
 class ObjectStorage(S3Storage):
@@ -340,8 +343,7 @@ class ObjectStorage(S3Storage):
 
     def write(self, key: str, data: bytes) -> None:
         """Store an object, replacing one of the same key."""
-        with answering():
-            self._put(key, data, hashlib.md5(data, usedforsecurity=False).hexdigest())
+        self.write_from(key, io.BytesIO(data))
 
     def copy(self, source_key: str, target_key: str) -> tuple[int, str]:
         """Copy an object inside storage; return (size in bytes, hexadecimal MD5) as `head` does.
@@ -393,20 +395,15 @@ class ObjectStorage(S3Storage):
         """Store a whole file in one PUT, so that `head` returns its MD5."""
         with answering():
             file.seek(0)
-            digest = hashlib.md5(usedforsecurity=False)
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+            md5 = hashlib.file_digest(file, _md5).hexdigest()  # type: ignore[arg-type]
             file.seek(0)
-            self._put(key, file, digest.hexdigest())
-
-    def _put(self, key: str, body: bytes | IO[bytes], md5: str) -> None:
-        self.client.put_object(
-            Bucket=self.bucket_name,
-            Key=key,
-            Body=body,
-            ContentMD5=base64_of(md5),
-            **self._keeping(key, md5),
-        )
+            self.client.put_object(
+                Bucket=self.bucket_name,
+                Key=key,
+                Body=file,
+                ContentMD5=base64_of(md5),
+                **self._keeping(key, md5),
+            )
 
     def delete_below(self, prefix: str) -> int:
         """Delete all objects whose key starts with `prefix`; return their number.
