@@ -3,8 +3,10 @@
 import datetime
 import random
 import re
+from collections.abc import Iterator
 
 import pytest
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -25,6 +27,62 @@ from workers.tokens import issue_code, redeem_code
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 
 NUMBER = 500
+
+
+def test_every_rule_has_messages():
+    for rule in RULES:
+        assert rule.code in CAUSES
+        assert rule.refusal in WORDINGS
+
+
+@pytest.fixture
+def worker_with_revoked_token():
+    worker = make_worker("desk")
+    redeem_code(issue_code(worker))
+    revoke_worker(worker, by=None)
+    return Worker.objects.get()
+
+
+def test_task_for_a_device_with_a_revoked_token_is_rejected(alice, worker_with_revoked_token):
+    """The device still counts as online."""
+    with pytest.raises(DomainError, match="worker_shut_out"):
+        make_waiting_task(alice, worker_with_revoked_token)
+    with pytest.raises(DomainError) as caught:
+        make_task_for_any_device(alice)
+    assert caught.value.data["devices"] == "desk (token revoked)"
+
+
+def test_task_for_a_retired_device_is_rejected():
+    worker = make_worker("old", retired_at=timezone.now(), is_enabled=False)
+    with pytest.raises(DomainError, match="worker_retired"):
+        make_waiting_task(make_user(), worker)
+    Worker.objects.update(is_public=False)
+    with pytest.raises(DomainError, match="worker_unknown"):
+        make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
+
+
+@pytest.mark.usefixtures("worker_with_revoked_token")
+def test_form_disables_devices_that_start_no_tasks(client, alice):
+    make_worker("other")
+    make_worker("old", is_enabled=False)
+    client.force_login(alice)
+    page = client.get("/tasks/new/").content.decode()
+    for option in (" disabled>desk (token revoked)<", " disabled>old (drained)<", ">other (free)<"):
+        assert option in page
+    assert " disabled>other" not in page
+
+
+def test_form_lists_the_versions_of_a_device_newest_first(client, alice):
+    box = make_worker("box", version="1.9.1")
+    for version in ("1.13.0", "nightly", "1.12.3"):
+        Runtime.objects.create(worker=box, version=version, kind="wheel")
+    client.force_login(alice)
+    page = client.get("/tasks/new/").content.decode()
+    listed = re.findall(rf'<option value="([^"]+)" data-worker="{box.pk}"', page)
+    assert listed == ["1.13.0", "1.12.3", "1.9.1", "nightly"]
+
+
+# -- predicates and queries -----------------------------------------------------------------------
 
 
 def make_devices_and_tasks_at_random() -> None:
@@ -91,6 +149,15 @@ def make_devices_and_tasks_at_random() -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def fleet(django_db_setup, django_db_blocker) -> Iterator[None]:
+    """Devices and tasks at random, which are there until the end of this file."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        make_devices_and_tasks_at_random()
+        yield
+        transaction.set_rollback(True)
+
+
 def placements() -> dict[int, Placement]:
     tasks = Task.objects.select_related("owner", "worker__last_heartbeat")
     return {
@@ -103,8 +170,7 @@ def ids(rows: QuerySet) -> set[int]:
     return set(rows.values_list("pk", flat=True))
 
 
-def test_predicates_and_queries_agree_on_500_devices_and_tasks():
-    make_devices_and_tasks_at_random()
+def test_predicates_and_queries_agree_on_500_devices_and_tasks(fleet):
     placement_by_task = placements()
     assert len(placement_by_task) == NUMBER
     for rule in RULES:
@@ -122,8 +188,7 @@ def test_predicates_and_queries_agree_on_500_devices_and_tasks():
         assert refusal is None or refusal.code == obstacles[0].refusal
 
 
-def test_queries_for_devices_agree_with_their_status():
-    make_devices_and_tasks_at_random()
+def test_queries_for_devices_agree_with_their_status(fleet):
     workers = list(with_shut_out_at(Worker.objects.all()))
     free = {worker.pk for worker in workers if status_of(worker) == DeviceStatus.FREE}
     assert free == ids(Worker.objects.filter(eligibility.takes_tasks()))
@@ -143,8 +208,7 @@ def test_queries_for_devices_agree_with_their_status():
     assert scripts == ids(eligibility.scripts_takers())
 
 
-def test_owner_query_agrees_with_the_access_rule():
-    make_devices_and_tasks_at_random()
+def test_owner_query_agrees_with_the_access_rule(fleet):
     for worker in Worker.objects.all()[:40]:
         allowed = {
             user.pk
@@ -153,56 +217,3 @@ def test_owner_query_agrees_with_the_access_rule():
         }
         movable = Task.objects.filter(eligibility.owner_may_use(worker))
         assert ids(movable) == ids(Task.objects.filter(owner__in=allowed))
-
-
-def test_every_rule_has_messages():
-    for rule in RULES:
-        assert rule.code in CAUSES
-        assert rule.refusal in WORDINGS
-
-
-@pytest.fixture
-def worker_with_revoked_token():
-    worker = make_worker("desk")
-    redeem_code(issue_code(worker))
-    revoke_worker(worker, by=None)
-    return Worker.objects.get()
-
-
-def test_task_for_a_device_with_a_revoked_token_is_rejected(alice, worker_with_revoked_token):
-    """The device still counts as online."""
-    with pytest.raises(DomainError, match="worker_shut_out"):
-        make_waiting_task(alice, worker_with_revoked_token)
-    with pytest.raises(DomainError) as caught:
-        make_task_for_any_device(alice)
-    assert caught.value.data["devices"] == "desk (token revoked)"
-
-
-def test_task_for_a_retired_device_is_rejected():
-    worker = make_worker("old", retired_at=timezone.now(), is_enabled=False)
-    with pytest.raises(DomainError, match="worker_retired"):
-        make_waiting_task(make_user(), worker)
-    Worker.objects.update(is_public=False)
-    with pytest.raises(DomainError, match="worker_unknown"):
-        make_waiting_task(make_user("bob"), Worker.objects.get(name="old"))
-
-
-@pytest.mark.usefixtures("worker_with_revoked_token")
-def test_form_disables_devices_that_start_no_tasks(client, alice):
-    make_worker("other")
-    make_worker("old", is_enabled=False)
-    client.force_login(alice)
-    page = client.get("/tasks/new/").content.decode()
-    for option in (" disabled>desk (token revoked)<", " disabled>old (drained)<", ">other (free)<"):
-        assert option in page
-    assert " disabled>other" not in page
-
-
-def test_form_lists_the_versions_of_a_device_newest_first(client, alice):
-    box = make_worker("box", version="1.9.1")
-    for version in ("1.13.0", "nightly", "1.12.3"):
-        Runtime.objects.create(worker=box, version=version, kind="wheel")
-    client.force_login(alice)
-    page = client.get("/tasks/new/").content.decode()
-    listed = re.findall(rf'<option value="([^"]+)" data-worker="{box.pk}"', page)
-    assert listed == ["1.13.0", "1.12.3", "1.9.1", "nightly"]

@@ -42,7 +42,7 @@ def retry(client, task: Task, **headers):
 
 
 @pytest.fixture
-def ended_task(client, storage) -> Task:
+def ended_task(client, storage, devices_stay_online) -> Task:
     """An ended task with all fields of a request and with its files in storage."""
     alice = make_user()
     task = make_task(
