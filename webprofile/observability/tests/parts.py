@@ -102,11 +102,11 @@ class CapturedLines(logging.Handler):
 
 
 @contextlib.contextmanager
-def json_lines() -> Iterator[CapturedLines]:
+def json_lines(level: str = "INFO") -> Iterator[CapturedLines]:
     """Log in JSON format and capture all lines."""
     root = logging.getLogger()
     handlers, root_level = list(root.handlers), root.level
-    configure_logging("INFO", "json")
+    configure_logging(level, "json")
     (handler,) = root.handlers
     captured = CapturedLines(handler)
     root.handlers = [captured]
