@@ -1,13 +1,19 @@
 """Fixtures of the tests of the app `profiles`."""
 
+import uuid
+from collections.abc import Iterator
+
 import dramatiq
 import pytest
 from django.core.cache import cache
+from django.test import override_settings
 
 from accounts.models import User
 from profiles.exports import heavy
 from profiles.tests.make import MEMORY, TIMELINE
 from tasks.tests.make import make_user
+from webprofile.storage import storage as object_store
+from webprofile.tests.permission_site import rolled_back
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +35,19 @@ def alice(client, storage) -> User:
     user = make_user()
     client.force_login(user)
     return user
+
+
+@pytest.fixture(scope="module")
+def module_data(object_storage, django_db_setup, django_db_blocker) -> Iterator[None]:
+    """Let fixtures of a module make rows and objects in storage that all of its tests use.
+
+    Each test undoes its own changes of the database.
+    """
+    bucket = f"test-{uuid.uuid4().hex}"
+    address = {"S3_ENDPOINT_URL": object_storage, "S3_PUBLIC_ENDPOINT_URL": object_storage}
+    with override_settings(S3_BUCKET=bucket, **address), django_db_blocker.unblock(), rolled_back():
+        object_store.client.create_bucket(Bucket=bucket)
+        yield
 
 
 @pytest.fixture
