@@ -6,12 +6,16 @@ import re
 import pytest
 import yaml
 from django.conf import settings
+from django.test import override_settings
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
 from tasks.models import Mark
 from webprofile.observability import exposition
-from webprofile.operations.metrics import rows, rows_registry
+from webprofile.operations.metrics import DESCRIPTIONS, rows, rows_registry
+from webprofile.tests.permission_site import rolled_back
+
+pytestmark = pytest.mark.django_db
 
 FOLDER = settings.BASE_DIR / "docs" / "grafana"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
@@ -41,25 +45,30 @@ def expressions():
             yield rule["alert"], rule["expr"]
 
 
-@pytest.fixture
-def metric_labels(db, settings, tmp_path):
+@pytest.fixture(scope="module")
+def metric_labels(django_db_setup, django_db_blocker, tmp_path_factory):
     """Labels of all metrics by the names of their series."""
-    settings.HOME = tmp_path
+    home = override_settings(HOME=tmp_path_factory.mktemp("home"))
+    with home, django_db_blocker.unblock(), rolled_back():
+        return labels_by_metric()
+
+
+def labels_by_metric():
     Mark.objects.create(name="attempts_counted", at=timezone.now())
     rows.forget()
-    labels_by_metric = {"up": set()}
+    labels_of = {"up": set()}
     for metric in REGISTRY._collector_to_names:
         for name in REGISTRY._collector_to_names[metric]:
-            labels_by_metric[name] = set(getattr(metric, "_labelnames", ()))
+            labels_of[name] = set(getattr(metric, "_labelnames", ()))
     for registry in (rows_registry, exposition.build_registry()):
         for family in registry.collect():
             labels = {name for sample in family.samples for name in sample.labels}
             ending = {"counter": "_total", "info": "_info"}.get(family.type, "")
-            labels_by_metric[family.name + ending] = labels
-    labels_by_metric["mgw_attempts_ended_total"] = {"outcome", "reason"}
-    labels_by_metric["mgw_database_pool"] = {"state"}  # only on PostgreSQL
+            labels_of[family.name + ending] = labels
+    labels_of["mgw_attempts_ended_total"] = {"outcome", "reason"}
+    labels_of["mgw_database_pool"] = {"state"}  # only on PostgreSQL
     rows.forget()
-    return labels_by_metric
+    return labels_of
 
 
 def words_of(expression):
@@ -93,9 +102,9 @@ def test_dashboard_and_alerts_use_each_metric(metric_labels):
     assert {re.sub(endings, "", name) for name in own_metrics} - bases == set()
 
 
-def test_values_read_from_the_database_are_not_summed(metric_labels):
+def test_values_read_from_the_database_are_not_summed():
     """Each web process reads the same rows, so their sum would count rows several times."""
-    of_rows = {family.name for family in rows_registry.collect() if "_pool" not in family.name}
+    of_rows = {name for name in DESCRIPTIONS if "_pool" not in name}
     for _, expression in expressions():
         for name in re.findall(r"sum[^(]*\((?:by \([^)]*\) )?\(?(mgw_\w+)", expression):
             assert name not in of_rows, expression
