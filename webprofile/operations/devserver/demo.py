@@ -101,7 +101,7 @@ class Visitor:
                 if worker["name"] == name and worker["is_online"]:
                     device: dict[str, Any] = worker
                     return device
-            time.sleep(0.2)
+            time.sleep(0.5)
         raise DemoError(f"The device {name!r} did not come online in {within_s:.0f} s.")
 
     def events(self, task: int) -> Iterator[dict[str, Any]]:
