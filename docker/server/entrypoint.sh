@@ -29,7 +29,7 @@ web)
     ;;
 dispatch)
     remember dispatch
-    exec python manage.py rundramatiq --processes 1 --threads 2 \
+    exec python manage.py rundramatiq --skip-checks --processes 1 --threads 2 \
         --worker-shutdown-timeout 5000 --queues dispatch "$@"
     ;;
 actors)
@@ -37,7 +37,7 @@ actors)
     # each queue has its own consumer, so only the queues of our actors
     queues=$(python -c 'from webprofile.operations.devserver.parts import QUEUES; print(*QUEUES)')
     # shellcheck disable=SC2086
-    exec python manage.py rundramatiq --processes "${ACTOR_PROCESSES:-1}" \
+    exec python manage.py rundramatiq --skip-checks --processes "${ACTOR_PROCESSES:-1}" \
         --threads "${ACTOR_THREADS:-2}" --worker-shutdown-timeout 20000 --queues $queues "$@"
     ;;
 sweep)
