@@ -235,6 +235,22 @@ def test_the_command_needs_no_settings() -> None:
     assert completed.stdout.encode() == command["stdout"].encode()
 
 
+def test_the_process_ends_with_the_exit_code_of_the_command() -> None:
+    completed = run_process(str(DATA / "profiles" / "nowhere.json"))
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert len(completed.stderr.splitlines()) == 1
+    assert "nowhere.json cannot be read" in completed.stderr
+
+
+def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Run the command as `manage.py` does, and return its exit code and the output to stderr."""
+    with pytest.raises(SystemExit) as caught:
+        Command().run_from_argv(["manage.py", "profile_analyze", *arguments])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return caught.value.code, printed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -244,23 +260,27 @@ def test_the_command_needs_no_settings() -> None:
         (["profiles/tiny.json", "--opr-name", "("], "unterminated subpattern"),
     ],
 )
-def test_a_failure_prints_one_line_and_exits_with_1(arguments: list[str], message: str) -> None:
-    completed = run_process(str(DATA / arguments[0]), *arguments[1:])
-    assert (completed.returncode, completed.stdout) == (1, "")
-    assert len(completed.stderr.splitlines()) == 1
-    assert message in completed.stderr
+def test_a_failure_prints_one_line_and_exits_with_1(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, text = fail(capsys, str(DATA / arguments[0]), *arguments[1:])
+    assert code == 1
+    assert len(text.splitlines()) == 1
+    assert message in text
 
 
-def test_an_invalid_option_exits_with_2() -> None:
-    completed = run_process("profile.json", "--aggregate", "median")
-    assert (completed.returncode, completed.stdout) == (2, "")
-    assert "invalid choice: 'median'" in completed.stderr
+def test_an_invalid_option_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = fail(capsys, "profile.json", "--aggregate", "median")
+    assert code == 2
+    assert "invalid choice: 'median'" in text
 
 
-def test_a_huge_file_is_refused_without_reading_it(tmp_path: Path) -> None:
+def test_a_huge_file_is_refused_without_reading_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file = tmp_path / "huge.json"
     with file.open("wb") as stream:
         stream.truncate(40 << 30)
-    completed = run_process(str(file))
-    assert completed.returncode == 1
-    assert f"The file has {40 << 30} bytes; the limit" in completed.stderr
+    code, text = fail(capsys, str(file))
+    assert code == 1
+    assert f"The file has {40 << 30} bytes; the limit" in text
