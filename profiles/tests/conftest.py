@@ -50,6 +50,12 @@ def module_data(object_storage, django_db_setup, django_db_blocker) -> Iterator[
         yield
 
 
+@pytest.fixture(scope="module")
+def owner(module_data) -> User:
+    """The owner of results that the tests of a module share."""
+    return make_user()
+
+
 @pytest.fixture
 def script_files(testdata) -> dict[str, bytes]:
     """Files of a script by name: the trace and the memory flow of a training step."""

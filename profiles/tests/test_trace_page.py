@@ -24,11 +24,32 @@ from profiles.tests.traces import (
 from testdata import good_profile
 from webprofile.tests.documented_api import caller, expect_problem
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("module_data")]
 
 
-def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice):
-    page = get_page(client, make_import(alice, RESNET.read_bytes()).profile)
+@pytest.fixture
+def alice(client, owner):
+    client.force_login(owner)
+    return owner
+
+
+@pytest.fixture(scope="module")
+def resnet(owner):
+    return make_import(owner, RESNET.read_bytes()).profile
+
+
+@pytest.fixture(scope="module")
+def mlp(owner):
+    return make_import(owner, MLP.read_bytes()).profile
+
+
+@pytest.fixture(scope="module")
+def tiny(owner):
+    return make_import(owner, good_profile("tiny")).profile
+
+
+def test_the_page_shows_phases_and_lanes_of_a_training_step(client, alice, resnet):
+    page = get_page(client, resnet)
     assert "13,053 events" in page or "13053 events" in page
     for name in ("GradManager.backward", "Optimizer.step", "ConvolutionBackward", "xpux:0"):
         assert name in page
@@ -80,49 +101,45 @@ def test_waits_at_the_same_place_are_summed_in_one_row(client, alice):
     assert ">30.0 µs</td>" in table
 
 
-def test_the_page_is_translated_to_chinese(client, alice):
-    page = get_page(client, make_import(alice, MLP.read_bytes()).profile, language="zh-hans")
+def test_the_page_is_translated_to_chinese(client, alice, mlp):
+    page = get_page(client, mlp, language="zh-hans")
     for word in ("训练步", "Python 等待设备", "模块与函数", "占设备时间", "工作线程"):
         assert word in page
     for word in ("Training step", "Busy", "waits for", "Call path"):
         assert word not in page
 
 
-def test_a_trace_without_training_is_called_trace(client, alice):
+def test_a_trace_without_training_is_called_trace(client, alice, mlp):
     trace = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     page = get_page(client, trace)
     assert 'id="trace-title">Trace<' in page
     assert "Training step" not in page
-    step = make_import(alice, MLP.read_bytes()).profile
-    assert 'id="trace-title">Training step<' in get_page(client, step)
+    assert 'id="trace-title">Training step<' in get_page(client, mlp)
 
 
-def test_other_profiles_have_no_trace(client, alice):
-    assert 'id="trace"' not in get_page(client, make_import(alice, good_profile("tiny")).profile)
+def test_other_profiles_have_no_trace(client, alice, tiny):
+    assert 'id="trace"' not in get_page(client, tiny)
 
 
-def test_api_and_export_filter_operators_of_a_trace(client, alice):
-    profile = make_import(alice, RESNET.read_bytes()).profile
-    url = f"/api/v1/profiles/{profile.pk}/operators/?type=Convolution&rows=3"
+def test_api_and_export_filter_operators_of_a_trace(client, alice, resnet):
+    url = f"/api/v1/profiles/{resnet.pk}/operators/?type=Convolution&rows=3"
     body = caller(alice).get(url).json()
     assert [row["type"] for row in body["operators"]] == ["Convolution"] * 3
     assert body["operators"][0]["name"] == "conv1.Convolution"
-    exported = client.get(f"/profiles/{profile.pk}/export/csv/?type=Pooling").text
+    exported = client.get(f"/profiles/{resnet.pk}/export/csv/?type=Pooling").text
     assert "maxpool.Pooling" in exported
 
 
-def test_the_api_has_all_figures_of_the_page(alice):
-    profile = make_import(alice, RESNET.read_bytes()).profile
-    body = caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/").json()
+def test_the_api_has_all_figures_of_the_page(alice, resnet):
+    body = caller(alice).get(f"/api/v1/profiles/{resnet.pk}/trace/").json()
     assert body["events"] == 13_053
     assert [lane["kind"] for lane in body["lanes"]] == ["host", "worker", "device"]
     device_s = sum(phase["device_s"] for phase in body["phases"])
-    assert device_s == pytest.approx(profile.device_total_s)
+    assert device_s == pytest.approx(resnet.device_total_s)
 
 
-def test_the_api_returns_409_for_a_profile_without_a_trace(alice):
-    profile = make_import(alice, good_profile("tiny")).profile
-    expect_problem(caller(alice).get(f"/api/v1/profiles/{profile.pk}/trace/"), 409, "trace_none")
+def test_the_api_returns_409_for_a_profile_without_a_trace(alice, tiny):
+    expect_problem(caller(alice).get(f"/api/v1/profiles/{tiny.pk}/trace/"), 409, "trace_none")
 
 
 def test_two_traces_are_compared_by_operator_names(client, alice):
@@ -176,9 +193,8 @@ def test_names_are_escaped(client, alice):
 FIGURES = ("flo", "flops", "mem", "bw")
 
 
-def test_columns_presets_and_charts_without_figures_are_left_out(client, alice):
-    profile = make_import(alice, MLP.read_bytes()).profile
-    text = whole_page(client, f"/profiles/{profile.pk}/")
+def test_columns_presets_and_charts_without_figures_are_left_out(client, alice, mlp):
+    text = whole_page(client, f"/profiles/{mlp.pk}/")
     for key in FIGURES:
         assert f'id="sort-device-{key}"' not in text
         assert f'name="col" value="{key}"' not in text
@@ -189,18 +205,17 @@ def test_columns_presets_and_charts_without_figures_are_left_out(client, alice):
     assert "The numbers of operations and bytes of the operators are unknown" in text
     for present in ("preset-types", 'id="chart-memory"', 'id="sort-device-time"'):
         assert present in text
-    memory = client.get(f"/api/v1/profiles/{profile.pk}/charts/memory/").json()
+    memory = client.get(f"/api/v1/profiles/{mlp.pk}/charts/memory/").json()
     assert memory["sentence"].startswith("Peak: ")
     # all available columns are the default table, whose address names no columns
     query = "&".join(f"col={key}" for key in ("cum", "in", "out"))
-    assert 'id="tables" data-address=""' in client.get(f"/profiles/{profile.pk}/?{query}").text
-    header = client.get(f"/profiles/{profile.pk}/export/csv/").text.splitlines()[0]
+    assert 'id="tables" data-address=""' in client.get(f"/profiles/{mlp.pk}/?{query}").text
+    header = client.get(f"/profiles/{mlp.pk}/export/csv/").text.splitlines()[0]
     assert "flo" in header
 
 
-def test_a_profile_with_figures_has_all_columns_and_charts(client, alice):
-    profile = make_import(alice, good_profile("tiny")).profile
-    text = whole_page(client, f"/profiles/{profile.pk}/")
+def test_a_profile_with_figures_has_all_columns_and_charts(client, alice, tiny):
+    text = whole_page(client, f"/profiles/{tiny.pk}/")
     for key in FIGURES:
         assert f'id="sort-device-{key}"' in text
     for present in ("preset-memory", "preset-flops", 'id="chart-roofline"', 'value="kern"'):

@@ -1,6 +1,5 @@
 """The timeline of a trace on its page and in the API: overview, excerpts, limits, progress."""
 
-import datetime
 import gzip
 import hashlib
 import json
@@ -13,16 +12,13 @@ import pytest
 from profiles.actors import build_opened, rebuild_profile
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.imports import progress
-from profiles.imports.processing import purge_import
 from profiles.ingest import readers, trace_excerpts
 from profiles.ingest.loading import run_data
-from profiles.integrity import broken_objects
 from profiles.tests.imports import (
     confirm_upload,
     file_request,
     make_import,
     make_upload,
-    stored_keys,
 )
 from profiles.tests.pages import whole_page
 from profiles.tests.trace_excerpts import spans_in_range, spans_of_events, spans_of_text
@@ -31,22 +27,44 @@ from testdata import good_profile
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import caller, expect_problem
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("module_data")]
 
 #: a microsecond in seconds, the unit of overviews and requests
 US = 1e-6
 
 
 @pytest.fixture
-def trace(alice):
-    return make_import(alice, RESNET.read_bytes(), name="resnet").profile
+def alice(client, owner):
+    client.force_login(owner)
+    return owner
+
+
+@pytest.fixture(scope="module")
+def shared_trace(owner):
+    return make_import(owner, RESNET.read_bytes(), name="resnet").profile
 
 
 @pytest.fixture
-def large_trace(alice, settings):
+def trace(alice, shared_trace):
+    return shared_trace
+
+
+@pytest.fixture(scope="module")
+def shared_large_trace(owner):
+    return make_import(owner, repeat_trace(RESNET, 4), name="large").profile
+
+
+@pytest.fixture
+def large_trace(alice, settings, shared_large_trace):
     """A trace that is several times as large as the limit of an excerpt."""
     settings.TRACE_CUT_LIMIT_BYTES = 2_000_000
-    return make_import(alice, repeat_trace(RESNET, 4), name="large").profile
+    return shared_large_trace
+
+
+@pytest.fixture
+def small_trace(storage, alice):
+    """A trace whose objects a test changes."""
+    return make_import(alice, MLP.read_bytes()).profile
 
 
 def get_excerpt(client, profile, query="", **headers):
@@ -142,10 +160,10 @@ class TestRefusal:
             caller(alice).get(f"/api/v1/profiles/{opened.pk}/trace/cut/"), 409, "trace_none"
         )
 
-    def test_a_missing_file_is_reported(self, client, trace):
-        (file,) = trace.upload.files.all()
+    def test_a_missing_file_is_reported(self, client, small_trace):
+        (file,) = small_trace.upload.files.all()
         object_store.delete(file.object_key)
-        assert get_excerpt(client, trace).json()["code"] == "object_missing"
+        assert get_excerpt(client, small_trace).json()["code"] == "object_missing"
 
     def test_excerpts_beyond_the_slots_return_503(self, client, trace, monkeypatch):
         monkeypatch.setattr(trace_excerpts, "_PATIENCE_S", 0.01)
@@ -171,16 +189,16 @@ class TestRebuild:
     @pytest.mark.parametrize(
         "damage", [b"mgwspan1" + b"\xff" * 40, b"mgwspan1\x04" + b"\0" * 40, b"no index at all"]
     )
-    def test_a_damaged_index_is_rebuilt(self, client, trace, damage, run_rebuild):
-        object_store.write(trace.spans_key, damage)
+    def test_a_damaged_index_is_rebuilt(self, client, small_trace, damage, run_rebuild):
+        object_store.write(small_trace.spans_key, damage)
         with run_rebuild():
-            response = get_excerpt(client, trace)
+            response = get_excerpt(client, small_trace)
         assert (response.status_code, response.json()["code"]) == (409, "cut_unready")
-        assert get_excerpt(client, trace).status_code == 200
+        assert get_excerpt(client, small_trace).status_code == 200
 
 
 @pytest.fixture
-def run_rebuild(trace, django_capture_on_commit_callbacks):
+def run_rebuild(small_trace, django_capture_on_commit_callbacks):
     """Return a context manager that runs the queued rebuild of the trace after its block."""
 
     @contextmanager
@@ -189,9 +207,9 @@ def run_rebuild(trace, django_capture_on_commit_callbacks):
         with django_capture_on_commit_callbacks(execute=True):
             yield
         message = dramatiq.Message.decode(broker.queues["profiles"].get_nowait())
-        assert (message.actor_name, message.args) == ("rebuild_profile", (trace.pk,))
-        rebuild_profile(trace.pk)
-        trace.refresh_from_db()
+        assert (message.actor_name, message.args) == ("rebuild_profile", (small_trace.pk,))
+        rebuild_profile(small_trace.pk)
+        small_trace.refresh_from_db()
 
     return rebuild_after
 
@@ -282,15 +300,6 @@ class TestSizes:
             url = "/api/v1/profiles/opened/"
             response = client.post(url, body, content_type="application/json")
             assert response.status_code == status, response.content
-
-
-def test_the_span_index_is_no_orphan_and_is_removed_with_its_import(alice):
-    upload = make_import(alice, RESNET.read_bytes())
-    key = upload.profile.spans_key
-    assert key in stored_keys(upload.pk)
-    assert list(broken_objects(grace=datetime.timedelta(seconds=-60))) == []
-    purge_import(upload)
-    assert stored_keys(upload.pk) == []
 
 
 class TestProgress:

@@ -8,12 +8,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from profiles.imports.processing import purge_import
+from profiles.integrity import broken_objects
 from profiles.models import OpenedFile, Profile
 from profiles.retention.deletion import delete_task
 from profiles.retention.policy import POLICIES, purge
-from profiles.tests.imports import make_import
+from profiles.tests.imports import make_import, stored_keys
 from profiles.tests.make import SLOWER, make_paired_task, make_profile, put_files, to_json, verify
 from profiles.tests.pages import make_result
+from profiles.tests.traces import MLP
 from tasks.lifecycle.attempts import lose_attempt
 from tasks.models import Artifact, Attempt, Task, TaskFile, artifact_key
 from tasks.tests.make import make_attempt, make_task, make_user, make_waiting_task, make_worker
@@ -181,6 +184,14 @@ def test_objects_scheduled_for_removal_are_no_orphans(profile):
     )
     purge(POLICIES["files"], 0)
     assert verify() == []
+
+
+def test_the_span_index_of_a_trace_is_no_orphan_and_is_removed_with_its_import(storage):
+    upload = make_import(make_user(), MLP.read_bytes())
+    assert upload.profile.spans_key in stored_keys(upload.pk)
+    assert list(broken_objects(grace=datetime.timedelta(seconds=-60))) == []
+    purge_import(upload)
+    assert stored_keys(upload.pk) == []
 
 
 @pytest.mark.parametrize(
