@@ -1,6 +1,5 @@
 """Functions that damage a real profile; `hostile_cases` combines them."""
 
-import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -118,7 +117,7 @@ def set_plans(**values: Any) -> Change:
     def change(profile: Profile) -> None:
         for variable in profile["graph_exec"]["var"].values():
             if variable["mem_plan"]:
-                variable["mem_plan"] |= copy.deepcopy(values)
+                variable["mem_plan"] |= values
 
     return change
 
