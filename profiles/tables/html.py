@@ -91,32 +91,19 @@ def _group(row: TableRow, around: TableContext) -> str:
     )
 
 
-def _time(row: TableRow, around: TableContext) -> str:
-    return (
-        f'<td class="operators__time">{short(row.self_s)}<br>'
-        f'<span class="muted">{_share(row.ratio)}</span></td>'
-    )
-
-
-def _share(ratio: float) -> str:
-    """Return the share of the total as text; empty for a total of 0."""
-    return ABSENT if math.isnan(ratio) else percent(ratio)
-
-
-def _cumulative(row: TableRow, around: TableContext) -> str:
-    return (
-        f'<td class="operators__cum">{short(row.cumulative_s)}<br>'
-        f'<span class="muted">{_share(row.cumulative_ratio)}</span></td>'
-    )
-
-
-def _quantity(key: str, text: Callable[[TableRow], str]) -> _Maker:
+def _cell(key: str, text: Callable[[TableRow, TableContext], object]) -> _Maker:
     start = f'<td class="operators__{key}">'
 
     def make(row: TableRow, around: TableContext) -> str:
-        return f"{start}{text(row)}</td>"
+        return f"{start}{text(row, around)}</td>"
 
     return make
+
+
+def _with_share(time_s: float, ratio: float) -> str:
+    """Return a time and its share of the total, which is unknown for a total of 0."""
+    share = ABSENT if math.isnan(ratio) else percent(ratio)
+    return f'{short(time_s)}<br><span class="muted">{share}</span>'
 
 
 def _shapes(lines: Sequence[str]) -> str:
@@ -127,51 +114,36 @@ def _shapes(lines: Sequence[str]) -> str:
     return f"{escape(head)}<br>{escape(text)}"
 
 
-def _sample(key: str, name: str) -> _Maker:
-    start = f'<td class="operators__{key}">'
-
-    def make(row: TableRow, around: TableContext) -> str:
-        value = _value(around, name, row.operator)
-        return f"{start}{ABSENT if math.isnan(value) else short(value)}</td>"
-
-    return make
+def _statistic(
+    row: TableRow, around: TableContext, name: str, form: Callable[[float], object] = short
+) -> object:
+    """Return a field of `Spread` for an operator; a dash for a group and without samples."""
+    if around.spread is None or row.operator < 0:
+        return ABSENT
+    value = float(getattr(around.spread, name)[row.operator])
+    return ABSENT if math.isnan(value) else form(value)
 
 
 def _cv(row: TableRow, around: TableContext) -> str:
-    value = _value(around, "cv", row.operator)
-    if math.isnan(value):
-        return f'<td class="operators__cv">{ABSENT}</td>'
     badge = ""
-    if around.unstable is not None and around.unstable[row.operator]:
+    if around.unstable is not None and row.operator >= 0 and around.unstable[row.operator]:
         badge = f'<br><span class="badge badge--unstable">{escape(_("unstable"))}</span>'
-    return f'<td class="operators__cv">{percent(value)}{badge}</td>'
-
-
-def _count(row: TableRow, around: TableContext) -> str:
-    value = _value(around, "count", row.operator)
-    number = ABSENT if math.isnan(value) else int(value)
-    return f'<td class="operators__n">{number}</td>'
-
-
-def _value(around: TableContext, name: str, row: int) -> float:
-    if around.spread is None or row < 0:
-        return math.nan
-    return float(getattr(around.spread, name)[row])
+    return f"{_statistic(row, around, 'cv', percent)}{badge}"
 
 
 _MAKERS: Mapping[str, _Maker] = {
     "op": _operator,
-    "time": _time,
-    "p10": _sample("p10", "p10_s"),
-    "p90": _sample("p90", "p90_s"),
-    "min": _sample("min", "min_s"),
-    "cv": _cv,
-    "n": _count,
-    "cum": _cumulative,
-    "flo": _quantity("flo", lambda row: page_operations(row.computation_flo)),
-    "flops": _quantity("flops", lambda row: page_rate(row.flops)),
-    "mem": _quantity("mem", lambda row: " ".join(memory(row.memory_bytes))),
-    "bw": _quantity("bw", lambda row: " ".join(bandwidth(row.bandwidth_bytes_per_s))),
-    "in": _quantity("in", lambda row: _shapes(row.in_shapes)),
-    "out": _quantity("out", lambda row: _shapes(row.out_shapes)),
+    "time": _cell("time", lambda row, _around: _with_share(row.self_s, row.ratio)),
+    "p10": _cell("p10", lambda row, around: _statistic(row, around, "p10_s")),
+    "p90": _cell("p90", lambda row, around: _statistic(row, around, "p90_s")),
+    "min": _cell("min", lambda row, around: _statistic(row, around, "min_s")),
+    "cv": _cell("cv", _cv),
+    "n": _cell("n", lambda row, around: _statistic(row, around, "count", int)),
+    "cum": _cell("cum", lambda row, _around: _with_share(row.cumulative_s, row.cumulative_ratio)),
+    "flo": _cell("flo", lambda row, _around: page_operations(row.computation_flo)),
+    "flops": _cell("flops", lambda row, _around: page_rate(row.flops)),
+    "mem": _cell("mem", lambda row, _around: " ".join(memory(row.memory_bytes))),
+    "bw": _cell("bw", lambda row, _around: " ".join(bandwidth(row.bandwidth_bytes_per_s))),
+    "in": _cell("in", lambda row, _around: _shapes(row.in_shapes)),
+    "out": _cell("out", lambda row, _around: _shapes(row.out_shapes)),
 }
