@@ -20,7 +20,7 @@ from tasks.tests.make import (
     set_last_heartbeat,
 )
 from webprofile.storage import storage as object_store
-from webprofile.tests.browser.conftest import PHONE, resize
+from webprofile.tests.browser.conftest import PHONE, resize, set_cookie
 from webprofile.tests.browser.form import Form
 from workers.models import Runtime, Worker
 
@@ -290,7 +290,7 @@ def test_copied_task_is_submitted_without_an_upload(form, alice, storage):
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_form_with_all_options_fits_a_phone(form, language):
     resize(form.browser, PHONE)
-    form.browser.add_cookie({"name": "django_language", "value": language})
+    set_cookie(form.browser, form.address, "django_language", language)
     form.open()
     form.expand()
     form.click("#add-data")
