@@ -19,7 +19,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, transaction
 from django.http import HttpResponse
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 
 from accounts.models import AuditEntry
@@ -110,6 +110,8 @@ class PersonCredentials:
 class PermissionSite:
     """The people with their credentials, and the URL parameters of their objects."""
 
+    # on a busy machine the devices would be offline before all objects have been made
+    @override_settings(HEARTBEAT_S=3600)
     def __init__(self, folder: Path) -> None:
         alice, bob, gina = make_user("alice"), make_user("bob"), make_user("gina")
         root = make_user("root", is_staff=True, is_superuser=True)
