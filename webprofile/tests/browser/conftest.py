@@ -104,7 +104,7 @@ class Chromium:
             endpoint = json.load(response)["webSocketDebuggerUrl"]
         self._connection = contextlib.ExitStack()
         self._devtools = self._connection.enter_context(
-            connect(endpoint, proxy=None, max_size=None)
+            connect(endpoint, proxy=None, max_size=None, ping_interval=None)
         )
         self._numbers = itertools.count(1)
         # chromedriver waits for a page, and the shell opens none
