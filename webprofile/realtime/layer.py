@@ -139,7 +139,8 @@ class PatientLayer:
             listeners.task = asyncio.create_task(self._listen(listeners))
         if not listeners.is_subscribed.is_set() and time.monotonic() >= self.rests_until:
             with suppress(TimeoutError):
-                await asyncio.wait_for(listeners.is_subscribed.wait(), SEND_S)
+                async with asyncio.timeout(SEND_S):
+                    await listeners.is_subscribed.wait()
         channel = f"{prefix}{secrets.token_hex(16)}"
         listeners.queues[channel] = asyncio.Queue()
         return channel
@@ -187,6 +188,11 @@ class PatientLayer:
                 # drops a partial subscription
                 await self._redis.flush()
                 await asyncio.sleep(SUBSCRIBE_AGAIN_S)
+            finally:
+                # redis-py sends with asyncio.wait_for, which before Python 3.12 drops a cancellation
+                # that arrives with its result; this task would then listen for ever
+                if listeners.task is not None and listeners.task.cancelling():
+                    raise asyncio.CancelledError
         listeners.is_subscribed.set()
         # from here on channels_redis renews the subscription by itself
         while True:

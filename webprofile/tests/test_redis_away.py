@@ -1,6 +1,7 @@
 """Tests of WebSockets while Redis fails and returns."""
 
 import asyncio
+import contextlib
 import signal
 import time
 
@@ -89,6 +90,20 @@ async def test_sender_is_not_blocked_by_a_hanging_redis(redis, layer):
     # only the first call waits for a timeout
     assert took_s < 10 * SEND_S
     await send_until_received(layer, receiver)
+
+
+async def test_listener_ends_although_a_library_drops_its_cancellation(layer, monkeypatch):
+    """The thread of `/readyz` that ends its listener would hang, and no other would be started."""
+    subscribe = layer._redis.new_channel
+
+    async def subscribe_late() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await subscribe()
+
+    monkeypatch.setattr(layer._redis, "new_channel", subscribe_late)
+    await layer.new_channel()
+    await asyncio.wait_for(layer.flush(), 30)
 
 
 async def test_thread_sends_to_many_groups_and_reconnects(redis, layer):

@@ -138,7 +138,8 @@ class Supervisor:
             part = Part(name, command, environment or {})
             running = await self._spawn(part, stdout=subprocess.PIPE, stderr=log)
         try:
-            output, _ = await asyncio.wait_for(running.communicate(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                output, _ = await running.communicate()
         except TimeoutError:
             raise PartError(f"{name} did not end within {timeout_s:.0f} s.") from None
         finally:
