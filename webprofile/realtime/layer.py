@@ -189,8 +189,8 @@ class PatientLayer:
                 await self._redis.flush()
                 await asyncio.sleep(SUBSCRIBE_AGAIN_S)
             finally:
-                # redis-py sends with asyncio.wait_for, which before Python 3.12 drops a cancellation
-                # that arrives with its result; this task would then listen for ever
+                # redis-py sends with asyncio.wait_for, which drops a cancellation that arrives with
+                # its result, before Python 3.12; this task would then listen for ever
                 if listeners.task is not None and listeners.task.cancelling():
                     raise asyncio.CancelledError
         listeners.is_subscribed.set()
