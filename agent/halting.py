@@ -1,4 +1,4 @@
-"""Wait for something, unless an attempt is halted first."""
+"""Waits that end early when an attempt is halted."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Halted(Exception):
-    """`halt` was set before the work was done, which is cancelled."""
+    """`halt` was set before the work was done; the work has been cancelled."""
 
 
 async def unless_halted(halt: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
@@ -26,7 +26,7 @@ async def unless_halted(halt: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.gather(working, return_exceptions=True)
 
 
-async def rest(seconds: float, halt: asyncio.Event) -> float:
+async def sleep_unless_halted(seconds: float, halt: asyncio.Event) -> float:
     """Wait for `seconds`, or until `halt` is set; return how many seconds that took."""
     loop = asyncio.get_running_loop()
     begin = loop.time()

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 from agent.device import canary_process
 from agent.device.disturbance import DisturbanceCode
 from agent.device.settings import Machine, clock_settings
-from agent.halting import rest
+from agent.halting import sleep_unless_halted
 from agent.protocol.measurement import Canary, CanaryReading, Disturbance
 from agent.protocol.notes import Note
 from agent.protocol.numbers import LimitedMilliseconds
@@ -166,7 +166,7 @@ class CanaryChecks:
         self._usual = self._canary.own_speed()
         reading, waited_s = await self._read(self._canary), 0.0
         if reading is not None and not self._is_usual(reading):
-            waited_s = await rest(WAIT_S, self._halted)
+            waited_s = await sleep_unless_halted(WAIT_S, self._halted)
             reading = await self._read(self._canary)
         if reading is not None:
             low, high = (self._usual.low, self._usual.high) if self._usual else (None, None)

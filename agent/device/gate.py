@@ -19,7 +19,7 @@ from agent.device.state import (
     read_counters,
     take_snapshot,
 )
-from agent.halting import rest
+from agent.halting import sleep_unless_halted
 from agent.protocol.notes import Note
 
 #: older counters are not used
@@ -72,7 +72,7 @@ async def wait_until_idle(
         since = read_counters()
     wait_s = max(0.0, WINDOW_S - (time.monotonic() - since.monotonic_s))
     while True:
-        await rest(wait_s, halted)
+        await sleep_unless_halted(wait_s, halted)
         now = read_counters()
         snapshot = take_snapshot(since, now, gpus)
         reasons = busy_reasons(snapshot, other_cores(since, now), limits)
@@ -88,7 +88,9 @@ async def cool_down(
     """Wait until `cool_down_s` have passed since the last attempt's end; return the seconds."""
     if not limits.enabled or ended_monotonic_s is None:
         return 0.0
-    return await rest(ended_monotonic_s + limits.cool_down_s - time.monotonic(), halted)
+    return await sleep_unless_halted(
+        ended_monotonic_s + limits.cool_down_s - time.monotonic(), halted
+    )
 
 
 def busy_reasons(snapshot: Snapshot, others: float, limits: GateLimits) -> tuple[Note, ...]:

@@ -240,7 +240,7 @@ class Attempt:
             # use disk and network concurrently, since the task has to wait for both
             download_s = await unless_halted(self._halted, self._download(folder, report))
         except Halted:
-            self._leave("cancelled_before_start")
+            self._raise_halted("cancelled_before_start")
         finally:
             await opening
         launcher = Launcher(folder, self.id, limits, box, tools.warm, warm)
@@ -314,7 +314,7 @@ class Attempt:
 
         async def run(command: list[str], work: Path) -> RunResult:
             if self._halted.is_set():
-                self._leave("cancelled_between_passes")
+                self._raise_halted("cancelled_between_passes")
             progress.pass_ended(pass_runner.done)
             # files that earlier passes added count towards the limit; measured before the process
             # starts, which may overwrite some at once
@@ -504,7 +504,7 @@ class Attempt:
         notes = (Note.of("arm_failed", arm=arm),) if arm else ()
         return end.model_copy(update={"notes": (*notes, *end.notes)})
 
-    def _leave(self, code: str) -> NoReturn:
+    def _raise_halted(self, code: str) -> NoReturn:
         """Raise Stopped, or Ending as cancelled with a note that has this code."""
         raise Stopped if self._stopping else Ending(EndReason.CANCELLED, Note.of(code))
 

@@ -38,10 +38,10 @@ class Option:
     """One option of load_and_run: a row of the table. Limits are inclusive.
 
     `group` is that of load_and_run, which has a source file for each. `kind` says how the value is
-    given. `artifact`: a switch; load_and_run writes `file`, a name in
-    the attempt's folder (a folder if it ends in `/`), which becomes an artifact. `file`: switched
-    on by uploading a file. `library`: the name of a library that the device's owner configured.
-    `agent`: set by the agent only, never by a user.
+    given. `artifact`: a switch; load_and_run writes `file`, a name in the attempt's folder (a
+    folder if it ends in `/`), which becomes an artifact. `file`: switched on by uploading a file.
+    `library`: the name of a library that the device's owner configured. `agent`: set by the agent
+    only, never by a user.
 
     `needs`: at least one of these options must be set too. `excludes`: none of these may be set.
     `alone`: the option cannot be combined with profiling, so it requires a plan without profiled

@@ -1,6 +1,6 @@
 // Clicks on links that scripts follow themselves.
 
-/** Whether a click is one that follows a link in place: browsers do something else with other buttons and with modifier keys. */
+/** Whether a click follows a link in the same tab; with other buttons or modifier keys, browsers open a tab or download. */
 export function isPlainClick({ button, ctrlKey, metaKey, shiftKey, altKey }) {
   return !button && !ctrlKey && !metaKey && !shiftKey && !altKey;
 }

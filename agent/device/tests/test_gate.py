@@ -30,14 +30,14 @@ def load(monkeypatch):
 def pauses(monkeypatch):
     """Record the requested pauses in seconds; their real duration depends on the machine."""
     durations = []
-    rest = gate.rest
+    sleep = gate.sleep_unless_halted
 
     async def record(seconds, halted):
         if seconds > 0:
             durations.append(seconds)
-        return await rest(seconds, halted)
+        return await sleep(seconds, halted)
 
-    monkeypatch.setattr(gate, "rest", record)
+    monkeypatch.setattr(gate, "sleep_unless_halted", record)
     return durations
 
 

@@ -34,28 +34,29 @@ _S_PER_US = 1e-6
 class LaneUse(Struct, frozen=True):
     """One thread or device over time."""
 
-    number: Annotated[int, means("What a cut calls it.")]
-    name: Annotated[str, means("As in the file.")]
+    number: Annotated[int, means("Number of the lane in requests for a part of the trace.")]
+    name: Annotated[str, means("Name in the file.")]
     kind: Annotated[str, means("`host`, `worker`, `device` or `other`.")]
-    spans: Annotated[int, means("What has a begin and an end.")]
+    spans: Annotated[int, means("Number of events with a begin and an end.")]
     busy: Annotated[
         tuple[int, ...],
         means("Percent of each of 300 equal parts of the time in which anything ran."),
     ]
-    begun: Annotated[tuple[int, ...], means("How many spans begin in each of them.")]
+    begun: Annotated[tuple[int, ...], means("Number of spans that begin in each part.")]
 
 
 class Overview(Struct, frozen=True):
     """A trace over time, for choosing a cut."""
 
-    begin_s: Annotated[float, means("The first event, by the clock of the trace, s.")]
-    end_s: Annotated[float, means("The last end, s.")]
-    events: Annotated[int, means("Spans and counters, which is what cuts have.")]
-    size_bytes: Annotated[int, means("Of the file.")]
+    begin_s: Annotated[float, means("Time of the first event, by the clock of the trace, s.")]
+    end_s: Annotated[float, means("Time of the last end, s.")]
+    events: Annotated[int, means("Number of spans and counters.")]
+    size_bytes: Annotated[int, means("Size of the file.")]
     lanes: Annotated[tuple[LaneUse, ...], means("Threads and devices, at most 200.")]
-    counters: Annotated[tuple[int, ...], means("Counters in each of the 300 parts.")]
+    counters: Annotated[tuple[int, ...], means("Number of counters in each of the 300 parts.")]
     moments_s: Annotated[
-        tuple[float, ...], means("301 moments; between two neighbours lie equally many events.")
+        tuple[float, ...],
+        means("301 times, s, that divide the events into 300 groups of equal size."),
     ]
 
 
@@ -124,22 +125,18 @@ def _moments(ts_us: NDArray[np.float64]) -> tuple[float, ...]:
 class Curve(Struct, frozen=True):
     """One counter, at most 500 moments with the highest value up to the next one."""
 
-    name: Annotated[
-        str, means("As MegEngine wrote it; with its process before it if several have it.")
-    ]
-    at_s: Annotated[tuple[float, ...], means("Moments, s.")]
+    name: Annotated[str, means("Name in the file, after its process if several processes have it.")]
+    at_s: Annotated[tuple[float, ...], means("Times, s.")]
     values: Annotated[tuple[float, ...], means("Values.")]
-    lowest: Annotated[float, means("Of all values in the file.")]
-    highest: Annotated[float, means("Of all values in the file.")]
+    lowest: Annotated[float, means("Lowest of all values in the file.")]
+    highest: Annotated[float, means("Highest of all values in the file.")]
 
 
 class CounterGap(Struct, frozen=True):
     """Values of one counter that its curve lacks."""
 
-    name: Annotated[
-        str, means("As MegEngine wrote it; with its process before it if several have it.")
-    ]
-    values: Annotated[int, means("How many are missing, NaN or infinite.")]
+    name: Annotated[str, means("Name in the file, after its process if several processes have it.")]
+    values: Annotated[int, means("Number of values that are missing, NaN or infinite.")]
 
 
 def counter_gaps_of(trace: Trace) -> Iterator[CounterGap]:

@@ -40,9 +40,11 @@ class PhaseRow(Struct, frozen=True):
     """One phase of training steps, all of its calls together."""
 
     name: Annotated[str, means("`forward`, `backward`, `step` or `clear_grad`.")]
-    count: Annotated[int, means("Calls.")]
+    count: Annotated[int, means("Number of calls.")]
     host_s: Annotated[float, means("Time of Python's thread within modules and functions, s.")]
-    device_s: Annotated[float, means("Time of the kernels that it handed over meanwhile, s.")]
+    device_s: Annotated[
+        float, means("Device time of the kernels that it launched in that time, s.")
+    ]
 
 
 class Phases:

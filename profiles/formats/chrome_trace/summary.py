@@ -38,40 +38,44 @@ _S_PER_US = 1e-6
 class LaneRow(Struct, frozen=True):
     """One thread or device."""
 
-    name: Annotated[str, means("As in the file.")]
+    name: Annotated[str, means("Name in the file.")]
     kind: Annotated[str, means("`host`, `worker`, `device` or `other`.")]
-    spans: Annotated[int, means("What has a begin and an end.")]
+    spans: Annotated[int, means("Number of events with a begin and an end.")]
     busy_s: Annotated[
         float,
-        means("While anything ran on it, s; of Python's thread within modules and functions."),
+        means("Time in which anything ran, s; for Python's thread in modules and functions only."),
     ]
-    share: Annotated[float, means("Of the time that was recorded.")]
+    share: Annotated[float, means("The same as a share of the recorded time.")]
 
 
 class ScopeRow(Struct, frozen=True):
     """A module or function, by where it was called from."""
 
-    path: Annotated[tuple[str, ...], means("Outermost first.")]
-    count: Annotated[int, means("Calls.")]
-    host_s: Annotated[float, means("Time of Python's thread, with all that it called, s.")]
+    path: Annotated[tuple[str, ...], means("Names of the modules and functions, outermost first.")]
+    count: Annotated[int, means("Number of calls.")]
+    host_s: Annotated[float, means("Time of Python's thread, with everything that it called, s.")]
     host_self_s: Annotated[float, means("The same without what it called, s.")]
-    device_s: Annotated[float, means("Time of its kernels, with those of all that it called, s.")]
+    device_s: Annotated[
+        float, means("Time of its kernels, with those of everything that it called, s.")
+    ]
     device_self_s: Annotated[float, means("The same without what it called, s.")]
-    operators: Annotated[int, means("That it handed over itself.")]
+    operators: Annotated[int, means("Number of operators that it launched itself.")]
 
 
 class WaitRow(Struct, frozen=True):
     """Python waited for a value that the device computed."""
 
-    path: Annotated[tuple[str, ...], means("Where.")]
+    path: Annotated[
+        tuple[str, ...], means("Modules and functions in which Python waited, outermost first.")
+    ]
     tensor: Annotated[str, means("Name of the tensor.")]
-    begin_s: Annotated[float, means("When, by the clock of the trace, s.")]
-    wait_s: Annotated[float, means("How long by MegEngine's event, s.")]
+    begin_s: Annotated[float, means("When the wait began, by the clock of the trace, s.")]
+    wait_s: Annotated[float, means("Duration of MegEngine's event, s.")]
     after_s: Annotated[
         float,
         means(
-            "How much longer, s: until the device had computed all that it had been given, if "
-            "Python did nothing meanwhile."
+            "Further time until the device had computed everything that had been launched, s; 0 if "
+            "Python did something in that time."
         ),
     ]
 
@@ -84,8 +88,8 @@ class WaitRow(Struct, frozen=True):
 class SkippedRow(Struct, frozen=True):
     """A part of the list of events that could not be read."""
 
-    at_byte: Annotated[int, means("Its position in the file, from 0.")]
-    reason: Annotated[str, means("Why, in English.")]
+    at_byte: Annotated[int, means("Position in the file, from 0.")]
+    reason: Annotated[str, means("The reason, in English.")]
     code: Annotated[str, means("`not_json`, `not_utf8`, `too_deep` or `bad_value`.")]
 
 
@@ -94,58 +98,60 @@ class TraceSummary(Struct, frozen=True):
 
     begin_s: Annotated[float, means("Where recording began, by the clock of the trace, s.")]
     end_s: Annotated[float, means("Where it ended, s.")]
-    events: Annotated[int, means("In the file.")]
+    events: Annotated[int, means("Number of events in the file.")]
     lanes: Annotated[tuple[LaneRow, ...], means("Threads and devices.")]
-    phases: Annotated[tuple[PhaseRow, ...], means("Of training steps.")]
-    scopes: Annotated[tuple[ScopeRow, ...], means("The 5,000 with the longest time on the device.")]
-    scopes_left_out: Annotated[int, means("How many more there are.")]
-    waits: Annotated[tuple[WaitRow, ...], means("The 1,000 longest.")]
-    waits_count: Annotated[int, means("How many there are in all.")]
-    wait_s: Annotated[float, means("All of them together, by MegEngine's events, s.")]
+    phases: Annotated[tuple[PhaseRow, ...], means("Phases of training steps.")]
+    scopes: Annotated[tuple[ScopeRow, ...], means("The 5,000 scopes with the longest device time.")]
+    scopes_left_out: Annotated[int, means("Number of scopes that are left out.")]
+    waits: Annotated[tuple[WaitRow, ...], means("The 1,000 longest waits.")]
+    waits_count: Annotated[int, means("Number of all waits.")]
+    wait_s: Annotated[float, means("Sum of all waits by MegEngine's events, s.")]
     curves: Annotated[tuple[Curve, ...], means("Counters.")]
-    unpaired: Annotated[int, means("Events without their other half.")]
-    out_of_order: Annotated[int, means("Threads whose events had to be sorted.")]
-    broken: Annotated[int, means("Events without a time.")]
-    is_cut: Annotated[bool, means("The file ends before its list does.")]
-    overview: Annotated[Overview, means("The trace over time, for choosing a cut.")]
-    wait_after_s: Annotated[float, means("And how much longer, s.")]
+    unpaired: Annotated[int, means("Number of begins without an end and ends without a begin.")]
+    out_of_order: Annotated[int, means("Number of threads whose events had to be sorted.")]
+    broken: Annotated[int, means("Number of events without a time.")]
+    is_cut: Annotated[bool, means("Whether the file ends in the middle of its list of events.")]
+    overview: Annotated[Overview, means("The trace over time, for choosing a part of it.")]
+    wait_after_s: Annotated[float, means("Sum of the further times (`after_s`) of all waits, s.")]
     copies: Annotated[
         int,
         means(
-            "Operators on several devices. Their device time is that in which all of these were "
-            "in them."
+            "Number of operators on several devices. Their device time is the time in which all "
+            "of these devices executed them."
         ),
     ]
     copies_waited_s: Annotated[
         float,
-        means(
-            "What the lanes of devices have of them beside that time, s: one waited for another."
-        ),
+        means("Time in which one device waited for another in such operators, s."),
     ]
     repeated: Annotated[
         int,
         means(
-            "Operators that were computed more than once, as their outputs had been freed (DTR). "
-            "Their times are sums."
+            "Number of operators that were executed more than once, because their outputs had "
+            "been freed (DTR). Their times are sums."
         ),
     ]
-    again: Annotated[int, means("How often that was, beyond their first executions.")]
-    operators: Annotated[int, means("How many there are; 0 where none was sent to a device.")]
+    again: Annotated[int, means("Number of their executions after the first.")]
+    operators: Annotated[int, means("Number of operators; 0 if none was sent to a device.")]
     without_length: Annotated[
         int,
-        means("Complete events whose duration is missing, negative or impossible: it counts as 0."),
+        means(
+            "Number of complete events with a missing or impossible duration, which counts as 0."
+        ),
     ]
     zero_us: Annotated[
         int,
         means(
-            "What the clock of the trace showed at 0 of all times here, us; 0 unless its times "
-            "are so large that float64 would round them."
+            "Time by the clock of the trace that is 0 here, us. It is 0 unless the times are so "
+            "large that float64 would round them."
         ),
     ]
-    skipped_count: Annotated[int, means("Events that could not be read and are in no figure.")]
-    skipped: Annotated[tuple[SkippedRow, ...], means("The first 20 of them.")]
+    skipped_count: Annotated[
+        int, means("Number of events that could not be read; no figure includes them.")
+    ]
+    skipped: Annotated[tuple[SkippedRow, ...], means("The first 20 events that could not be read.")]
     counter_gaps: Annotated[
-        tuple[CounterGap, ...], means("Counters with values that are in no curve.")
+        tuple[CounterGap, ...], means("Counters with values that their curves lack.")
     ]
 
 

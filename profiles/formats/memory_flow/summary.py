@@ -35,7 +35,7 @@ _CALL = re.compile(r"\[\d+\]|:\d+$")
 class TensorRow(Struct, frozen=True):
     """One tensor; times since the Profiler began."""
 
-    name: Annotated[str, means("Empty for one that was there before the Profiler began.")]
+    name: Annotated[str, means("Empty for a tensor that existed before the Profiler began.")]
     layout: Annotated[str, means("As MegEngine writes it: sizes with strides, then the type.")]
     shape: Annotated[tuple[int, ...] | None, means("Null: unknown.")]
     dtype: Annotated[str, means("Such as `Float32`.")]
@@ -44,29 +44,27 @@ class TensorRow(Struct, frozen=True):
     ]
     produced_s: Annotated[float, means("When it began, s.")]
     erased_s: Annotated[float | None, means("When it ended, s.")]
-    duration_s: Annotated[float, means("To the end of the file if it never ended, s.")]
+    duration_s: Annotated[float, means("Time between both, or until the end of the file, s.")]
     address: Annotated[
         str,
         means(
-            "Where the memory begins that it shares with its views, hexadecimal. How far within "
-            "that it begins is not in the file."
+            "Begin of the memory that it shares with its views, hexadecimal. The file does not "
+            "say where in this memory the tensor begins."
         ),
     ]
-    place_bytes: Annotated[
-        int, means("The same where addresses that nothing ever used are left out.")
-    ]
-    group: Annotated[int | None, means("Number of the operator that made it. Null: none did.")]
-    at_peak: Annotated[bool, means("It is alive when most bytes are held.")]
+    place_bytes: Annotated[int, means("The same without the addresses that nothing used.")]
+    group: Annotated[int | None, means("Number of the operator that made it; null if none did.")]
+    at_peak: Annotated[bool, means("Whether it exists when most bytes are held.")]
 
 
 class TagRow(Struct, frozen=True):
     """All tensors of one name, without the numbers of calls and outputs."""
 
     tag: Annotated[str, means("The name that they share.")]
-    tensors: Annotated[int, means("How many there are.")]
-    peak_tensors: Annotated[int, means("How many are alive at the peak.")]
-    peak_bytes: Annotated[int, means("Sizes of these, added up.")]
-    made_bytes: Annotated[int, means("Sizes of all of them, added up.")]
+    tensors: Annotated[int, means("Number of tensors.")]
+    peak_tensors: Annotated[int, means("Number of those that exist at the peak.")]
+    peak_bytes: Annotated[int, means("Sum of their sizes.")]
+    made_bytes: Annotated[int, means("Sum of the sizes of all tensors of this name.")]
 
 
 class Region(Struct, frozen=True):
@@ -74,20 +72,20 @@ class Region(Struct, frozen=True):
 
     address: Annotated[str, means("Where it begins, hexadecimal.")]
     place_bytes: Annotated[int, means("The same without unused addresses.")]
-    size_bytes: Annotated[int, means("Bytes of it that were ever used.")]
+    size_bytes: Annotated[int, means("Number of bytes that were used at any time.")]
 
 
 class FlowCurve(Struct, frozen=True):
     """Bytes held, at most 1,000 moments with the most up to the next one."""
 
-    at_s: Annotated[tuple[float, ...], means("Moments, s.")]
+    at_s: Annotated[tuple[float, ...], means("Times, s.")]
     held_bytes: Annotated[tuple[int, ...], means("Bytes held, each address once.")]
 
 
 class MemoryFlowSummary(Struct, frozen=True):
     """Summary of `memory_flow.svg`, with at most 10,000 tensors."""
 
-    count: Annotated[int, means("Tensors in the file.")]
+    count: Annotated[int, means("Number of tensors in the file.")]
     begin_s: Annotated[float, means("When the first began, s.")]
     end_s: Annotated[float, means("When the last ended, s.")]
     peak_bytes: Annotated[
@@ -97,33 +95,36 @@ class MemoryFlowSummary(Struct, frozen=True):
             "last tensor in it is gone."
         ),
     ]
-    peak_s: Annotated[float | None, means("When that was first so, s.")]
-    peak_end_s: Annotated[float | None, means("When that changed, s.")]
-    peak_tensors: Annotated[int, means("Tensors that were alive then.")]
+    peak_s: Annotated[float | None, means("Begin of the peak, s.")]
+    peak_end_s: Annotated[float | None, means("End of the peak, s.")]
+    peak_tensors: Annotated[int, means("Number of tensors that exist at the peak.")]
     peak_added_bytes: Annotated[
-        int, means("Their sizes, added up; more than the peak where tensors share memory.")
+        int, means("Sum of their sizes; more than the peak if tensors share memory.")
     ]
-    used_bytes: Annotated[int, means("Addresses that any tensor ever had, bytes.")]
+    used_bytes: Annotated[int, means("Number of bytes that any tensor used.")]
     tensors: Annotated[
         tuple[TensorRow, ...],
-        means("By begin; those at the peak, then those large and long-lived."),
+        means(
+            "In the order of their begin. If there are too many: those at the peak, then large and "
+            "long-lived ones."
+        ),
     ]
-    tensors_left_out: Annotated[int, means("How many more there are.")]
-    tags: Annotated[tuple[TagRow, ...], means("By bytes at the peak, the 200 first.")]
-    tags_left_out: Annotated[int, means("How many more there are.")]
-    regions: Annotated[tuple[Region, ...], means("By address, the 64 first.")]
-    regions_left_out: Annotated[int, means("How many more there are.")]
+    tensors_left_out: Annotated[int, means("Number of tensors that are left out.")]
+    tags: Annotated[tuple[TagRow, ...], means("The 200 names with most bytes at the peak.")]
+    tags_left_out: Annotated[int, means("Number of names that are left out.")]
+    regions: Annotated[tuple[Region, ...], means("The first 64 regions, by address.")]
+    regions_left_out: Annotated[int, means("Number of regions that are left out.")]
     curve: Annotated[FlowCurve, means("Bytes held over time.")]
-    never_erased: Annotated[int, means("Tensors without an end.")]
-    broken: Annotated[int, means("Rectangles that could not be read.")]
-    beyond: Annotated[int, means("Rectangles beyond the first 1,000,000.")]
-    others: Annotated[int, means("Elements that MegEngine does not write.")]
-    is_cut: Annotated[bool, means("The file ends before its picture does.")]
+    never_erased: Annotated[int, means("Number of tensors without an end.")]
+    broken: Annotated[int, means("Number of rectangles that could not be read.")]
+    beyond: Annotated[int, means("Number of rectangles after the first 1,000,000.")]
+    others: Annotated[int, means("Number of elements that MegEngine does not write.")]
+    is_cut: Annotated[bool, means("Whether the file ends in the middle of its picture.")]
     near_peak_s: Annotated[
-        float | None, means("How long nine tenths of the peak or more were held, in all, s.")
+        float | None, means("Time in which at least nine tenths of the peak were held, s.")
     ]
     peak_kept_bytes: Annotated[
-        int, means("Of the peak, what views then keep of larger tensors that are gone.")
+        int, means("Bytes of the peak that belong to deleted tensors and are kept by their views.")
     ]
 
 

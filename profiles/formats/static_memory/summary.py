@@ -49,16 +49,16 @@ class OperatorRow(Struct, frozen=True):
     """An operator of the plan."""
 
     step: Annotated[int, means("Its place in the order of execution, from 0.")]
-    name: Annotated[str, means("As in the file.")]
-    id: Annotated[str, means("As in graph.json; empty without.")]
-    type: Annotated[str, means("The same.")]
+    name: Annotated[str, means("Name in the file.")]
+    id: Annotated[str, means("Id in graph.json; empty without that file.")]
+    type: Annotated[str, means("Type in graph.json; empty without that file.")]
     makes: Annotated[str, means("Name of its first output.")]
 
 
 class ChunkRow(Struct, frozen=True):
     """A piece of memory, and the tensor in it."""
 
-    id: Annotated[int, means("As in the file.")]
+    id: Annotated[int, means("Id in the file.")]
     is_weight: Annotated[
         bool, means("Whether it is a parameter, constant or input, taken all the time.")
     ]
@@ -71,26 +71,28 @@ class ChunkRow(Struct, frozen=True):
         ),
     ]
     last: Annotated[int, means("Step of the last operator that needs it.")]
-    address: Annotated[int, means("Where it begins, from the start of all chunks, bytes.")]
+    address: Annotated[int, means("Begin, counted from the start of all chunks, bytes.")]
     size_bytes: Annotated[int, means("Its size, bytes.")]
     overwrites: Annotated[int, means("Id of the chunk in whose place it is written, -1 for none.")]
-    shares: Annotated[int, means("How many others lie on some of its bytes at another time.")]
+    shares: Annotated[int, means("Number of chunks that use some of its bytes at another time.")]
     variable: Annotated[str, means("Name of the tensor; empty where it is not certain.")]
-    shape: Annotated[tuple[int, ...] | None, means("Of the tensor.")]
-    dtype: Annotated[str | None, means("Of the tensor, where graph.json tells it.")]
-    element_bytes: Annotated[float | None, means("Bytes of one element, as size and shape tell.")]
+    shape: Annotated[tuple[int, ...] | None, means("Shape of the tensor.")]
+    dtype: Annotated[str | None, means("Type of the tensor, if graph.json has it.")]
+    element_bytes: Annotated[
+        float | None, means("Bytes of one element, computed from size and shape.")
+    ]
 
 
 class MomentRow(Struct, frozen=True):
     """Operators one after the other at which most is in use, by the same chunks."""
 
-    first: Annotated[int, means("Step of the first of them.")]
-    last: Annotated[int, means("Step of the last of them.")]
-    chunks: Annotated[tuple[int, ...], means("Ids, the largest first, 500 at most.")]
+    first: Annotated[int, means("Step of the first operator.")]
+    last: Annotated[int, means("Step of the last operator.")]
+    chunks: Annotated[tuple[int, ...], means("Ids of the chunks, the largest first, at most 500.")]
     percent: Annotated[
-        tuple[float, ...], means("The share of each of these in what is in use, per cent.")
+        tuple[float, ...], means("Share of each chunk in the bytes in use, percent.")
     ]
-    chunks_left_out: Annotated[int, means("How many more there are.")]
+    chunks_left_out: Annotated[int, means("Number of chunks that are left out.")]
 
 
 class Overlap(Struct, frozen=True):
@@ -98,15 +100,15 @@ class Overlap(Struct, frozen=True):
 
     one: Annotated[int, means("Id of a chunk.")]
     other: Annotated[int, means("Id of the other one.")]
-    size_bytes: Annotated[int, means("What both take, bytes.")]
+    size_bytes: Annotated[int, means("Number of bytes that both use.")]
 
 
 class StaticMemory(Struct, frozen=True):
     """A memory plan. Steps are places in the order of execution, from 0."""
 
-    operators_count: Annotated[int, means("Operators of the plan.")]
-    chunks_count: Annotated[int, means("Chunks without weights.")]
-    weights_count: Annotated[int, means("Weights.")]
+    operators_count: Annotated[int, means("Number of operators in the plan.")]
+    chunks_count: Annotated[int, means("Number of chunks without weights.")]
+    weights_count: Annotated[int, means("Number of weights.")]
     peak_bytes: Annotated[int, means("The highest address of a chunk, bytes.")]
     peak_step: Annotated[
         int, means("The first step at which a chunk reaches it, -1 without chunks.")
@@ -116,20 +118,25 @@ class StaticMemory(Struct, frozen=True):
     most_alive_bytes: Annotated[
         int, means("The most in use at one operator, without weights, bytes.")
     ]
-    reached_count: Annotated[int, means("At how many operators it is in use.")]
+    reached_count: Annotated[int, means("Number of operators at which that many bytes are in use.")]
     sum_bytes: Annotated[int, means("All chunks without weights, bytes.")]
-    in_place_count: Annotated[int, means("Chunks written in another's place.")]
-    in_place_bytes: Annotated[int, means("Those, bytes.")]
-    moments: Annotated[tuple[MomentRow, ...], means("When most is in use, the first 50.")]
-    moments_left_out: Annotated[int, means("How many more there are.")]
-    overlaps: Annotated[
-        tuple[Overlap, ...], means("What no plan of one device may have, the first 20.")
+    in_place_count: Annotated[
+        int, means("Number of chunks that are written in the place of another one.")
     ]
-    overlaps_count: Annotated[int, means("At least so many; 0 if there are none.")]
+    in_place_bytes: Annotated[int, means("Bytes of those chunks.")]
+    moments: Annotated[tuple[MomentRow, ...], means("When most bytes are in use; the first 50.")]
+    moments_left_out: Annotated[int, means("Number of moments that are left out.")]
+    overlaps: Annotated[
+        tuple[Overlap, ...],
+        means("Overlaps, which a plan of one device must not have; the first 20."),
+    ]
+    overlaps_count: Annotated[
+        int, means("Lower bound of the number of overlaps; 0 if there are none.")
+    ]
     curve_steps: Annotated[tuple[int, ...], means("Steps, at most 5,000.")]
     curve_bytes: Annotated[
         tuple[int, ...],
-        means("The most in use from each of these to the one before the next, bytes."),
+        means("Most bytes in use from each of these steps to the step before the next one."),
     ]
     graph: Annotated[
         GraphState,
@@ -141,9 +148,14 @@ class StaticMemory(Struct, frozen=True):
     unplanned: Annotated[
         int, means("Tensors whose size is not known before the graph runs; -1 without graph.json.")
     ]
-    operators: Annotated[tuple[OperatorRow, ...], means("At most 20,000, else those named here.")]
-    chunks: Annotated[tuple[ChunkRow, ...], means("By id; the largest if there are too many.")]
-    chunks_left_out: Annotated[int, means("How many more there are.")]
+    operators: Annotated[
+        tuple[OperatorRow, ...],
+        means("All operators; of more than 20,000 those that other fields name."),
+    ]
+    chunks: Annotated[
+        tuple[ChunkRow, ...], means("Chunks by id; if there are too many, the largest.")
+    ]
+    chunks_left_out: Annotated[int, means("Number of chunks that are left out.")]
 
 
 def summarize(plan: PlanFile, steps: Sequence[PlanStep] | None, state: GraphState) -> StaticMemory:

@@ -1,4 +1,4 @@
-// What charts with a range that zooms and pans have in common.
+// Base class of charts whose range can be zoomed and panned.
 
 import { visibleRange } from "./palette.js";
 import { moved, showing, within } from "./timeline_layout.js";
@@ -33,7 +33,7 @@ export class ZoomedChart {
     this.view = within(visibleRange(this.chart), this.span);
   }
 
-  /** Bring an item, of which the subclass tells the range (`rangeOf`), into view. */
+  /** Bring an item into view; `rangeOf` of the subclass returns its range. */
   show(item) {
     const [start, end] = /** @type {any} */ (this).rangeOf(item);
     this.centre = (start + end) / 2;
@@ -42,7 +42,10 @@ export class ZoomedChart {
   }
 }
 
-/** A rectangle in pixels as of `rectsOf`, without what is beside the grid of the chart: none if nothing is left. */
+/**
+ * Clip a rectangle to the horizontal range of the chart's grid, in pixels. Returns a list as of `rectsOf`, which is
+ * empty if the rectangle is outside the grid.
+ */
 export function clipped([left, top, right, bottom], [from, to]) {
   if (right < from || left > to) return [];
   const start = Math.max(left, from);
