@@ -226,6 +226,10 @@ def test_all_modules_of_the_page_are_preloaded(client, tiny):
     preloaded = re.findall(r'rel="modulepreload" href="/static/js/([^"]+)"', html)
     page = SCRIPTS / "profiles" / "result" / "page.js"
     assert sorted(preloaded) == sorted(str(path.relative_to(SCRIPTS)) for path in imported(page))
+    files = {SCRIPTS.parent / path for path in re.findall(r'="/static/([^"]+)"', html)}
+    files |= imported(SCRIPTS / "site.js")
+    # with the page itself and the data of the table
+    assert len(files) + 2 <= 30
 
 
 def test_old_addresses_of_results_lead_to_the_task(client, tiny):

@@ -16,6 +16,15 @@ export function bytesize(bytes) {
 /** The tick interval, a power of two, of an axis from 0 to `max` bytes. */
 export const binaryStep = (max) => 2 ** Math.ceil(Math.log2(Math.max(max, 1) / 5));
 
+/**
+ * The texts of the elements with `data-word`, by its value.
+ * @param {ParentNode} content of a `<template>`
+ */
+export function wordsOf(content) {
+  const elements = /** @type {HTMLElement[]} */ ([...content.querySelectorAll("[data-word]")]);
+  return Object.fromEntries(elements.map((element) => [element.dataset.word, element.textContent]));
+}
+
 /** Replace the {placeholders} of a text; one without a value stays. */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (placeholder, name) => (name in values ? String(values[name]) : placeholder));

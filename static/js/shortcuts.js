@@ -80,6 +80,11 @@ export function keyOf({ key, code = "", ctrlKey = false, metaKey = false, shiftK
   return `${isMod ? "Mod+" : ""}${shiftKey && name.length > 1 ? "Shift+" : ""}${name}`;
 }
 
+/** Whether a click follows a link in the same tab; with other buttons or modifier keys, browsers open a tab or download. */
+export function isPlainClick({ button, ctrlKey, metaKey, shiftKey, altKey }) {
+  return !button && !ctrlKey && !metaKey && !shiftKey && !altKey;
+}
+
 /**
  * Whether an input method gets a key that is pressed in a field. In Safari the key that ends a composition comes after
  * its end, and only its code tells.

@@ -1,9 +1,9 @@
 // Start the charts of a section of the page: each is fetched and drawn when it comes into view.
 
+import { wordsOf } from "../format.js";
 import { followPass } from "../profiles/result/chosen_pass.js";
 import { onWhole } from "../profiles/result/printing.js";
 import { getJson } from "../requests.js";
-import { wordsOf } from "../words.js";
 import { loadECharts, makeChart } from "./echarts.js";
 import { Frame } from "./frame.js";
 import { fillWhenOpened } from "./table.js";

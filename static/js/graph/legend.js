@@ -1,6 +1,6 @@
 // The legend of colours, and the breadcrumbs from the whole graph to the visible part.
 
-import { isPlainClick } from "../clicks.js";
+import { isPlainClick } from "../shortcuts.js";
 
 /**
  * Show one swatch for each colour class; classes with the same text share one entry. If all have the same, nothing is

@@ -3,8 +3,8 @@
 // with the same results.
 
 import { startCharts } from "../charts/show.js";
-import { isPlainClick } from "../clicks.js";
 import { getFragment } from "../requests.js";
+import { isPlainClick } from "../shortcuts.js";
 import { FlowChart } from "./chart.js";
 
 /** Query parameters of this part in the page's URL. */

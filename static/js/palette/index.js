@@ -1,9 +1,8 @@
 // The command palette: a combobox in a dialog, as in the ARIA pattern "combobox with listbox popup".
 
 import { clean } from "../charts/text.js";
-import { fill } from "../format.js";
+import { fill, wordsOf } from "../format.js";
 import { isForInputMethod } from "../shortcuts.js";
-import { wordsOf } from "../words.js";
 import { matching } from "./match.js";
 import { findDevices, findOperators, findOptions, findTasks, pageEntries, themeEntries } from "./sources.js";
 

@@ -94,10 +94,9 @@ function openOption(name, reference) {
 export async function findOperators(group) {
   const section = document.querySelector("#operator-table, .charts[data-operators]");
   if (!section) return [];
-  const [{ loadOperators }, { select }, { shortName }] = await Promise.all([
+  const [{ loadOperators, shortName }, { select }] = await Promise.all([
     import("../profiles/operators.js"),
     import("../profiles/result/selection.js"),
-    import("../profiles/table/labels.js"),
   ]);
   const operators = await loadOperators(section);
   const open = (row) => {

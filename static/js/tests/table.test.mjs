@@ -3,11 +3,10 @@ import test from "node:test";
 
 import { niceStep } from "../charts/timeline_layout.js";
 import { threeDigits } from "../format.js";
-import { withTypes } from "../profiles/operators.js";
+import { shapesText, shortName, withTypes } from "../profiles/operators.js";
 import { moved } from "../profiles/table/chooser.js";
 import { makeColumns, timeScale } from "../profiles/table/columns.js";
 import { matcher, parseFilter } from "../profiles/table/filter.js";
-import { shapesText, shortName } from "../profiles/table/labels.js";
 import { asTsv, groupRows, runningShares, selectRows, sortRows } from "../profiles/table/model.js";
 import { withUnknown } from "../profiles/table/state.js";
 

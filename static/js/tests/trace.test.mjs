@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { beginTrace, finalTraceHeaders, markPhase, traceHeaders } from "../trace.js";
+import { beginTrace, finalTraceHeaders, markPhase, traceHeaders } from "../requests.js";
 
 test("without a trace requests have no trace headers", () => {
   markPhase("hash");

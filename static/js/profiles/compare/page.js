@@ -3,10 +3,9 @@
 // The address holds everything. A link or form marked so is fetched as the page it leads to, and
 // the parts that change are taken from it; without JavaScript it is simply followed.
 
-import { isPlainClick } from "../../clicks.js";
 import { whenOpened } from "../../fold.js";
 import { localizeTimes } from "../../format.js";
-import { bindShortcuts } from "../../shortcuts.js";
+import { bindShortcuts, isPlainClick } from "../../shortcuts.js";
 import { swap } from "../../swap.js";
 import { onSelect, select } from "../result/selection.js";
 import { startAdding } from "./adding.js";

@@ -1,8 +1,7 @@
 // The result page: one selection, heard by all views; shortcuts that work everywhere on it.
 
-import { isPlainClick } from "../../clicks.js";
 import { getFragment } from "../../requests.js";
-import { bindShortcuts } from "../../shortcuts.js";
+import { bindShortcuts, isPlainClick } from "../../shortcuts.js";
 import { startTable } from "../table/index.js";
 import { passQuery } from "./chosen_pass.js";
 import { startPanel } from "./operator_panel.js";

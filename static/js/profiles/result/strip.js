@@ -3,10 +3,9 @@
 import { inkOn, onColours, readColours, styleOf } from "../../charts/palette.js";
 import { barsByRow, coveredTime, firstsOf, moved, niceStep, zoomed } from "../../charts/timeline_layout.js";
 import { axisMicro, clean, describeOperator, micro } from "../../charts/text.js";
-import { fill, percent } from "../../format.js";
+import { fill, percent, wordsOf } from "../../format.js";
 import { getJson } from "../../requests.js";
 import { bindTimeline } from "../../shortcuts.js";
-import { wordsOf } from "../../words.js";
 import { loadOperators } from "../operators.js";
 import { followPass } from "./chosen_pass.js";
 import { onSelect, select, selected } from "./selection.js";

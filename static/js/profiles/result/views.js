@@ -1,8 +1,8 @@
 // The views of the result: each tab has an address, and is fetched when it is first opened.
 
-import { isPlainClick } from "../../clicks.js";
 import { localizeTimes } from "../../format.js";
 import { keepOneStop } from "../../roving.js";
+import { isPlainClick } from "../../shortcuts.js";
 import { onWhole } from "./printing.js";
 
 /** Parameters of the address that belong to no view: they stay when another is opened. */

@@ -4,7 +4,7 @@
 // none below the resolution of MegEngine's clock, 1 µs. Unknown values are blank.
 
 import { percent, threeDigits, timeUnit } from "../../format.js";
-import { shapesText, shortName } from "./labels.js";
+import { shapesText, shortName } from "../operators.js";
 
 const DECIMAL = ["", "k", "M", "G", "T", "P"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];

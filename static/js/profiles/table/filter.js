@@ -1,6 +1,6 @@
 // The filter of the table: `layer3 type:conv >100us shape:96`. Every term must match.
 
-import { shapesText } from "./labels.js";
+import { shapesText } from "../operators.js";
 
 const MICRO = { ns: 1e-3, us: 1, µs: 1, μs: 1, ms: 1e3, s: 1e6 };
 const TERM = /(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/giy;

@@ -1,9 +1,8 @@
 // The table of operators: the browser filters, sorts and groups what the server sent once.
 
-import { fill, percent, threeDigits } from "../../format.js";
+import { fill, percent, threeDigits, wordsOf } from "../../format.js";
 import { getJson } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
-import { wordsOf } from "../../words.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
 import { onSelect, select, selected } from "../result/selection.js";

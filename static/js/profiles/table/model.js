@@ -1,7 +1,7 @@
 // What the table lists: rows after filter, order and grouping. Without the DOM.
 
+import { shapesText } from "../operators.js";
 import { matcher } from "./filter.js";
-import { shapesText } from "./labels.js";
 
 /**
  * The timed rows that match, and how many constants are hidden.

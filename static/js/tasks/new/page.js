@@ -2,8 +2,7 @@
 
 import { acceptDrops } from "../../drops.js";
 import { toJson } from "../../numbers.js";
-import { NoAnswer, Refusal, loginUrl, onSessionEnd, postJson } from "../../requests.js";
-import { beginTrace, markPhase } from "../../trace.js";
+import { NoAnswer, Refusal, beginTrace, loginUrl, markPhase, onSessionEnd, postJson } from "../../requests.js";
 import { Transfer } from "../../transfer/transfer.js";
 import { checkChosen, setUpChosenFiles } from "./chosen_files.js";
 import { findEarlier, offerEarlier } from "./earlier.js";
