@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from agent.statistics.paired import (
     PAIRED_VERDICTS,
@@ -42,7 +42,7 @@ def test_bounds_are_the_values_that_scipys_signed_rank_test_accepts(n):
     inside, outside = 1e-9, -1e-9
     for bound, sign in ((low[0, 0], 1), (high[0, 0], -1)):
         p = [
-            stats.wilcoxon(values - bound - sign * step, method="exact").pvalue
+            scipy.stats.wilcoxon(values - bound - sign * step, method="exact").pvalue
             for step in (inside, outside)
         ]
         assert p[0] > 0.05
@@ -52,10 +52,10 @@ def test_bounds_are_the_values_that_scipys_signed_rank_test_accepts(n):
 @pytest.mark.parametrize("n", [5, 12, 30])
 def test_p_of_signed_ranks_equals_that_of_scipy(n):
     values = RNG(n).normal(0.3, 1, size=(n, 20))
-    expected = stats.wilcoxon(values, method="exact").pvalue
+    expected = scipy.stats.wilcoxon(values, method="exact").pvalue
     assert signed_rank_p(values) == pytest.approx(expected)
     many = RNG(n).normal(0.05, 1, size=(250, 5))
-    expected = stats.wilcoxon(many, method="asymptotic", correction=True).pvalue
+    expected = scipy.stats.wilcoxon(many, method="asymptotic", correction=True).pvalue
     assert signed_rank_p(many) == pytest.approx(expected)
 
 
@@ -103,7 +103,7 @@ def test_the_looks_spend_the_whole_error_and_no_more(planned):
     for count in range(1, len(looks) + 1):
         level = look_levels(tuple(looks[:count]))[0]
         n = looks[count - 1].pairs
-        wrong |= np.abs(steps[:, n - 1]) / math.sqrt(n) > stats.norm.isf(level / 2)
+        wrong |= np.abs(steps[:, n - 1]) / math.sqrt(n) > scipy.stats.norm.isf(level / 2)
     assert wrong.mean() == pytest.approx(0.01, abs=0.005)
 
 

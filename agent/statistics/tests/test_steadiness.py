@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from agent.statistics.processes import median_interval
 from agent.statistics.steadiness import change_points, modes, steadiness
@@ -93,7 +93,7 @@ def test_the_interval_of_few_processes_is_students():
     medians = np.array([10.1, 10.3, 9.9, 10.2])
     interval = median_interval(medians.tolist())
     logs = np.log(medians)
-    low, high = stats.t.interval(0.95, 3, loc=logs.mean(), scale=stats.sem(logs))
+    low, high = scipy.stats.t.interval(0.95, 3, loc=logs.mean(), scale=scipy.stats.sem(logs))
     assert (interval.low_ms, interval.high_ms) == pytest.approx((np.exp(low), np.exp(high)))
     assert interval.processes == 4
     assert median_interval([10.0]) is None

@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from agent.statistics.ranks import least_p, shift_interval
 from agent.statistics.significance import benjamini_hochberg, student_p, student_quantile
@@ -48,13 +48,13 @@ def total(base, other, *, basis=BASIS):
 @pytest.mark.parametrize("dof", [1, 2, 3, 8, 13, 42])
 def test_student_p_and_quantile_equal_those_of_scipy(dof):
     t = np.linspace(0, 12, 50)
-    assert student_p(t, dof) == pytest.approx(2 * stats.t.sf(t, dof), abs=1e-13)
-    assert student_quantile(0.01, dof) == pytest.approx(stats.t.isf(0.005, dof))
+    assert student_p(t, dof) == pytest.approx(2 * scipy.stats.t.sf(t, dof), abs=1e-13)
+    assert student_quantile(0.01, dof) == pytest.approx(scipy.stats.t.isf(0.005, dof))
 
 
 def test_benjamini_hochberg_equals_scipy_and_skips_untested_rows():
     p = np.random.default_rng(1).uniform(size=30) ** 2
-    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
+    assert benjamini_hochberg(p) == pytest.approx(scipy.stats.false_discovery_control(p))
     gaps = np.array([0.01, np.nan, 0.02])
     assert benjamini_hochberg(gaps) == pytest.approx([0.02, np.nan, 0.02], nan_ok=True)
 
@@ -150,7 +150,7 @@ def test_a_difference_within_the_scatter_of_equal_runs_gets_no_verdict():
 
 def test_fewer_equal_runs_give_a_larger_allowance():
     few, many = (Basis(s, s) for s in (Scatter(0.01, 4, 0.02), Scatter(0.01, 19, 0.02)))
-    assert few.allowance == pytest.approx(stats.t.isf(0.005, 4) * math.sqrt(2) * 0.01)
+    assert few.allowance == pytest.approx(scipy.stats.t.isf(0.005, 4) * math.sqrt(2) * 0.01)
     assert few.allowance > many.allowance
 
 

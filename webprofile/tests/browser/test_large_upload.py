@@ -1,5 +1,6 @@
 """Browser tests of multipart uploads: interrupted networks and reloaded pages."""
 
+import functools
 import hashlib
 import os
 import time
@@ -26,7 +27,11 @@ pytestmark = [
 
 MIB = 1 << 20
 SIZE = 72 * MIB
-CONTENT = b"{" + os.urandom(SIZE // 2 - 1).hex().encode() + b"}"
+
+
+@functools.cache
+def content() -> bytes:
+    return b"{" + os.urandom(SIZE // 2 - 1).hex().encode() + b"}"
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def page(browser, live_server, cuts, log_in):
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "night.json"
-    path.write_bytes(CONTENT[:SIZE])
+    path.write_bytes(content())
     return path
 
 
@@ -81,7 +86,7 @@ class UploadPage(PageObject):
         self.until(lambda: self.all("#opened-wait"), "the wait")
         file = OpenedFile.objects.get()
         checksum = Checksum(PART_BYTES)
-        checksum.update(CONTENT[:SIZE])
+        checksum.update(content())
         assert file.md5 == checksum.hexdigest()
         assert object_store.head(file.object_key)[0] == SIZE
         assert not PartedUpload.objects.exists()
@@ -210,7 +215,7 @@ def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, fil
     page.check_width()
     other = tmp_path / "other" / file.name
     other.parent.mkdir()
-    other.write_bytes(CONTENT[:SIZE][::-1])
+    other.write_bytes(content()[::-1])
     page.choose_again(other)
     page.until(lambda: page.find("#transfer-problem").is_displayed(), "the refusal")
     assert "not the file of the interrupted upload" in page.text("#transfer-cause")
@@ -218,7 +223,7 @@ def test_upload_continues_after_a_reload_with_the_same_file_only(page, cuts, fil
     for number, (size, md5) in object_store.stored_parts(row.object_key, row.upload_id).items():
         start = (number - 1) * PART_BYTES
         # no part is from the other file
-        assert md5 == hashlib.md5(CONTENT[:SIZE][start : start + size]).hexdigest()
+        assert md5 == hashlib.md5(content()[start : start + size]).hexdigest()
     page.reopen()
     before = sum(cuts.sent)
     missing = SIZE - sum(stored_sizes())
