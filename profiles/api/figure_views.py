@@ -16,6 +16,7 @@ from profiles.analysis.measurement import Histogram, SteadyState
 from profiles.analysis.stability import Stability
 from profiles.api.base import NOT_READY, DataView, no_result_error
 from profiles.api.serializer_fields import answer_of
+from profiles.earlier import check_view
 from profiles.formats.chrome_trace.summary import TraceSummary
 from profiles.formats.memory_flow.summary import MemoryFlowSummary
 from profiles.formats.static_memory.summary import StaticMemory
@@ -166,7 +167,7 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
 
     class Meta:
         model = AttemptMeasurement
-        fields = (
+        fields: tuple[str, ...] = (
             "iterations", "median_ms", "mean_ms", "p90_ms", "p99_ms", "min_ms", "max_ms", "cv",
             "histogram", "steady_state", "modes", "interval", "latency_notes",
             "profiled_iterations", "profiled_median_ms", "overhead",
@@ -194,6 +195,29 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
             "start_s": {"help_text": "Run time of a process outside of iterations, s."},
             "load_ms": {"help_text": "Loading time of the model, ms."},
         }
+
+
+class CheckAnswer(serializers.Serializer):
+    """Whether the result that a quick check repeats still holds."""
+
+    task = serializers.IntegerField(source="origin.pk", help_text="The task with that result.")
+    verdict = serializers.CharField(
+        source="code",
+        help_text="On its latency, as in comparisons: `none` if it still holds, `slower` or "
+        "`faster` if it no longer holds, else why there is no verdict.",
+    )
+    text = serializers.CharField(help_text="The same in the user's language.")
+
+
+class MeasurementAnswer(LatencyAnswer):
+    """The measurement of a task, and what it says of the result that it checks."""
+
+    check = CheckAnswer(
+        allow_null=True, help_text="Null unless the task is a quick check of an earlier result."
+    )
+
+    class Meta(LatencyAnswer.Meta):
+        fields = (*LatencyAnswer.Meta.fields, "check")
 
 
 class SideAnswer(serializers.Serializer):
@@ -357,7 +381,7 @@ class FiguresView(ViewSetMixin, DataView):
 
     @extend_schema(
         summary="Show a task's measurement",
-        responses={200: LatencyAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
+        responses={200: MeasurementAnswer} | problems({409: ["profile_not_yet", "profile_never"]}),
         operation_id="profiles_measurement_of_task",
     )
     def measurement(self, request: Request, task_id: int) -> Response:
@@ -369,7 +393,8 @@ class FiguresView(ViewSetMixin, DataView):
         measurement = measurement_of(task)
         if measurement is None:
             raise no_result_error(task)
-        return Response(LatencyAnswer(_latency(measurement)).data)
+        answer = _latency(measurement) | {"check": check_view(task)}
+        return Response(MeasurementAnswer(answer).data)
 
     @extend_schema(
         summary="Show a trace",

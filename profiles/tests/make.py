@@ -49,7 +49,7 @@ from tasks.tests.make import (
 )
 from tasks.tests.scripts import make_script_worker, program_file
 from webprofile.storage import storage as object_store
-from workers.models import Worker
+from workers.models import HealthCheck, Worker
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
 
@@ -325,3 +325,30 @@ def make_measured_task(
     transition_if(task, TaskState.FINISHED, set(TaskState), outcome=Outcome.SUCCEEDED)
     task.refresh_from_db()
     return task
+
+
+def finish_measured(task: Task, median_ms: float) -> None:
+    """Let a task succeed with one clean pass, and a profiled one if its plan has any."""
+    attempt, plan = make_attempt(task), Plan.model_validate(task.plan)
+    passes = [CLEAN.model_copy(update={"e2e_ms": (median_ms,) * 20})]
+    files = {"log.txt": LOG.encode()}
+    if plan.profiled:
+        passes.append(profiled_pass(2, median_ms, profile="profile.json"))
+        files["profile.json"] = profile_json(0.01)
+    files["measurement.json"] = measurement_json(*passes, plan=plan)
+    store_artifacts(attempt, files)
+    receive_report(attempt, finished_report(attempt))
+    build_attempt_profile(attempt)
+    task.refresh_from_db()
+    assert task.outcome == Outcome.SUCCEEDED
+
+
+def make_scatter(worker: Worker) -> None:
+    """Have equal runs of a device differ by about 1 %."""
+    for number in range(6):
+        HealthCheck.objects.create(
+            worker=worker,
+            cause=HealthCheck.Cause.SCATTER,
+            result=HealthCheck.Result.PASSED,
+            samples={"latency": [0.01 + 0.0001 * (number % 2)]},
+        )

@@ -6,18 +6,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
-from agent.protocol.messages import AttemptFinished, EndReason
 from agent.protocol.plan import Plan
 from profiles.models import AttemptMeasurement
-from profiles.services import build_attempt_profile
-from profiles.tests.make import (
-    CLEAN,
-    make_measured_task,
-    measurement_json,
-    profile_json,
-    profiled_pass,
-)
-from profiles.tests.pages import LOG, store_artifacts
+from profiles.tests.make import finish_measured, make_measured_task, make_scatter
 from tasks.models import Attempt, IdempotencyKey, Task, TaskFile
 from tasks.states import Outcome
 from tasks.submission.plans import CHECK
@@ -25,13 +16,11 @@ from tasks.tests.make import (
     MD5,
     MODEL,
     MODEL_MD5,
-    make_attempt,
     make_user,
     make_waiting_task,
     make_worker,
     npy_bytes,
     post_json,
-    receive_report,
 )
 from workers.models import HealthCheck, Worker
 
@@ -186,23 +175,6 @@ def test_the_speed_of_the_device_then_and_now_is_told(client, alice, task):
     assert offered["drift"] == text
 
 
-def measure(task: Task, median_ms: float) -> None:
-    """Let a task succeed with one clean pass, and a profiled one if its plan has any."""
-    attempt, plan = make_attempt(task), Plan.model_validate(task.plan)
-    passes = [CLEAN.model_copy(update={"e2e_ms": (median_ms,) * 20})]
-    files = {"log.txt": LOG}
-    if plan.profiled:
-        passes.append(profiled_pass(2, median_ms, profile="profile.json"))
-        files["profile.json"] = profile_json(0.01)
-    files["measurement.json"] = measurement_json(*passes, plan=plan)
-    store_artifacts(attempt, files)
-    ended = AttemptFinished(attempt=attempt.pk, at=0.0, reason=EndReason.EXITED, exit_code=0)
-    receive_report(attempt, ended)
-    build_attempt_profile(attempt)
-    task.refresh_from_db()
-    assert task.outcome == Outcome.SUCCEEDED
-
-
 def sent_by_form(client, worker: Worker):
     """Submit the form as a browser without JavaScript does; return the page that follows."""
     form = {
@@ -218,16 +190,10 @@ def sent_by_form(client, worker: Worker):
 def stored(client, alice) -> Task:
     """A task that succeeded, whose files are in storage; equal runs differ by about 1 %."""
     worker = make_worker("desk")
-    for number in range(6):
-        HealthCheck.objects.create(
-            worker=worker,
-            cause=HealthCheck.Cause.SCATTER,
-            result=HealthCheck.Result.PASSED,
-            samples={"latency": [0.01 + 0.0001 * (number % 2)]},
-        )
+    make_scatter(worker)
     sent_by_form(client, worker)
     task = Task.objects.get()
-    measure(task, 10.0)
+    finish_measured(task, 10.0)
     return task
 
 
@@ -257,20 +223,25 @@ def test_a_check_measures_the_latency_of_the_stored_files(client, stored):
 
 
 @pytest.mark.parametrize(
-    ("median_ms", "text"),
+    ("median_ms", "verdict", "text"),
     [
-        (10.05, "Equal runs on this device differ by as much"),
-        (13.0, "The run was slower by more than the difference between equal runs"),
+        (10.05, "none", "Equal runs on this device differ by as much"),
+        (13.0, "slower", "The run was slower by more than the difference between equal runs"),
     ],
 )
-def test_the_page_of_a_check_says_whether_the_result_still_holds(client, stored, median_ms, text):
+def test_a_check_says_whether_the_result_still_holds(client, stored, median_ms, verdict, text):
     client.post(f"/tasks/{stored.pk}/check/")
     check = Task.objects.latest("pk")
-    measure(check, median_ms)
+    finish_measured(check, median_ms)
     page = client.get(f"/tasks/{check.pk}/").content.decode()
     assert f"Check of task #{stored.pk}: latency +" in page
     assert text in page
     assert 'id="check-result"' not in client.get(f"/tasks/{stored.pk}/").content.decode()
+    address = "/api/v1/profiles/of-task/{}/measurement/".format
+    answer = client.get(address(check.pk)).json()["check"]
+    assert (answer["task"], answer["verdict"]) == (stored.pk, verdict)
+    assert text in answer["text"]
+    assert client.get(address(stored.pk)).json()["check"] is None
 
 
 def test_a_check_is_judged_by_the_runs_before_it(client, stored):
@@ -281,7 +252,7 @@ def test_a_check_is_judged_by_the_runs_before_it(client, stored):
     for median_ms in (9.97, 13.0):
         client.post(f"/tasks/{stored.pk}/check/")
         checks.append(Task.objects.latest("pk"))
-        measure(checks[-1], median_ms)
+        finish_measured(checks[-1], median_ms)
     assert "so the result of the task still holds" in page_of(checks[0])
     assert "so the earlier result no longer holds" in page_of(checks[1])
 
@@ -290,7 +261,7 @@ def test_a_check_without_known_variance_has_no_verdict(client, stored):
     HealthCheck.objects.all().delete()
     client.post(f"/tasks/{stored.pk}/check/")
     check = Task.objects.latest("pk")
-    measure(check, 11.0)
+    finish_measured(check, 11.0)
     page = client.get(f"/tasks/{check.pk}/").content.decode()
     assert "It is not known yet how much equal runs differ on this device." in page
 

@@ -100,6 +100,17 @@ class Planned(TypedDict):
     plan: str
 
 
+class Check(TypedDict):
+    """Whether the result of `task` still holds: `verdict` is `none`, `slower`, `faster` or other.
+
+    `none`: it differs by no more than equal runs; others: there is no verdict.
+    """
+
+    task: int
+    verdict: str
+    text: str
+
+
 class Latency(TypedDict):
     """Times of the iterations without the profiler."""
 
@@ -115,6 +126,7 @@ class Latency(TypedDict):
     disturbances: list[dict[str, Any]]
     disturbed_text: str
     disturbance_notes: list[str]
+    check: NotRequired[Check | None]
 
 
 class Side(TypedDict):

@@ -9,7 +9,7 @@ USAGE = 2
 REFUSED = 3
 #: the timeout passed
 TIMED_OUT = 4
-#: not enough evidence for a verdict (`ab`, gates of `compare`)
+#: not enough evidence for a verdict (`ab`, `check`, gates of `compare`)
 UNDECIDED = 5
 #: Ctrl-C, as in shells
 INTERRUPTED = 130
@@ -20,5 +20,5 @@ HELP = """exit codes:
   2    a mistake in the arguments or in a file
   3    the site cannot be reached, or does not allow it
   4    not ended yet: --timeout passed, or show of a task that is under way
-  5    ab, compare --fail-above or --gate: not enough evidence for a verdict
+  5    ab, check, compare --fail-above or --gate: not enough evidence for a verdict
   130  Ctrl-C; tasks that were submitted go on"""

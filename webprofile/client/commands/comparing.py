@@ -1,4 +1,4 @@
-"""Command `compare`: compare results of two to eight tasks, also as a gate in CI."""
+"""Commands `compare` (results of two to eight tasks, also as a gate in CI) and `check`."""
 
 import argparse
 import math
@@ -11,9 +11,9 @@ from webprofile.client.commands.pairing import print_pairs, wait_for_pairs
 from webprofile.client.errors import ClientError, UsageError
 from webprofile.client.gate import confirmed, judged
 from webprofile.client.site import Site
-from webprofile.client.waiting import line_of
-from webprofile.terminal.arguments import count
-from webprofile.terminal.exit_codes import SUCCEEDED
+from webprofile.client.waiting import code_of, deadline_of, line_of, wait_until_ended
+from webprofile.terminal.arguments import count, seconds
+from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table, size
 
 USUAL_ROWS = 15
@@ -34,6 +34,20 @@ exit codes:
   5    with --fail-above or --gate: not enough evidence, and no other task fails
   130  Ctrl-C; the paired comparison of --confirm goes on"""
 
+_CHECK_NOTES = """The check runs the stored files on the same device, as a new task. A result
+holds if the latency differs by no more than equal runs of the device differ. After Ctrl-C,
+webprofile show N prints the answer of check N.
+
+exit codes:
+  0    the result still holds
+  1    it no longer holds, it cannot be checked, or the check failed
+  2    a mistake in the arguments
+  3    the site cannot be reached, or does not allow it
+  4    --timeout passed
+  5    not enough evidence
+  130  Ctrl-C; the check goes on"""
+#: by the verdict on the latency; others are no verdict
+_CHECK_CODES = {"none": SUCCEEDED, "faster": FAILED, "slower": FAILED}
 #: runs that show how far equal runs of the device differ
 _SOURCES = {
     "equal": "equal runs of this task",
@@ -82,6 +96,17 @@ def add_parsers(commands: Parsers) -> None:
     )
     compare.add_argument("--json", action="store_true", help="print all details as JSON")
     compare.set_defaults(command=compare_tasks)
+    check = added(
+        commands,
+        "check",
+        "measure the latency of a result again in a few seconds; tell whether it still holds",
+        "12",
+        notes=_CHECK_NOTES,
+    )
+    check.add_argument("task", type=int, metavar="TASK", help="number of a task with a latency")
+    check.add_argument("--timeout", type=seconds, metavar="S", help="maximum waiting time")
+    check.add_argument("--json", action="store_true", help="print all details as JSON")
+    check.set_defaults(command=check_task)
 
 
 def _share(text: str) -> float:
@@ -121,6 +146,23 @@ def compare_tasks(args: argparse.Namespace) -> int:
             print()
             print_pairs(pairs)
     return SUCCEEDED if gate is None else CODES[gate["result"]]
+
+
+def check_task(args: argparse.Namespace) -> int:
+    deadline = deadline_of(args.timeout)
+    with open_site() as site:
+        number = site.check_result(args.task)
+        print(f"Task {number} measures the latency again.", file=site.api.log)
+        task = wait_until_ended(site.api, [number], deadline)[number]
+        latency = site.latency(number)
+    check = latency and latency.get("check")
+    if args.json:
+        print_json({"task": task, "latency": latency})
+    else:
+        print(plain(check["text"] if check else line_of(task)))
+    if task["status"] != "succeeded":
+        return code_of([task])
+    return _CHECK_CODES.get(check["verdict"], UNDECIDED) if check else UNDECIDED
 
 
 def _measured_in_pairs(site: Site, tasks: list[int]) -> tuple[int, Pairs]:

@@ -63,7 +63,7 @@ def show_task(args: argparse.Namespace) -> int:
         }
         print_json({"task": task, "profile": profile} | result)
     else:
-        _print_task(task, f"{address}/tasks/{args.task}/{'result/' if profile else ''}")
+        _print_task(task, f"{address}/tasks/{args.task}/")
         if pairs is not None:
             print()
             print_pairs(pairs)
@@ -100,6 +100,8 @@ def _print_latency(latency: Latency | None, profile: dict[str, Any] | None) -> N
         _print_iteration("latency (profiler on)", profile, ("mean", "min", "max"))
     if latency is None:
         return
+    if check := latency.get("check"):
+        print(plain(check["text"]))
     for note in latency["latency_notes"]:
         print(plain(note))
     if latency["disturbed_text"]:

@@ -1,4 +1,4 @@
-"""Tests of `webprofile show`, `compare`, `export`, `list` and `cancel` with computed results."""
+"""Tests of `webprofile show`, `check`, `compare`, `export`, `list`, `cancel`: computed results."""
 
 import csv
 import io
@@ -14,8 +14,10 @@ from profiles.services import build_attempt_profile
 from profiles.tests.make import (
     CLEAN,
     MEMORY,
+    finish_measured,
     finished_attempt,
     make_profile,
+    make_scatter,
     make_script_profile,
     measurement_json,
     profiled_pass,
@@ -24,6 +26,7 @@ from profiles.tests.make import (
 from profiles.tests.pages import ended_attempt
 from tasks.models import Attempt, Task
 from tasks.tests.make import make_task, make_user, make_waiting_task
+from workers.models import Worker
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def make_result(alice):
 def test_show_prints_latency_operators_and_address(client, make_result, live_server):
     task = make_result(0.25)
     output = client.run("show", task).stdout
-    assert f"{live_server.url}/tasks/{task}/" in output
+    assert f"{live_server.url}/tasks/{task}/\n" in output
     assert "median 10 ms" in output
     assert "total on the device: 750 ms" in output
     assert "2 operators" in output
@@ -122,6 +125,35 @@ def test_show_tells_how_many_passes_were_disturbed(client, make_steady):
 def gate_of(result):
     """Return the lines about the gate."""
     return result.stdout.partition("\n\n--fail-above ")[2].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "code", "text"),
+    [
+        (10.02, 0, "so the result of the task still holds"),
+        (13.0, 1, "so the earlier result no longer holds"),
+        (None, 5, "It is not known yet how much equal runs differ on this device"),
+    ],
+)
+def test_check_tells_whether_a_result_still_holds(client, proxy, median_ms, code, text):
+    task = int(client.run("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait").stdout)
+    finish_measured(Task.objects.get(), 10.0)
+    if median_ms:
+        make_scatter(Worker.objects.get())
+
+    def plan(method: str, path: str) -> str:
+        if method == "GET" and (check := Task.objects.filter(copied_from=task, outcome="").first()):
+            finish_measured(check, median_ms or 10.0)
+        return ""
+
+    proxy.plan = plan
+    assert text in client.run("check", task, code=code).stdout
+    assert text in client.run("show", Task.objects.latest("pk").pk).stdout
+
+
+def test_check_refuses_a_task_that_has_no_result(client, alice):
+    task = make_waiting_task(alice, Worker.objects.get())
+    assert "from a successful task can be checked" in client.run("check", task.pk, code=1).stderr
 
 
 def test_gate_fails_for_a_slower_task(client, make_steady):
