@@ -110,11 +110,13 @@ class ContentCache:
     def make_room(self, size: int) -> None:
         """Remove the least recently used files until a download of `size` bytes leaves the reserve.
 
-        Errors are logged: the download reports whether it fits.
+        Nothing is removed if the disk is too small even without them. Errors are logged: the
+        download reports whether it fits.
         """
         try:
             with self._lock:
-                self._shrink(self._room() - size)
+                if size <= self._held() + shutil.disk_usage(self._folder).free:
+                    self._shrink(self._room() - size)
         except OSError as exc:
             log.warning("cache_not_shrunk cause=%r", exc.strerror)
 
@@ -162,13 +164,15 @@ class ContentCache:
         """Return how many bytes the cache could hold without using the reserve of the disk."""
         disk = shutil.disk_usage(self._folder)
         reserve = min(_RESERVE_BYTES, int(disk.total * _RESERVE_SHARE))
-        return sum(size for _, size, _ in self._entries()) + disk.free - reserve
+        return self._held() + disk.free - reserve
+
+    def _held(self) -> int:
+        return sum(size for _, size, _ in self._entries())
 
     def _shrink(self, most: int) -> None:
         """Remove the least recently used files until at most `most` bytes are left."""
-        entries = self._entries()
-        held = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
+        held = self._held()
+        for _, size, path in sorted(self._entries()):
             if held <= most:
                 return
             self._remove(path)

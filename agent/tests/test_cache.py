@@ -225,6 +225,9 @@ def test_a_download_gets_the_disk_space_of_the_least_recently_used_files(small_d
     assert len(small_disk.names()) == 3
     small_disk.cache.make_room(500)
     assert small_disk.names() == {digest(contents[2])}
+    # no space that the cache could give back is enough
+    small_disk.cache.make_room(1501)
+    assert small_disk.names() == {digest(contents[2])}
 
 
 def test_the_cache_leaves_the_reserve_of_the_disk_free(small_disk):
