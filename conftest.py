@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import hypothesis
 import pytest
 from django.conf import settings
+from django.core.management.color import no_style
 from django.core.signals import setting_changed
 from django.db import connection
-from django.test import Client
+from django.test import Client, TransactionTestCase
 from django.utils import translation
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -146,24 +147,37 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """Leave the rows of content types and permissions alone after tests that commit.
+    """Delete the rows of a test that commits with the same few statements each time.
 
-    They are always the same, and Django spends half of the time of such a clean-up on them.
+    `manage.py flush`, which Django calls instead, also creates the content types and permissions
+    again, and truncates on PostgreSQL, which creates the files of all tables and indexes again.
     """
     from django.contrib.auth.models import Permission
     from django.contrib.contenttypes.models import ContentType
-    from django.core.management.commands import flush
 
     kept = {model._meta.db_table for model in (ContentType, Permission)}
-    names = connection.introspection.django_table_names
+    tables = set(connection.introspection.django_table_names()) - kept
+    statements = _statements_to_delete(sorted(tables))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            connection.introspection,
-            "django_table_names",
-            lambda **options: [name for name in names(**options) if name not in kept],
+            TransactionTestCase,
+            "_fixture_teardown",
+            lambda _: connection.ops.execute_sql_flush(statements),
         )
-        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
         yield
+
+
+def _statements_to_delete(tables: list[str]) -> list[str]:
+    if connection.vendor != "postgresql":
+        return connection.ops.sql_flush(no_style(), tables)
+    names = [connection.ops.quote_name(table) for table in tables]
+    return [
+        # waits for transactions of other threads, as TRUNCATE does
+        f"LOCK TABLE {', '.join(names)} IN ACCESS EXCLUSIVE MODE",
+        # without checks of foreign keys, which would need an order
+        "SET LOCAL session_replication_role = replica",
+        "; ".join(f"DELETE FROM {name}" for name in names),
+    ]
 
 
 @pytest.fixture(scope="session")
