@@ -14,20 +14,32 @@ FOLDER = Path(__file__).resolve().parents[1]
 TIMEOUT_S = 300  # for busy machines
 
 
+#: what a fork server imports: megenginelite, or MegEngine for its graph API
+LITE = """
+from load_and_run.library import import_library
+import_library()
+from megenginelite import tensor
+"""
+GRAPH = """
+from load_and_run.graph_library import Library
+Library({})
+"""
+
+
 class ForkServer:
-    """An interpreter that has imported MegEngine and forks for each run.
+    """An interpreter that has imported a library of MegEngine and forks for each run.
 
     The import takes ten times as long as the run of a small model. Runs do not influence each
     other, because the parent process loads no model.
     """
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, imports: str = LITE, **variables: str) -> None:
         self._process = subprocess.Popen(
-            [*_limited(python), "-c", _FORK_SERVER, str(FOLDER), str(TIMEOUT_S)],
+            [*_limited(python), "-c", _FORK_SERVER, str(FOLDER), str(TIMEOUT_S), imports],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=_environment() | variables,
         )
 
     def run(
@@ -91,9 +103,7 @@ import json, os, signal, sys, traceback
 folder, timeout_s = sys.argv[1], int(sys.argv[2])
 sys.path.append(os.path.dirname(folder))
 from load_and_run.__main__ import leave, main
-from load_and_run.library import import_library
-import_library()
-from megenginelite import tensor
+exec(sys.argv[3])
 
 def run(arguments, work, outputs, code):
     signal.alarm(timeout_s)

@@ -196,6 +196,7 @@ def test_a_damaged_record_of_checks_is_ignored(content, config, tmp_path):
 @pytest.mark.megengine
 def test_check_of_the_real_wheel_succeeds(megengine_python, config, capsys):
     append_runtime(config, "1.13.0", "wheel", megengine_python)
-    code, out = runtime_check(config), capsys.readouterr().out
+    # its limits are measured by a test that runs alone
+    code, out = runtime_check(config, limits=False), capsys.readouterr().out
     assert code == 0, out
     assert "version  1.13.0" in out and "devices  cpu" in out and "a small model ran" in out
