@@ -22,7 +22,7 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 	EMAIL_URL=smtp+tls://nobody:asks@mail.example.org:587
 
 .PHONY: help audit chaos setup runtime testdata agent-bundle locale demo run manage test test-all test-alone \
-	test-arm64 test-images test-production test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-trials bench-disturbed bench-analyze bench-pages \
+	test-arm64 test-exhaustive test-images test-production test-second test-setup e2e lint bench-dispatch bench-idle bench-measure bench-verdicts bench-trust bench-pairs bench-trials bench-disturbed bench-analyze bench-pages \
 	bench-lists bench-trace bench-upload bench-fleet fuzz-parsers fuzz-socket reference requirements clean
 
 # the daily targets; docs/development.md lists all of them
@@ -117,18 +117,21 @@ manage: setup
 PYTEST := $(PY) -m pytest
 # more processes than cores, because tests of browsers and sites wait for a third of their time
 PARALLEL := -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
-test test-all test-production test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
+test test-exhaustive test-production test-alone e2e chaos: export PYTHONDONTWRITEBYTECODE :=
 NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 
 test: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
 
 # exhaustive tests instead of their samples, the parts of production, tests that run alone, and faults
-test-all: test-setup
-	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
+test-all:
+	@$(MAKE) --no-print-directory test-exhaustive
 	@$(MAKE) --no-print-directory test-production
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory chaos ARGS=
+
+test-exhaustive: test-setup
+	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
 
 # tests of the database and of object storage on PostgreSQL and on the S3 server of docker/storage
 test-production: test-setup $(SEAWEEDFS)
