@@ -22,13 +22,11 @@ from selenium.common.exceptions import (
     JavascriptException,
     NoSuchElementException,
     StaleElementReferenceException,
-    TimeoutException,
     WebDriverException,
 )
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -96,6 +94,8 @@ class Chromium:
                 f"--window-size={DESK[0]},{DESK[1]}", f"--user-data-dir={folder}",
                 # frames of other origins have their own processes, as with users
                 "--remote-debugging-port=0", "--site-per-process", "--process-per-site",
+                # optimizing the WebAssembly of Perfetto takes 2 s and pays off only after a test
+                "--js-flags=--liftoff-only",
             ],
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -324,21 +324,26 @@ class PageObject:
         Elements that are replaced while they are read count as false. Raises AssertionError.
         """
 
-        def evaluate(_: object) -> Any:
+        def evaluate() -> Any:
             try:
                 return condition()
+            except _REPLACED:
+                return False
             except WebDriverException as error:
                 # chromedriver has no specific exception for an element that was replaced
                 if "does not belong to the document" in str(error):
                     return False
                 raise
 
-        wait = WebDriverWait(self.browser, within_s, 0.05, ignored_exceptions=_REPLACED)
-        try:
-            return wait.until(evaluate)
-        except TimeoutException as error:
-            alerts = [alert.text for alert in self.all("[role=alert]") if alert.text]
-            raise AssertionError(f"never saw {what}; the page says {alerts}") from error
+        deadline, pause_s = time.monotonic() + within_s, 0.02
+        while not (result := evaluate()):
+            if time.monotonic() > deadline:
+                alerts = [alert.text for alert in self.all("[role=alert]") if alert.text]
+                raise AssertionError(f"never saw {what}; the page says {alerts}")
+            time.sleep(pause_s)
+            # each look takes CPU time from the page
+            pause_s = min(0.2, 1.3 * pause_s)
+        return result
 
     def fetch_state(self) -> None:
         """Make a live page fetch its state, because the live server has no WebSockets."""
