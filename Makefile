@@ -123,12 +123,13 @@ NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 test: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
 
-# exhaustive tests instead of their samples, the parts of production, tests that run alone, and faults
+# exhaustive tests instead of their samples, the parts of production, tests that run alone, and then
+# side by side, because faults are half of the time spent waiting, faults and a second version of Python
 test-all:
 	@$(MAKE) --no-print-directory test-exhaustive
 	@$(MAKE) --no-print-directory test-production
 	@$(MAKE) --no-print-directory test-alone
-	@$(MAKE) --no-print-directory chaos ARGS=
+	@$(MAKE) --no-print-directory -j2 --output-sync=target chaos test-second ARGS=
 
 test-exhaustive: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not sample' $(ARGS) $(NONE_CHOSEN)
@@ -144,8 +145,7 @@ test-alone: test-setup
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
-# not part of test-all: set-up without a compiler, the demo and a quarter of the tests on another
-# version of Python
+# set-up without a compiler, the demo and a quarter of the tests on another version of Python
 test-second: setup
 	@.ci/second
 
