@@ -56,6 +56,8 @@ def permission_site(object_storage, tmp_path_factory, django_db_setup, django_db
         "S3_PUBLIC_ENDPOINT_URL": object_storage,
         "S3_BUCKET": f"test-{uuid.uuid4().hex}",
         "AGENT_FOLDER": str(folder),
+        # on a busy machine the tests take longer than a password counts as just typed
+        "ACCOUNT_REAUTHENTICATION_TIMEOUT": 24 * 3600,
     }
     with (
         override_settings(**changed),

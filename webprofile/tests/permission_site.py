@@ -185,8 +185,11 @@ class PermissionSite:
         is_form = isinstance(body, str) or (body is None and not address.startswith("/api/"))
         kind = "application/x-www-form-urlencoded" if is_form else "application/json"
         data = (body or "") if is_form else json.dumps(body or {})
-        with rolled_back():
-            return client.generic(method, address, data, kind, headers=headers)
+        # not `rolled_back`: Django's test client keeps the connection open by itself
+        with transaction.atomic():
+            answer = client.generic(method, address, data, kind, headers=headers)
+            transaction.set_rollback(True)
+        return answer
 
 
 @contextmanager
@@ -199,15 +202,12 @@ def rolled_back() -> Iterator[None]:
 
 @contextmanager
 def _one_connection() -> Iterator[None]:
-    """Keep requests and WebSockets from closing the connection, which holds the transaction.
-
-    Django's test client disconnects the same signals.
-    """
+    """Keep requests and WebSockets from closing the connection, which holds the transaction."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
     try:
-        with mock.patch("channels.db.close_old_connections"):
+        with mock.patch("channels.db.close_old_connections", lambda: None):
             yield
     finally:
         for signal in signals:

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
 from django.urls import URLPattern, get_resolver
 
 from webprofile.routing import websocket
-from webprofile.tests.permission_page import PermissionRow
+from webprofile.tests.permission_page import PermissionRow, read_table
 
+TABLE = read_table()
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: ids and names that do not exist
 ABSENT = {int: 987654321, str: "no-such-thing"}
@@ -52,19 +54,21 @@ class Route:
         return [part[1] or part[2] for part in _PART.finditer(self.pattern)]
 
 
-def row_of(route: Route, method: str, table: list[PermissionRow]) -> PermissionRow | None:
+@cache
+def row_of(route: Route, method: str) -> PermissionRow | None:
     """Return the first row that names the route, or None."""
-    return next((r for r in table if any(_matches(n, route, method) for n in r.names)), None)
+    return next((r for r in TABLE.rows if any(_matches(n, route, method) for n in r.names)), None)
 
 
-def unused(table: list[PermissionRow], routes: list[Route]) -> list[str]:
+def unused(routes: list[Route]) -> list[str]:
     """Return the names in the table that are the first match of no route."""
+    names = [name for row in TABLE.rows for name in row.names]
     used = {
-        next((n for row in table for n in row.names if _matches(n, route, method)), "")
+        next((name for name in names if _matches(name, route, method)), "")
         for route in routes
         for method in route.methods or ("",)
     }
-    return [name for row in table for name in row.names if name not in used]
+    return [name for name in names if name not in used]
 
 
 def web_routes() -> list[Route]:

@@ -14,18 +14,15 @@ from django.urls import reverse
 
 from tasks.models import Attempt, LogChunk
 from webprofile.tests import permission_sockets as sockets
-from webprofile.tests.permission_page import read_table
 from webprofile.tests.permission_requests import OBJECT_REQUESTS, absent, hidden_objects
 from webprofile.tests.permission_site import PEOPLE, rolled_back, secrets_for
-from webprofile.tests.permission_table import row_of, socket_routes, unused, web_routes
+from webprofile.tests.permission_table import TABLE, row_of, socket_routes, unused, web_routes
 
 pytestmark = pytest.mark.django_db
 
 ROUTES = web_routes()
 SOCKETS = socket_routes()
 BROWSER_SOCKETS = [route for route in SOCKETS if route.name != sockets.AGENTS]
-TABLE = read_table()
-ROWS = TABLE.rows
 RESULT_ROUTES = [route for route in ROUTES if route.parts[:1] in (["task_id"], ["profile_id"])]
 #: errors of an allowed request
 OK = {400, 409, 410, 413, 415, 422, 429}
@@ -110,7 +107,7 @@ def mismatches(site, route, method, person):
     answer = ask(site, person, method, address_of(site, route), site.forms.get(route.name))
     if answer.status == METHOD_NOT_ALLOWED:
         return None
-    row = row_of(route, method, ROWS)
+    row = row_of(route, method)
     assert row, f"{method} {route} is in no row of the table"
     is_as_listed = answer.word == row.cells[person]
     problems = [] if is_as_listed else [f"answers {answer.word} ({answer.status})"]
@@ -120,7 +117,7 @@ def mismatches(site, route, method, person):
 
 def disclosures(site, route, method, person):
     """Return where refusals for a hidden object and for an absent one differ."""
-    if row_of(route, method, ROWS).cells[person] not in REFUSALS:
+    if row_of(route, method).cells[person] not in REFUSALS:
         return []
     form = site.forms.get(route.name)
     differences = []
@@ -182,12 +179,12 @@ def test_page_without_a_form_refuses_post(permission_site, name):
 
 
 def test_each_name_in_the_table_matches_a_route():
-    assert unused(ROWS, ROUTES + SOCKETS) == []
+    assert unused(ROUTES + SOCKETS) == []
 
 
 def test_table_has_all_people_and_explains_each_answer():
     assert tuple(TABLE.people) == PEOPLE
-    assert {word for row in ROWS for word in row.cells.values()} == set(TABLE.words)
+    assert {word for row in TABLE.rows for word in row.cells.values()} == set(TABLE.words)
 
 
 def exchange(site, *args, **more):
@@ -197,7 +194,7 @@ def exchange(site, *args, **more):
 
 @pytest.mark.parametrize("route", SOCKETS, ids=str)
 def test_socket_answers_each_person_as_in_the_table(permission_site, route):
-    row = row_of(route, "", ROWS)
+    row = row_of(route, "")
     assert row, f"{route} is in no row of the table"
     address = address_of(permission_site, route)
     for person in PEOPLE:
@@ -278,7 +275,7 @@ def test_hidden_object_gets_the_same_answer_as_an_absent_one(permission_site, ob
 def test_token_with_the_scope_read_reads_as_its_user_and_changes_nothing(permission_site, route):
     address = address_of(permission_site, route)
     for method in route.methods:
-        cells = row_of(route, method, ROWS).cells
+        cells = row_of(route, method).cells
         answer = permission_site.request("script", method, address)
         word = word_of(answer, address)
         if cells["anonymous"] != "login" or answer.status_code == METHOD_NOT_ALLOWED:
