@@ -26,11 +26,15 @@ SMALL_SIZE, SMALL_PART_BYTES = SIZE // 128, PART_BYTES // 128
 SUBMIT = ("submit", "-m", "big.mge", "-w", "x86-1", "--no-wait")
 
 
+@pytest.fixture(scope="module")
+def large_model():
+    return model_bytes(os.urandom(SIZE - len(MODEL)))
+
+
 @pytest.fixture
-def content(home):
-    data = model_bytes(os.urandom(SIZE - len(MODEL)))
-    (home / "big.mge").write_bytes(data)
-    return data
+def content(home, large_model):
+    (home / "big.mge").write_bytes(large_model)
+    return large_model
 
 
 @pytest.fixture

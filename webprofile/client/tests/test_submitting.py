@@ -42,6 +42,7 @@ fast_run = true
 
 @pytest.fixture
 def matrix(home):
+    """A batch file of eight tasks; `-r 1` makes four."""
     (home / "batch.toml").write_text(MATRIX)
     return "batch.toml"
 
@@ -68,7 +69,7 @@ def outcomes(proxy):
     return outcomes
 
 
-def test_matrix_is_submitted_with_its_files(client, alice, matrix):
+def test_matrix_is_submitted_with_its_files(client, alice, matrix, proxy):
     result = client.run_process("submit", matrix, "--no-wait")
     tasks = list(Task.objects.order_by("pk"))
     assert result.stdout.split() == [str(task.pk) for task in tasks]
@@ -82,10 +83,7 @@ def test_matrix_is_submitted_with_its_files(client, alice, matrix):
     assert object_store.read(model.object_key, limit_bytes=99) == model_bytes(b"other")
     assert data.arrays[0]["shape"] == [1, 3]
     assert "other.mge x86-1 1.13.0 fast 2/2" in result.stderr
-
-
-def test_equal_files_are_uploaded_once(client, matrix, proxy):
-    client.run("submit", matrix, "--no-wait")
+    # equal files are uploaded once
     announced = [file for body in proxy.posted_tasks for file in body["files"] if "md5" in file]
     assert [file["name"] for file in announced] == ["net.mge", "cat.npy", "other.mge"]
     assert TaskFile.objects.exclude(stored_at=None).count() == 16
@@ -249,13 +247,13 @@ def test_unavailable_site_has_its_own_exit_code(client, proxy):
 @pytest.mark.exhaustive
 def test_failed_submit_continues_with_the_same_key(client, matrix, proxy):
     proxy.plan = lambda method, path: "403" if proxy.count("/submit/") == 3 else ""
-    first = client.run("submit", matrix, "--no-wait", "--key", "nightly-7", code=1)
+    first = client.run("submit", matrix, "-r", "1", "--no-wait", "--key", "nightly-7", code=1)
     assert "is it the site?" in first.stderr
     broken = Task.objects.order_by("-pk").first()
     assert broken.state == TaskState.INITIATED
     proxy.plan = lambda method, path: ""
-    client.run("submit", matrix, "--no-wait", "--key", "nightly-7")
-    assert Task.objects.count() == 8
+    client.run("submit", matrix, "-r", "1", "--no-wait", "--key", "nightly-7")
+    assert Task.objects.count() == 4
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
@@ -264,36 +262,36 @@ def test_interrupted_submit_prints_the_key_to_continue(client, matrix, proxy):
     reached = threading.Event()
 
     def plan(method: str, path: str) -> str:
-        if proxy.count("/submit/") < 4:
+        if proxy.count("/submit/") < 3:
             return ""
         reached.set()
         time.sleep(0.5)
         return "lost"
 
     proxy.plan = plan
-    process = client.start("submit", matrix, "--no-wait")
+    process = client.start("submit", matrix, "-r", "1", "--no-wait")
     assert reached.wait(60)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in err) == (130, False)
-    assert "3 of 8 tasks are submitted and go on" in err
+    assert "2 of 4 tasks are submitted and go on" in err
     proxy.plan = lambda method, path: ""
-    client.run("submit", matrix, "--no-wait", "--key", err.split("--key ")[1].split()[0])
-    assert Task.objects.count() == 8
+    client.run("submit", matrix, "-r", "1", "--no-wait", "--key", err.split("--key ")[1].split()[0])
+    assert Task.objects.count() == 4
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
 @pytest.mark.exhaustive
 def test_submit_prints_the_key_if_the_site_becomes_unavailable(client, matrix, proxy):
-    proxy.plan = lambda method, path: "503" if proxy.count("/submit/") > 5 else ""
-    stderr = client.run("submit", matrix, "--no-wait", code=3).stderr
-    assert "5 of 8 tasks are submitted and go on" in stderr
+    proxy.plan = lambda method, path: "503" if proxy.count("/submit/") > 3 else ""
+    stderr = client.run("submit", matrix, "-r", "1", "--no-wait", code=3).stderr
+    assert "3 of 4 tasks are submitted and go on" in stderr
     assert "answered 503" in stderr
     proxy.plan = lambda method, path: ""
     key = stderr.split("--key ")[1].split()[0]
-    result = client.run("submit", matrix, "--no-wait", "--key", key)
+    result = client.run("submit", matrix, "-r", "1", "--no-wait", "--key", key)
     assert result.stdout.split() == [str(task.pk) for task in Task.objects.order_by("pk")]
-    assert Task.objects.count() == 8
+    assert Task.objects.count() == 4
     assert not Task.objects.filter(state=TaskState.INITIATED).exists()
 
 
