@@ -147,10 +147,12 @@ for n in range(8):
     subprocess.Popen(["setsid", "-f", "sleep", "60"])
 time.sleep(0.5)
 """
-WRITE_3_GB = """\
-block = b"x" * (64 << 20)
+#: exceeds 2 GiB, most of which are a hole
+WRITE_LARGE_FILE = """\
+block = b"x" * (8 << 20)
 with open("large", "wb") as file:
-    for n in range(48):
+    file.seek(2040 << 20)
+    for n in range(4):
         file.write(block)
 """
 WRITE_EVERYWHERE = """\
@@ -170,7 +172,7 @@ time.sleep(30)
         ("import time\ntime.sleep(60)", 60, EndReason.SILENT, "neither printed nor computed"),
         (FORK_BOMB, 60, EndReason.TOO_MANY_PROCESSES, "the limit is 60"),
         ("while True: print('x' * 1000)", 60, EndReason.LOG_TOO_LONG, "the limit is 8 MiB"),
-        (WRITE_3_GB, 60, EndReason.OUTPUT_TOO_LARGE, "size limit"),
+        (WRITE_LARGE_FILE, 60, EndReason.OUTPUT_TOO_LARGE, "size limit"),
         (WRITE_EVERYWHERE, 60, EndReason.OUTPUT_TOO_LARGE, "the limit is 150 MiB"),
         ("b = bytearray(1 << 42)", 60, EndReason.EXITED, "MemoryError"),
         ("import os\nos.kill(os.getpid(), 11)", 60, EndReason.EXITED, "SIGSEGV"),

@@ -192,9 +192,8 @@ def test_the_error_for_a_layout_with_batch_norm_suggests_a_flag(run):
 
 @pytest.mark.exhaustive
 def test_graph_passes_are_applied_before_the_run(run):
-    profile = graph(
-        run, model("resnet18"), "--optimize_for_inference", "--model_dump=m.mge", "--cpu"
-    )
+    flags = ("--optimize_for_inference", "--model_dump=m.mge", "--cpu", "--no_sanity_check")
+    profile = graph(run, model("resnet18"), *flags)
     assert operator_types(profile)["BatchNormForward"] == 0
     run_successfully(run, str(run.folder / "m.mge"), "--iter=1", "--no_sanity_check")
 
