@@ -10,9 +10,9 @@ PRELUDE = """
 import sys
 sys.path.insert(0, {examples!r})
 import numpy as np, megengine
-from profile_training import BATCH, SIZE, Trainer
-data = megengine.Tensor(np.ones((BATCH, 3, SIZE, SIZE), np.float32))
-label = megengine.Tensor(np.zeros(BATCH, np.int32))
+from profile_training import Trainer
+data = megengine.Tensor(np.ones((1, 3, 32, 32), np.float32))
+label = megengine.Tensor(np.zeros(1, np.int32))
 step = Trainer().step
 """
 

@@ -15,14 +15,16 @@ from profiles.tests.pages import whole_page
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 pytestmark = [pytest.mark.megengine, pytest.mark.django_db]
 
-#: a training step for each of `argv[2:]`, which are keyword arguments of the Profiler
+#: a training step for each of `argv[2:]`, which are keyword arguments of the Profiler, and a static
+#: profile; a step of small inputs has as many operators as one of large inputs
 VARIANTS = """
 import ast, os, sys
 import numpy as np, megengine
 from megengine.utils.profiler import Profiler
-from profile_training import BATCH, SIZE, Trainer
-data = megengine.Tensor(np.ones((BATCH, 3, SIZE, SIZE), np.float32))
-label = megengine.Tensor(np.zeros(BATCH, np.int32))
+from profile_training import Trainer, profile_static
+data = megengine.Tensor(np.ones((1, 3, 32, 32), np.float32))
+label = megengine.Tensor(np.zeros(1, np.int32))
+profile_static(data, label, os.path.join(sys.argv[1], "static.json"))
 trainer = Trainer()
 trainer.step(data, label).numpy()
 for number, options in enumerate(sys.argv[2:]):
@@ -51,11 +53,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def run_example(megengine_python, tmp_path_factory):
-    """Return a function that returns the files of a run of an example; each run is made once."""
+    """Return a function that returns the files of an example, which is run once."""
 
     @cache
-    def files(example: str, number: int = 1) -> dict[str, bytes]:
-        folder = tmp_path_factory.mktemp(f"{example}-{number}")
+    def files(example: str) -> dict[str, bytes]:
+        folder = tmp_path_factory.mktemp(example)
         run_python(megengine_python, EXAMPLES / f"{example}.py", folder)
         return files_of(folder)
 
@@ -76,8 +78,17 @@ def test_all_files_of_an_example_are_imported_as_one_run(client, alice, run_exam
     assert 'id="left-out"' not in page
 
 
+@pytest.fixture(scope="module")
+def variants(megengine_python, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    (folder / "variants.py").write_text(VARIANTS)
+    options = [variant[0] for variant in SET_UP]
+    run_python(megengine_python, folder / "variants.py", folder, *options, path=EXAMPLES)
+    return folder
+
+
 @pytest.mark.exhaustive
-def test_a_compiled_training_step_has_all_pages_of_a_profile(client, alice, run_example):
+def test_a_compiled_training_step_has_all_pages_of_a_profile(client, alice, run_example, variants):
     upload = make_import(alice, run_example("profile_training")["json"])
     place = f"/profiles/{upload.profile.pk}/"
     page = whole_page(client, place)
@@ -88,18 +99,9 @@ def test_a_compiled_training_step_has_all_pages_of_a_profile(client, alice, run_
         response = client.get(f"/api/v1{place}charts/{chart}/")
         assert response.status_code == 200, chart
         assert len(response.content) > 300, chart
-    other = make_import(alice, run_example("profile_training", 2)["json"])
+    other = make_import(alice, (variants / "static.json").read_bytes())
     pair = f"/profiles/compare/?p={upload.profile.pk}&p={other.profile.pk}"
     assert "ConvolutionBackwardFilter" in client.get(pair).text
-
-
-@pytest.fixture(scope="module")
-def variants(megengine_python, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("variants")
-    (folder / "variants.py").write_text(VARIANTS)
-    options = [variant[0] for variant in SET_UP]
-    run_python(megengine_python, folder / "variants.py", folder, *options, path=EXAMPLES)
-    return folder
 
 
 @pytest.mark.exhaustive
