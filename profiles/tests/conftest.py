@@ -38,15 +38,22 @@ def alice(client, storage) -> User:
 
 
 @pytest.fixture(scope="module")
-def module_data(object_storage, django_db_setup, django_db_blocker) -> Iterator[None]:
+def module_bucket(object_storage) -> Iterator[None]:
+    """A bucket for all tests of a module."""
+    bucket = f"test-{uuid.uuid4().hex}"
+    address = {"S3_ENDPOINT_URL": object_storage, "S3_PUBLIC_ENDPOINT_URL": object_storage}
+    with override_settings(S3_BUCKET=bucket, **address):
+        object_store.client.create_bucket(Bucket=bucket)
+        yield
+
+
+@pytest.fixture(scope="module")
+def module_data(module_bucket, django_db_setup, django_db_blocker) -> Iterator[None]:
     """Let fixtures of a module make rows and objects in storage that all of its tests use.
 
     Each test undoes its own changes of the database.
     """
-    bucket = f"test-{uuid.uuid4().hex}"
-    address = {"S3_ENDPOINT_URL": object_storage, "S3_PUBLIC_ENDPOINT_URL": object_storage}
-    with override_settings(S3_BUCKET=bucket, **address), django_db_blocker.unblock(), rolled_back():
-        object_store.client.create_bucket(Bucket=bucket)
+    with django_db_blocker.unblock(), rolled_back():
         yield
 
 

@@ -1,6 +1,9 @@
 """Large exports: made in a real process, with the same content, and limited for each user."""
 
+import os
 import re
+from contextlib import contextmanager
+from unittest import mock
 
 import pytest
 from django.conf import settings as django_settings
@@ -18,29 +21,39 @@ MOST_OPERATORS = heavy.MOST_OPERATORS
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@contextmanager
+def fork_server(**variables):
+    """Run a fork server of exports on the rows of the tests during this block; yield it."""
+    if connection.vendor != "sqlite":
+        pytest.skip("the process finds the database of the tests by its file")
+    variables = {
+        "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
+        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+        "S3_ENDPOINT_URL": django_settings.S3_ENDPOINT_URL,
+        "S3_BUCKET": django_settings.S3_BUCKET,
+        **variables,
+    }
+    server = ForkServer("profiles.exports", has_settings=True)
+    with mock.patch.dict(os.environ, variables):
+        yield server
+    server.end()
+
+
 @pytest.fixture
-def start_process(monkeypatch):
-    """Return a function that starts the fork server of exports, on the rows of the tests."""
-    servers = []
+def storage(module_bucket):
+    """The bucket of the module, which the fork server reads."""
 
-    def start(**variables):
-        if connection.vendor != "sqlite":
-            pytest.skip("the process finds the database of the tests by its file")
-        variables = {
-            "DJANGO_SETTINGS_MODULE": "webprofile.settings.test",
-            "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
-            "S3_ENDPOINT_URL": django_settings.S3_ENDPOINT_URL,
-            "S3_BUCKET": django_settings.S3_BUCKET,
-            **variables,
-        }
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        servers.append(ForkServer("profiles.exports", has_settings=True))
-        monkeypatch.setattr(heavy, "server", servers[-1])
 
-    yield start
-    for server in servers:
-        server.end()
+@pytest.fixture(scope="module")
+def shared_server(module_bucket, django_db_setup):
+    with fork_server() as server:
+        yield server
+
+
+@pytest.fixture
+def in_process(monkeypatch, shared_server):
+    """Make large exports in the process that the tests share."""
+    monkeypatch.setattr(heavy, "server", shared_server)
 
 
 @pytest.fixture
@@ -63,7 +76,7 @@ def content(client, address, *, is_large=False, **headers):
 
 @pytest.mark.exhaustive
 def test_large_exports_have_the_content_of_small_ones(
-    client, alice, profile, start_process, monkeypatch
+    client, alice, profile, in_process, monkeypatch
 ):
     other = make_import(alice, good_profile("resnet18_opt")).profile
     compared = f"/api/v1/profiles/compare/export/{{}}/?p={profile.pk}&p={other.pk}"
@@ -79,14 +92,12 @@ def test_large_exports_have_the_content_of_small_ones(
     chinese = {"accept_language": "zh-hans"}
     small = [content(client, address, **chinese) for address in addresses]
     monkeypatch.setattr(heavy, "MOST_OPERATORS", 0)
-    start_process()
     for address, expected in zip(addresses, small, strict=True):
         assert content(client, address, is_large=True, **chinese) == expected, address
 
 
 @pytest.mark.exhaustive
-def test_a_large_export_has_the_errors_of_small_ones(client, profile, start_process, all_are_large):
-    start_process()
+def test_a_large_export_has_the_errors_of_small_ones(client, profile, in_process, all_are_large):
     for address, status, code in (
         (f"/api/v1/profiles/{profile.pk}/export/csv/?name=(", 422, "export_question"),
         (f"/api/v1/profiles/{profile.pk}/text/?name=(", 422, "export_question"),
@@ -99,16 +110,16 @@ def test_a_large_export_has_the_errors_of_small_ones(client, profile, start_proc
 
 @pytest.mark.exhaustive
 def test_an_export_beyond_the_limit_of_memory_is_refused(
-    client, profile, start_process, all_are_large
+    client, profile, all_are_large, monkeypatch
 ):
-    start_process(PROFILE_PARSE_MEMORY_BYTES=str(1 << 20))
-    response = client.get(f"/api/v1/profiles/{profile.pk}/export/json/")
+    with fork_server(PROFILE_PARSE_MEMORY_BYTES=str(1 << 20)) as server:
+        monkeypatch.setattr(heavy, "server", server)
+        response = client.get(f"/api/v1/profiles/{profile.pk}/export/json/")
     assert (response.status_code, response.json()["code"]) == (422, "export_heavy")
 
 
 @pytest.mark.exhaustive
-def test_a_user_has_few_large_exports_at_a_time(client, profile, start_process, all_are_large):
-    start_process()
+def test_a_user_has_few_large_exports_at_a_time(client, profile, in_process, all_are_large):
     address = f"/api/v1/profiles/{profile.pk}/export/json/"
     first, second = client.get(address), client.get(address)
     refused = client.get(address)
