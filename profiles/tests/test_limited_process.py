@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -50,7 +51,8 @@ def left_out(result: DerivedData) -> list[tuple[str, str]]:
     return [(entry.name, entry.code) for entry in result.data.left_out]
 
 
-def many_operators(count: int) -> bytes:
+@lru_cache(maxsize=1)
+def many_operators(count: int = 300_000) -> bytes:
     """Return a small file that takes much time and memory to read."""
     times = ",".join(f'"{n}":{{"c":{{"start":0.0,"end":1e-6}}}}' for n in range(count))
     operators = ",".join(
@@ -95,7 +97,7 @@ def test_a_damaged_file_gives_the_error_of_its_parser(name):
 @pytest.mark.exhaustive
 def test_a_file_over_the_memory_limit_is_refused(settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
-    error = error_of(many_operators(200_000))
+    error = error_of(many_operators())
     assert error.code == "too_heavy"
     assert "220 MiB" in error.detail
     assert len(derive_files(good_profile("resnet18")).data.columns) == 173
@@ -145,7 +147,7 @@ def test_a_signal_to_the_reader_is_no_fault_of_the_profile(number):
         when_reading(lambda watcher, reader: reader.send_signal(number)),
         pytest.raises(DomainError, match="reading_stopped"),
     ):
-        derive_files(many_operators(300_000))
+        derive_files(many_operators())
 
 
 def test_an_unknown_exit_status_is_no_fault_of_the_profile():
@@ -176,7 +178,7 @@ def test_several_profiles_can_be_read_concurrently():
 
 
 def test_a_reader_is_stopped_after_the_timeout_of_the_site(tmp_path):
-    (tmp_path / "profile.json").write_bytes(many_operators(400_000))
+    (tmp_path / "profile.json").write_bytes(many_operators())
     job = ParseJob(("profile.json",), (), 1 << 30, 4 << 30, 600)
     (tmp_path / "order.json").write_bytes(msgspec.json.encode(job))
     with pytest.raises(TimeoutError):
@@ -193,7 +195,7 @@ def test_a_profile_larger_than_the_cache_is_refused(settings):
 
 def test_a_pass_over_the_memory_limit_is_omitted(settings):
     settings.PROFILE_PARSE_MEMORY_BYTES = 220 << 20
-    result = derive_files(good_profile("resnet18"), many_operators(200_000))
+    result = derive_files(good_profile("resnet18"), many_operators())
     assert result.data.passes == ("profile.json",)
     assert left_out(result) == [("profile-2.json", "too_heavy")]
 

@@ -91,17 +91,28 @@ def test_a_broken_event_is_skipped_and_its_place_is_told(tmp_path, whole, text, 
     assert not profile.summary.is_cut
 
 
+@pytest.fixture(scope="module")
+def large():
+    """A trace of many pieces."""
+    return repeat_trace(MLP, 4)
+
+
+@pytest.fixture(scope="module")
+def events_of_large(large, tmp_path_factory):
+    return read(tmp_path_factory.mktemp("large"), large).summary.events
+
+
 @pytest.mark.parametrize("old", [b'"name":"', b'"ph":"E",', b'"pid":'])
 @pytest.mark.parametrize("new", [b"\x02", b"\\", b'"'])
-def test_damage_in_any_piece_of_a_large_trace_costs_one_event(tmp_path, monkeypatch, old, new):
+def test_damage_in_any_piece_of_a_large_trace_costs_one_event(
+    tmp_path, monkeypatch, large, events_of_large, old, new
+):
     monkeypatch.setattr(events, "PIECE_BYTES", 1 << 13)
-    data = repeat_trace(MLP, 4)
-    whole = read(tmp_path, data)
     for part in (3, 7, 9):
-        place = data.index(old, part * len(data) // 10) + 2
-        damaged = read(tmp_path, data[:place] + new + data[place:])
+        place = large.index(old, part * len(large) // 10) + 2
+        damaged = read(tmp_path, large[:place] + new + large[place:])
         assert damaged.summary.skipped_count == 1
-        assert damaged.summary.events == whole.summary.events - 1
+        assert damaged.summary.events == events_of_large - 1
         assert abs(damaged.summary.skipped[0].at_byte - place) < 1_000
         assert not damaged.summary.is_cut
 
