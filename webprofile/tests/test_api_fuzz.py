@@ -19,9 +19,14 @@ import pytest
 import schemathesis
 from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
+from drf_spectacular.generators import EndpointEnumerator
 from hypothesis import HealthCheck, settings
+from schemathesis.core.failures import FailureGroup, as_reported_failure
 from schemathesis.generation import GenerationMode
-from schemathesis.generation.hypothesis.builder import ApiOperationMark
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.generation.hypothesis import builder
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from accounts.models import User
@@ -44,6 +49,18 @@ EVERY = 20
 #: fields of bodies with lists of ids, and with one id
 LISTS = {"tasks": "task_id"}
 KEYS = {"worker": "worker_id", "copied_from": "task_id", "from_file": "file_id"}
+#: marks of a test whose operation schemathesis cannot test as a whole
+PROBLEMS = (
+    builder.InvalidHeadersExampleMark,
+    builder.MissingPathParameters,
+    builder.UnserializablePayloadMark,
+)
+#: method and path of each operation. Generating the schema takes a second in each process
+PLACES = [
+    f"{method} {path}"
+    for path, _, method, _ in EndpointEnumerator().get_api_endpoints()
+    if path != "/api/v1/schema/"
+]
 
 django_app = get_wsgi_application()
 
@@ -53,10 +70,6 @@ def app(environ, start_response):
     return django_app(environ | {"REMOTE_ADDR": "127.0.0.1"}, start_response)
 
 
-schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", app)
-rejection = schema.config.checks.negative_data_rejection
-#: invalid data may also be too long
-rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
 _request_counts: Counter[str] = Counter()
 _boundary_counts: Counter[str] = Counter()
 
@@ -67,6 +80,19 @@ def _quiet():
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def operations(permission_site):
+    """The operations of the schema, by method and path."""
+    with rolled_back():
+        schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", app)
+    rejection = schema.config.checks.negative_data_rejection
+    # invalid data may also be too long
+    rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
+    operations = {result.ok().label: result.ok() for result in schema.get_all_operations()}
+    assert set(operations) == set(PLACES)
+    return operations
 
 
 @pytest.fixture(scope="module")
@@ -86,28 +112,20 @@ def existing(permission_site):
     }
 
 
-def pytest_generate_tests(metafunc):
-    """Pass `place`, method and path of the operation.
-
-    It also makes the ids of the tests differ, which schemathesis 4.32 does not with pytest 9.2, and
-    of tests with one id pytest-xdist runs only one.
-    """
-    place = ApiOperationMark.get(metafunc.function).label
-    metafunc.parametrize("place", [place], ids=[pytest.HIDDEN_PARAM])
+@pytest.fixture
+def tokens(db, existing):
+    """A token of each person, for all requests of a test."""
+    alice, root = (User.objects.get(email=f"{name}@example.com") for name in ("alice", "root"))
+    return {
+        "alice": issue_token_pair(alice).access,
+        "root": issue_token(root, name="fuzz", scopes=["read", "write", "admin"], days=1)[1],
+    }
 
 
 def person_of(place):
     """Return a user or an administrator, alternately."""
     _request_counts[place] += 1
     return "alice" if _request_counts[place] % 2 == 0 else "root"
-
-
-def credentials(name):
-    cache.clear()  # resets the rate limits
-    user = User.objects.get(email=f"{name}@example.com")
-    if name == "alice":
-        return issue_token_pair(user).access
-    return issue_token(user, name="fuzz", scopes=["read", "write", "admin"], days=1)[1]
 
 
 def is_sent(case, place):
@@ -159,7 +177,7 @@ def has_a_documented_code(context, response, case):
     """Check that the code of an error is documented for the operation."""
     if response.headers.get("content-type", [""])[0] != "application/problem+json":
         return
-    responses = responses_of(schema.raw_schema, case.operation.definition.raw)
+    responses = responses_of(case.operation.schema.raw_schema, case.operation.definition.raw)
     if str(response.status_code) not in responses:
         return  # another check reports it
     code = response.json()["code"]
@@ -167,7 +185,27 @@ def has_a_documented_code(context, response, case):
     assert any(fnmatchcase(code, pattern) for pattern in named), f"{code} is none of {named}"
 
 
-@schema.parametrize()
+@pytest.mark.parametrize("place", PLACES)
+def test_generated_requests_get_documented_responses(operations, place, existing, tokens):
+    """`schema.parametrize()` would generate all requests when the tests are collected."""
+    operation = operations[place]
+    test = build_operation_test(
+        config=operation.schema.config,
+        operation=operation,
+        test_func=send,
+        given_kwargs={},
+        feedback=FeedbackSources(
+            constants_value_source=make_constants_value_source(operation.schema)
+        ),
+    )
+    for problem in PROBLEMS:
+        assert problem.get(test) is None
+    try:
+        test(place=place, existing=existing, tokens=tokens)
+    except FailureGroup as error:
+        raise as_reported_failure(error) from None
+
+
 @settings(
     max_examples=EXAMPLES * TIMES,
     deadline=None,
@@ -175,7 +213,7 @@ def has_a_documented_code(context, response, case):
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_generated_requests_get_documented_responses(case, place, existing):
+def send(case, place, existing, tokens):
     if not is_sent(case, place):
         return
     person = person_of(place)
@@ -184,11 +222,12 @@ def test_generated_requests_get_documented_responses(case, place, existing):
     excluded = [positive_data_acceptance]
     if case.path == "/api/v1/tasks/judge/":  # returns the errors of a request with status 200
         excluded.append(negative_data_rejection)
+    cache.clear()  # resets the rate limits
     with rolled_back():
         case.call_and_validate(
             # schemathesis does not decompress gzip of a WSGI application
             headers={
-                "Authorization": f"Bearer {credentials(person)}",
+                "Authorization": f"Bearer {tokens[person]}",
                 "Accept-Encoding": "identity",
             },
             excluded_checks=excluded,
