@@ -27,6 +27,7 @@ from accounts.models import User
 from agent.conftest import megengine_python  # noqa: F401
 from tasks.tests.make import make_user
 from testdata import DATA
+from webprofile.garbage import loaded_spare
 from webprofile.operations.devserver.layout import free_ports
 from webprofile.storage import storage as object_store
 from webprofile.tests.documented_api import Documented
@@ -38,6 +39,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("suite")
 
+# collecting tests imports thousands of modules, of which the garbage collector frees nothing
+loaded_spare()
 
 # imports schemathesis, which takes half a second
 collect_ignore = [] if uses_production_parts() else ["webprofile/tests/test_api_fuzz.py"]
