@@ -12,6 +12,7 @@ from accounts.models import User
 from profiles.exports import heavy
 from profiles.tests.make import MEMORY, TIMELINE
 from tasks.tests.make import make_user
+from testdata import DATA
 from webprofile.storage import storage as object_store
 from webprofile.tests.permission_site import rolled_back
 
@@ -63,8 +64,8 @@ def owner(module_data) -> User:
     return make_user()
 
 
-@pytest.fixture
-def script_files(testdata) -> dict[str, bytes]:
+@pytest.fixture(scope="session")
+def script_files() -> dict[str, bytes]:
     """Files of a script by name: the trace and the memory flow of a training step."""
-    folder = testdata / "traces" / "dynamic_train_mlp_scopes"
+    folder = DATA / "traces" / "dynamic_train_mlp_scopes"
     return {name: (folder / f"profile.{name}").read_bytes() for name in (TIMELINE, MEMORY)}

@@ -36,13 +36,42 @@ from webprofile.errors import DomainError
 from webprofile.observability.requests import loggable, route_class
 from webprofile.observability.tests.parts import json_lines
 from webprofile.storage import storage
+from workers.models import LastHeartbeat
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("storage")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("module_data")]
 
 ALL = tuple(Share.Part.values)
 KINDS = ("measured", "import", "script", "comparison")
 #: values of links of a shared page that leave it: pages without a login, and the site's files
 _OUTSIDE = ("/s/", "/static/", "/netron/", "/perfetto/", "/docs/options/", "#", "?", "data:")
+
+
+@pytest.fixture(scope="module")
+def hidden(owner) -> list[int]:
+    """Tasks of the owner that are not shared."""
+    hidden = [make_result(good_profile("tiny"), owner=owner).attempt.task_id for _ in range(3)]
+    Task.objects.filter(pk__in=hidden).update(title="unsharedtask")
+    return hidden
+
+
+@pytest.fixture(scope="module")
+def results(owner, script_files) -> dict[str, list[int]]:
+    """The profiles of a result of each kind."""
+    measured, *compared = (make_result(good_profile("tiny"), owner=owner) for _ in range(3))
+    for profile in (measured, compared[0]):
+        store_model(profile)
+    imported = make_import(owner, good_profile("tiny"), name="imported").profile
+    script = make_script_profile(script_files, owner)
+    kinds = dict(zip(KINDS, ([measured], [imported], [script], compared), strict=True))
+    return {kind: [profile.pk for profile in profiles] for kind, profiles in kinds.items()}
+
+
+@pytest.fixture
+def alice(client, owner):
+    client.force_login(owner)
+    # a device whose tests take long becomes offline
+    LastHeartbeat.objects.update(last_seen_at=timezone.now())
+    return owner
 
 
 @pytest.fixture
@@ -64,19 +93,11 @@ def store_model(profile):
     return model
 
 
-def share_of(kind, owner, script_files, parts=()):
-    """Create a result of this kind and a link to it; return the address and the profile."""
-    if kind == "import":
-        profile = make_import(owner, good_profile("tiny"), name="imported").profile
-        return share(owner, "import", profile.pk), profile
-    if kind == "script":
-        profile = make_script_profile(script_files, owner)
-    else:
-        profile = make_result(good_profile("tiny"), owner=owner)
-        store_model(profile)
-    if kind == "comparison":
-        other = make_result(good_profile("tiny"), owner=owner)
-        return share(owner, "comparison", profile.pk, other.pk), profile
+def share_of(kind, owner, results, parts=()):
+    """Create a link to the result of this kind; return the address and the first profile."""
+    profile = Profile.objects.get(pk=results[kind][0])
+    if kind in ("import", "comparison"):
+        return share(owner, kind, *results[kind]), profile
     return share(owner, "task", profile.attempt.task_id, parts=parts), profile
 
 
@@ -109,11 +130,9 @@ def pages_of(client, address):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parts", [(), ALL], ids=["default", "everything"])
 def test_a_page_and_all_that_it_fetches_is_readable_without_a_login(
-    reader, alice, script_files, kind, parts
+    reader, alice, results, hidden, kind, parts
 ):
-    hidden = [make_result(good_profile("tiny"), owner=alice).attempt.task_id for _ in range(3)]
-    Task.objects.filter(pk__in=hidden).update(title="unsharedtask")
-    address, _ = share_of(kind, alice, script_files, parts)
+    address, _ = share_of(kind, alice, results, parts)
     responses = pages_of(reader, address)
     assert len(responses) > 3
     for url, response in responses.items():
@@ -165,9 +184,9 @@ def test_a_paired_comparison_shows_names_of_files_and_inputs_only_if_they_were_c
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_is_the_same_for_its_owner_for_other_users_and_for_nobody(
-    client, reader, alice, script_files, kind
+    client, reader, alice, results, kind
 ):
-    address, _ = share_of(kind, alice, script_files)
+    address, _ = share_of(kind, alice, results)
     bob, root = Client(), Client()
     bob.force_login(make_user("bob"))
     root.force_login(make_user("root", is_staff=True))
@@ -178,8 +197,8 @@ def test_a_page_is_the_same_for_its_owner_for_other_users_and_for_nobody(
     assert client.get(address, headers={"Authorization": "Bearer nonsense"}).status_code == 200
 
 
-def test_a_page_is_in_the_language_that_the_reader_chose_on_the_site(reader, alice, script_files):
-    address, _ = share_of("measured", alice, script_files)
+def test_a_page_is_in_the_language_that_the_reader_chose_on_the_site(reader, alice, results):
+    address, _ = share_of("measured", alice, results)
     reader.cookies["django_language"] = "zh-hans"
     assert "算子" in reader.get(address).text
 
@@ -214,8 +233,8 @@ def test_a_link_shows_log_inputs_and_model_only_if_they_were_chosen(reader, alic
     assert "Uploaded model" in reader.get(f"{address}graph/").text
 
 
-def test_a_link_of_one_result_opens_no_other(reader, alice, script_files):
-    address, profile = share_of("measured", alice, script_files)
+def test_a_link_of_one_result_opens_no_other(reader, alice, results):
+    address, profile = share_of("measured", alice, results)
     other = make_result(good_profile("tiny"), owner=alice)
     model = other.attempt.task.files.get(kind="model")
     for path in (
@@ -228,23 +247,23 @@ def test_a_link_of_one_result_opens_no_other(reader, alice, script_files):
     # numbers in the query choose nothing
     chart = f"{address}data/charts/types/"
     assert reader.get(f"{chart}?profile_id={other.pk}").status_code == 200
-    compared, _ = share_of("comparison", alice, script_files)
+    compared, _ = share_of("comparison", alice, results)
     page = reader.get(f"{compared}?p={other.pk}&p={other.pk}")
     assert page.status_code == 200
     assert f"p={other.pk}&" not in page.text
     assert profile.pk
 
 
-def test_the_reader_of_a_comparison_gets_its_timelines(reader, alice, script_files):
-    address, _ = share_of("comparison", alice, script_files)
+def test_the_reader_of_a_comparison_gets_its_timelines(reader, alice, results):
+    address, _ = share_of("comparison", alice, results)
     page = reader.get(address).text
     url = re.search(r'data-chart="timelines" data-url="([^"]+)"', page)[1].replace("&amp;", "&")
     assert url.startswith(f"{address}data/compare/timelines/")
     assert {lane["letter"] for lane in reader.get(url).json()["lanes"]} == {"A", "B"}
 
 
-def test_the_token_opens_nothing_outside_of_its_own_address(reader, alice, script_files):
-    address, profile = share_of("measured", alice, script_files)
+def test_the_token_opens_nothing_outside_of_its_own_address(reader, alice, results):
+    address, profile = share_of("measured", alice, results)
     token = address.split("/")[2]
     reader.cookies["sessionid"] = token
     task = profile.attempt.task_id
@@ -261,8 +280,8 @@ def test_the_token_opens_nothing_outside_of_its_own_address(reader, alice, scrip
     assert response.status_code == 401
 
 
-def test_a_link_can_only_be_read(reader, client, alice, script_files):
-    address, _ = share_of("measured", alice, script_files)
+def test_a_link_can_only_be_read(reader, client, alice, results):
+    address, _ = share_of("measured", alice, results)
     for method in ("post", "put", "patch", "delete", "options", "trace"):
         for person in (reader, client):
             response = getattr(person, method)(address)
@@ -286,21 +305,21 @@ def ended(address, reader):
     return True
 
 
-def test_a_link_ends_when_it_is_revoked_or_expires(reader, alice, script_files, settings):
-    address, _ = share_of("measured", alice, script_files)
+def test_a_link_ends_when_it_is_revoked_or_expires(reader, alice, results, settings):
+    address, _ = share_of("measured", alice, results)
     assert not ended(address, reader)
     shared = Share.objects.get()
     assert revoke_share(shared, by=alice)
     assert not revoke_share(shared, by=alice)
     assert ended(address, reader)
 
-    address, _ = share_of("import", alice, script_files)
+    address, _ = share_of("import", alice, results)
     shared = Share.objects.first()
     Share.objects.filter(pk=shared.pk).update(expires_at=timezone.now())
     assert ended(address, reader)
 
     # a lower limit of the site also ends links that exist
-    address, _ = share_of("import", alice, script_files)
+    address, _ = share_of("import", alice, results)
     Share.objects.update(created_at=timezone.now() - timedelta(days=9))
     assert not ended(address, reader)
     settings.SHARE_DAYS_LIMIT = 8
@@ -319,8 +338,8 @@ def test_links_that_a_lower_limit_of_the_site_ended_do_not_count(alice, settings
     create()
 
 
-def test_a_link_has_the_rights_that_its_creator_has_now(reader, alice, script_files):
-    addresses = {kind: share_of(kind, alice, script_files) for kind in KINDS}
+def test_a_link_has_the_rights_that_its_creator_has_now(reader, alice, results):
+    addresses = {kind: share_of(kind, alice, results) for kind in KINDS}
     assert all(reader.get(address).status_code == 200 for address, _ in addresses.values())
     alice.is_active = False
     alice.save()
@@ -335,8 +354,8 @@ def test_a_link_has_the_rights_that_its_creator_has_now(reader, alice, script_fi
     assert all(reader.get(address).status_code == 410 for address, _ in addresses.values())
 
 
-def test_a_result_that_belongs_to_somebody_else_now_is_gone(reader, alice, script_files):
-    address, profile = share_of("measured", alice, script_files)
+def test_a_result_that_belongs_to_somebody_else_now_is_gone(reader, alice, results):
+    address, profile = share_of("measured", alice, results)
     Task.objects.filter(pk=profile.attempt.task_id).update(owner=make_user("bob"))
     assert ended(address, reader)
 
@@ -379,8 +398,8 @@ def test_requests_are_limited_by_link_and_by_address(reader, alice, settings):
     assert reader.get(address).status_code == 200
 
 
-def test_views_are_counted_and_the_first_is_recorded(reader, alice, script_files):
-    address, _ = share_of("measured", alice, script_files)
+def test_views_are_counted_and_the_first_is_recorded(reader, alice, results):
+    address, _ = share_of("measured", alice, results)
     reader.head(address)
     assert Share.objects.get().views == 0
     for path in ("", "", "details/", "data/charts/types/"):
