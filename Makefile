@@ -184,7 +184,7 @@ lint: setup $(POSTGRES) $(AXE)
 		&& $(PY) manage.py check --deploy --fail-level WARNING
 	DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py makemigrations --check --dry-run
 	@echo 'manage.py spectacular: the description of the API is complete'
-	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate \
+	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate --format openapi-json \
 		--fail-on-warn --file /dev/null
 	@echo 'docker/: shellcheck, hadolint, the schema of compose files'
 	@$(VENV)/bin/shellcheck -x docker/*.sh docker/*/*.sh .ci/run .ci/second
