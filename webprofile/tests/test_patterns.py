@@ -40,6 +40,11 @@ SCREEN = 16 << 10
 #: the time may grow as this power of the length: 1 is linear, and 2 is what is searched for. Large
 #: texts of a linear pattern take a little more time each, because they leave the cache.
 EXPONENT = 1.5
+#: CPU time after which Python's engine is interrupted; nothing linear needs as long for `SCREEN` or
+#: `Growth.small` characters
+LIMIT_S = 0.3
+#: node measures its limit by the wall clock, so that a busy machine needs a high one
+NODE_LIMIT_S = 1.0
 
 
 @cache
@@ -53,18 +58,15 @@ class Growth:
 
     small, large: characters
     floor_s: times below are not judged, because they are smaller than their scatter
-    limit_s: Python's engine is interrupted after this time; nothing linear needs as long for
-        `SCREEN` or `small`
     """
 
     small: int
     large: int
     floor_s: float
-    limit_s: float
 
 
-SAMPLE = Growth(4 << 10, SCREEN, floor_s=0.0005, limit_s=0.3)
-EXHAUSTIVE = Growth(64 << 10, 1 << 20, floor_s=0.003, limit_s=1.0)
+SAMPLE = Growth(4 << 10, SCREEN, floor_s=0.0005)
+EXHAUSTIVE = Growth(64 << 10, 1 << 20, floor_s=0.003)
 growths = pytest.mark.parametrize(
     "growth",
     [
@@ -152,10 +154,10 @@ def problem_of(found: Found, method: str, growth: Growth) -> str | None:
     times = list[tuple[float, Text]]()
     for text in slow_texts(found.pattern, found.flags):
         try:
-            with limit(growth.limit_s):
+            with limit(LIMIT_S):
                 times.append((cpu_s(search, text.of_size(SCREEN)), text))
         except TooSlow:
-            return f"{SCREEN} characters take more than {growth.limit_s} s: {text}"
+            return f"{SCREEN} characters take more than {LIMIT_S} s: {text}"
     times.sort(key=lambda pair: -pair[0])
     ratio = growth.large / growth.small
     allowed = ratio**EXPONENT
@@ -165,13 +167,13 @@ def problem_of(found: Found, method: str, growth: Growth) -> str | None:
             break
         for runs in (1, 3, 6):
             try:
-                with limit(growth.limit_s * runs):
+                with limit(LIMIT_S * runs):
                     small_s = cpu_s(search, text.of_size(growth.small), runs=runs)
-                with limit(growth.limit_s * runs * ratio):
+                with limit(LIMIT_S * runs * ratio):
                     large_s = cpu_s(search, text.of_size(growth.large), runs=runs)
             except TooSlow:
                 return (
-                    f"{growth.small} characters take more than {growth.limit_s} s, or "
+                    f"{growth.small} characters take more than {LIMIT_S} s, or "
                     f"{growth.large} {ratio} times as long: {text}"
                 )
             if large_s <= allowed * max(growth.floor_s, small_s):
@@ -273,8 +275,7 @@ def test_time_of_every_pattern_of_the_pages_grows_no_faster_than_the_text(growth
         texts = slow_texts(re.sub(r"\\p\{\w+\}", "_", source))
         rows = [(text.start, text.unit, text.end) for text in texts]
         patterns.append({"place": place, "source": source, "flags": flags, "texts": rows})
-    # node measures its limit by the wall clock, so that a busy machine needs a high one
-    limits = asdict(growth) | {"limit_s": EXHAUSTIVE.limit_s}
+    limits = asdict(growth) | {"limit_s": NODE_LIMIT_S}
     request = {"screen": SCREEN, "exponent": EXPONENT, "growth": limits, "patterns": patterns}
     problems = run_node("measure", input=json.dumps(request))
     assert [place for place, _ in problems] == ["slow"], problems
