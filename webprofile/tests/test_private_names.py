@@ -57,13 +57,16 @@ ALLOWED = {
 }
 
 
-def trees() -> dict[str, ast.Module]:
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for package in sorted(OWN)
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if "tests" not in path.relative_to(ROOT).parts and path.name != "conftest.py"
-    }
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Yield path and syntax tree of each module.
+
+    One at a time: the garbage collector would look at all trees again and again.
+    """
+    for package in sorted(OWN):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT)
+            if "tests" not in name.parts and path.name != "conftest.py":
+                yield name.as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def is_private(name: str) -> bool:
@@ -100,31 +103,29 @@ def defined(tree: ast.Module) -> Iterator[str]:
                 yield node.attr
 
 
-def foreign_private_names(path: str, tree: ast.Module, ours: set[str]) -> Iterator[str]:
-    """Yield private names of other packages that a module uses. `ours`: names of this project."""
+def private_names(path: str, tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """Yield (private name that a module uses, whether it is certainly of another package)."""
     theirs = set()
     for bound, origin in imports(tree):
         if is_third_party(origin, path):
             theirs.add(bound)
-            yield from filter(is_private, origin.split("."))
+            yield from ((name, True) for name in filter(is_private, origin.split(".")))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             root = node.value
             while isinstance(root, ast.Attribute):
                 root = root.value
-            if node.attr not in ours or (isinstance(root, ast.Name) and root.id in theirs):
-                yield node.attr
+            yield node.attr, isinstance(root, ast.Name) and root.id in theirs
 
 
 @cache
-def private_uses() -> frozenset[tuple[str, str]]:
-    read = trees()
-    ours = {name for tree in read.values() for name in defined(tree)}
-    return frozenset(
-        (path, name)
-        for path, tree in read.items()
-        for name in foreign_private_names(path, tree, ours)
-    )
+def private_uses() -> set[tuple[str, str]]:
+    """Return (path, private name of another package)."""
+    ours, uses = set(), set()
+    for path, tree in trees():
+        ours |= set(defined(tree))
+        uses |= {(path, *use) for use in private_names(path, tree)}
+    return {(path, name) for path, name, is_foreign in uses if is_foreign or name not in ours}
 
 
 def test_each_private_name_of_another_package_has_a_reason():
@@ -156,4 +157,5 @@ def test_each_allowed_private_name_is_used():
     ],
 )
 def test_private_names_are_detected(source, expected):
-    assert set(foreign_private_names("tasks/x.py", ast.parse(source), {"_ours"})) == expected
+    names = private_names("tasks/x.py", ast.parse(source))
+    assert {name for name, is_foreign in names if is_foreign or name != "_ours"} == expected
