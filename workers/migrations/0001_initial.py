@@ -19,6 +19,10 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '__first__'),
+        # not needed, but these migrations take four times as long when all models of the site exist
+        ('socialaccount', '0006_alter_socialaccount_extra_data'),
+        ('token_blacklist', '0013_alter_blacklistedtoken_options_and_more'),
+        ('usersessions', '0001_initial'),
     ]
 
     operations = [
