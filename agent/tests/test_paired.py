@@ -16,6 +16,7 @@ from agent.execution.report import Manifest
 from agent.inventory import LocalRuntime
 from agent.protocol.measurement import Measurement
 from agent.protocol.messages import (
+    AttemptFinished,
     AttemptStarted,
     Cancel,
     ComparedArm,
@@ -23,6 +24,7 @@ from agent.protocol.messages import (
     Enough,
     GivenInput,
     RuntimeInfo,
+    Start,
 )
 from agent.protocol.pairs import MOST_OUTPUTS, OperatorTimes, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
@@ -160,6 +162,12 @@ async def measured(server, storage, *models: dict, **changes) -> PairedMeasureme
     return PairedMeasurement.model_validate_json(storage.stored["paired.json"])
 
 
+async def end_of_one_pair(server, order: Start) -> AttemptFinished:
+    """End a comparison after its first pair, for tests that do not need more; return its end."""
+    await server.send(Enough(attempt=order.attempt))
+    return await server.wait_for_end(order)
+
+
 BASE = {"us": 10_000}
 #: condition of a fake wheel: it is the model of 7 µs, in a pair rather than alone before
 IN_A_PAIR = 'first = line if turns == 1 else first\nif model["us"] == 7 and first != "1\\n"'
@@ -258,7 +266,8 @@ async def test_notes_about_the_inputs_of_one_arm_name_it(device, server, storage
         model=server.make_order().model,
         data=(storage.input_file("nan.npy", "data"),),
     )
-    end = await server.run(pairing=Pairing(budget_s=5), arms=(arm,))
+    order = await server.send_order(pairing=Pairing(), arms=(arm,))
+    end = await end_of_one_pair(server, order)
     assert explanation(end) == ""
     assert notes_of_arms(storage) == [("B", "input_not_finite")]
 
@@ -522,7 +531,8 @@ async def test_compiled_program_that_cannot_write_outputs_is_compared(device, se
     device.start(BINARY + 'if any("bin_out_dump" in word for word in sys.argv): os.abort()')
     storage.files["slow.mge"] = b"slow"
     arm = ComparedArm(runtime="1.13.0", model=as_model(storage, "slow.mge"), options={"lite": True})
-    end = await server.run(pairing=Pairing(budget_s=8), arms=(arm,), options={"lite": True})
+    order = await server.send_order(pairing=Pairing(), arms=(arm,), options={"lite": True})
+    end = await end_of_one_pair(server, order)
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     (output,) = result.arms[1].outputs
@@ -558,9 +568,10 @@ async def test_wheel_is_compared_with_a_compiled_program(wheel, device, server, 
     storage.files |= {"a.mge": b'{"us": 10000}', "slow.mge": b"slow"}
     data = (storage.input_file("data.npy", "data"),)
     arm = ComparedArm(runtime="1.12.0", model=as_model(storage, "slow.mge"), data=data)
-    end = await server.run(
-        pairing=Pairing(budget_s=8), model=as_model(storage, "a.mge"), data=data, arms=(arm,)
+    order = await server.send_order(
+        pairing=Pairing(), model=as_model(storage, "a.mge"), data=data, arms=(arm,)
     )
+    end = await end_of_one_pair(server, order)
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert [arm.runtime for arm in result.arms] == ["1.13.0", "1.12.0"]
@@ -579,9 +590,10 @@ async def test_manifest_describes_the_baseline_and_the_other_arms(wheel, device,
     arm = ComparedArm(
         runtime="1.12.0", model=as_model(storage, "1.mge"), data=data, options={"fast_run": True}
     )
-    end = await server.run(
-        pairing=Pairing(budget_s=5), model=as_model(storage, "0.mge"), data=data, arms=(arm,)
+    order = await server.send_order(
+        pairing=Pairing(), model=as_model(storage, "0.mge"), data=data, arms=(arm,)
     )
+    end = await end_of_one_pair(server, order)
     assert explanation(end) == ""
     sums = {name: hashlib.sha256(storage.files[name]).hexdigest() for name in ("0.mge", "1.mge")}
     manifest = Manifest.model_validate_json(storage.stored["manifest.json"])
@@ -618,10 +630,8 @@ async def test_links_and_pipes_of_a_model_are_not_followed(wheel, device, server
     target.write_bytes(b'{"us": 7000}')
     act = LINKED[trick].format(target=str(target), folder=str(outside))
     wheel(f"if turns == 2 and model['us'] == 7:\n    try: {act}\n    except OSError: pass")
-    order = await compare(
-        server, storage, {"us": 7}, BASE, pairing=Pairing(budget_s=5), timeout_s=10
-    )
-    end = await server.wait_for_end(order)
+    order = await compare(server, storage, {"us": 7}, BASE, timeout_s=10)
+    end = await end_of_one_pair(server, order)
     assert target.read_bytes() == b'{"us": 7000}'
     assert sorted(path.name for path in outside.iterdir()) == ["model.mge"]
     if trick == "folder":
@@ -648,8 +658,10 @@ async def test_sandbox_shows_the_programs_of_all_arms(device, server, storage, m
             info = RuntimeInfo(version=version, kind="wheel")
             device.runtimes[version] = LocalRuntime(info, (str(path),))
         device.start()
-        pairing = Pairing(budget_s=5)
-        result = await measured(server, storage, BASE, BASE, pairing=pairing, version="1.12.0")
+        order = await compare(server, storage, BASE, BASE, version="1.12.0")
+        end = await end_of_one_pair(server, order)
+    assert (end.reason, explanation(end)) == (EndReason.EXITED, "")
+    result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert [arm.runtime for arm in result.arms] == ["1.13.0", "1.12.0"]
     assert result.pairs
 
@@ -663,8 +675,8 @@ async def test_megengine_takes_turns(device, server, storage, megengine_python):
     tiny = (DATA / "models" / "tiny.mge").read_bytes()
     storage.files |= {"model.mge": tiny, "b.mge": tiny}
     arms = (ComparedArm(runtime="1.13.0", model=storage.input_file("b.mge")),)
-    # most of the time of a busy machine goes to other processes, so no verdict is expected
-    end = await server.run(pairing=Pairing(budget_s=5), arms=arms, fill=True, timeout_s=60)
+    order = await server.send_order(pairing=Pairing(), arms=arms, fill=True, timeout_s=60)
+    end = await end_of_one_pair(server, order)
     assert explanation(end) == ""
     result = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert result.pairs
