@@ -28,6 +28,7 @@ import threading
 import types
 from importlib.machinery import PathFinder, SourceFileLoader
 
+from _web_profile_imports import call_without_unused
 from _web_profile_pauses import ProfilerPauses
 
 #: number of lines of an exception's message in `raised`
@@ -177,7 +178,7 @@ class AfterImport(object):
             execute, then = spec.loader.exec_module, self._then
 
             def exec_module(module):
-                execute(module)
+                call_without_unused(execute, module)
                 then()
 
             spec.loader.exec_module = exec_module

@@ -87,6 +87,22 @@ async def test_a_zip_runs_like_an_unpacked_program(script_device, server):
     assert "net of words 140" in text
 
 
+async def test_packages_that_megengine_imports_can_be_used(script_device, server):
+    """They are imported when a program uses them, because that takes 0.3 s."""
+    program = """\
+        import os, sys
+        from megengine.utils.http_download import smart_getsize
+        print("imported", "megfile" in sys.modules)
+        print("size", smart_getsize(__file__) == os.path.getsize(__file__))
+        import megfile, pkg_resources
+        print("packages", "megfile" in pkg_resources.working_set.by_key, megfile.__name__)
+    """
+    end = await script_device.run(program)
+    assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
+    printed = set(server.log_text().splitlines())
+    assert {"imported False", "size True", "packages True megfile"} <= printed
+
+
 async def test_a_failed_program_reports_its_error_and_leaves_its_trace(script_device, server):
     end = await script_device.run(
         STEP + "def broken():\n    raise ValueError('no batch')\nbroken()\n"
