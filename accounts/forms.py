@@ -19,8 +19,11 @@ from django import forms
 from django.conf import settings
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
+from django.forms.utils import flatatt
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import EMAIL_LENGTH_LIMIT, AccessToken, User, Webhook, canonical_email
@@ -217,6 +220,27 @@ class SecurityKeyReauthenticateForm(SecurityKeyForm, key_forms.ReauthenticateWeb
 LANGUAGE_NATIVE_NAMES = [("en", "English"), ("zh-hans", "中文")]
 
 
+class _LongSelect(forms.Select):
+    """A select with hundreds of options, for each of which Django would render a template."""
+
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
+        widget = self.get_context(name, value, attrs)["widget"]
+        options = format_html_join(
+            "",
+            '<option value="{}"{}>{}</option>',
+            (
+                (option["value"], flatatt(option["attrs"]), option["label"])
+                for _group, members, _index in widget["optgroups"]
+                for option in members
+            ),
+        )
+        return format_html(
+            '<select name="{}"{}>{}</select>', name, flatatt(widget["attrs"]), options
+        )
+
+
 class PreferencesForm(forms.ModelForm):
     """Language, time zone and colours; an empty value stands for that of the browser."""
 
@@ -238,6 +262,7 @@ class PreferencesForm(forms.ModelForm):
             choices=[("", _("Browser setting")), *((name, name) for name in names)],
             required=False,
             help_text=_("All dates are shown in this time zone."),
+            widget=_LongSelect,
         )
         self.fields["theme"].label = _("Colours")
         for field in self.fields.values():
