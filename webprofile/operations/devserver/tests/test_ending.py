@@ -52,7 +52,7 @@ def parts_of(running: Running) -> set[int]:
 def command_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:  # the shell starts short sleeps
+    except (FileNotFoundError, ProcessLookupError):  # the shell starts short sleeps
         return b""
 
 
