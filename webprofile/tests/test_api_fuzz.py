@@ -19,6 +19,7 @@ import pytest
 import schemathesis
 from django.core.cache import cache
 from django.core.wsgi import get_wsgi_application
+from django.db import transaction
 from drf_spectacular.generators import EndpointEnumerator
 from hypothesis import HealthCheck, settings
 from schemathesis.core.failures import FailureGroup, as_reported_failure
@@ -85,14 +86,15 @@ def _quiet():
 @pytest.fixture(scope="module")
 def operations(permission_site):
     """The operations of the schema, by method and path."""
+    # the requests keep the connection
     with rolled_back():
         schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", app)
-    rejection = schema.config.checks.negative_data_rejection
-    # invalid data may also be too long
-    rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
-    operations = {result.ok().label: result.ok() for result in schema.get_all_operations()}
-    assert set(operations) == set(PLACES)
-    return operations
+        rejection = schema.config.checks.negative_data_rejection
+        # invalid data may also be too long
+        rejection.expected_statuses = [*(rejection.expected_statuses or ()), "413"]
+        operations = {result.ok().label: result.ok() for result in schema.get_all_operations()}
+        assert set(operations) == set(PLACES)
+        yield operations
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +225,7 @@ def send(case, place, existing, tokens):
     if case.path == "/api/v1/tasks/judge/":  # returns the errors of a request with status 200
         excluded.append(negative_data_rejection)
     cache.clear()  # resets the rate limits
-    with rolled_back():
+    with transaction.atomic():
         case.call_and_validate(
             # schemathesis does not decompress gzip of a WSGI application
             headers={
@@ -233,3 +235,4 @@ def send(case, place, existing, tokens):
             excluded_checks=excluded,
             additional_checks=[has_a_documented_code],
         )
+        transaction.set_rollback(True)
