@@ -65,6 +65,13 @@ class ResultPage(PageObject):
     def sort(self, key: str) -> None:
         self.find(f"[data-sort={key}]").click()
 
+    def toggle_column(self, key: str) -> None:
+        self.find("[popovertarget=operator-columns]").click()
+        choice = f"#operator-columns [value={key}]"
+        # the list is made when it is opened
+        self.until(lambda: self.all(choice), "the columns")
+        self.find(choice).click()
+
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)
 
@@ -112,24 +119,20 @@ def test_sorting_and_filtering_are_told_by_the_address(open_page):
     page.until(lambda: page.query == "" and page.column("type")[0] == "ConvolutionForward")
     assert page.js("return window.unchanged") is True
 
+    page.filter("colour:red")
+    page.until(lambda: page.find(".grid__empty").is_displayed())
+    assert "colour" in page.find("#operator-filter-problem").text
+    page.find(".grid__empty [data-clear-filter]").click()
+    page.until(lambda: page.rows())
+    page.until(lambda: page.query == "")
+
     page.open("?q=type%3Aelemwise&sort=-host")
     assert set(page.column("type")) == {"Elemwise"}
     assert page.find("#operator-filter").get_attribute("value") == "type:elemwise"
     assert page.console_errors() == []
 
 
-def test_a_filter_without_matches_is_cleared_by_a_click(open_page):
-    page = open_page(good_profile("tiny"))
-    page.open()
-    page.filter("colour:red")
-    page.until(lambda: page.find(".grid__empty").is_displayed())
-    assert "colour" in page.find("#operator-filter-problem").text
-    page.find(".grid__empty [data-clear-filter]").click()
-    page.until(lambda: page.rows())
-    assert page.query == ""
-
-
-def test_constants_are_behind_a_chip(open_page):
+def test_constants_are_behind_a_chip_and_groups_add_up_and_open(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     assert "ImmutableTensor" not in page.column("type")
@@ -139,11 +142,9 @@ def test_constants_are_behind_a_chip(open_page):
     page.until(lambda: page.find("#operator-count").text.startswith("173 operators"))
     assert page.query == "?constants=1"
     assert chip.get_attribute("aria-pressed") == "true"
+    chip.click()
+    page.until(lambda: page.query == "")
 
-
-def test_groups_add_up_and_open(open_page):
-    page = open_page(good_profile("resnet18"))
-    page.open()
     Select(page.find("[data-table=group]")).select_by_value("type")
     page.until(lambda: page.query == "?group=type")
     assert page.column("op")[0] == "▸ ConvolutionForward ×20"
@@ -175,10 +176,7 @@ def test_several_rows_are_added_up_and_copied(open_page):
 def test_columns_are_chosen_and_moved_and_kept(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
-    page.find("[popovertarget=operator-columns]").click()
-    # the list is made when it is opened
-    page.until(lambda: page.all("#operator-columns [value=out]"), "the columns")
-    page.find("#operator-columns [value=out]").click()
+    page.toggle_column("out")
     page.until(lambda: "Output shapes" not in "".join(page.texts("[role=columnheader]")))
     page.find("#operator-columns [value=mem]").click()
     page.find("#operator-columns [data-act=up][data-key=host]").click()
@@ -216,12 +214,9 @@ def test_widths_and_columns_of_one_result_leave_the_columns_of_others(
     assert two_passes.find(heading).size["width"] == pytest.approx(width + 60, abs=2)
     assert two_passes.count(".grid__head [data-column=passes]")
 
-    for page, column in ((two_passes, "mem"), (one_pass, "out")):
-        page.open()
-        page.find("[popovertarget=operator-columns]").click()
-        choice = f"#operator-columns [value={column}]"
-        page.until(lambda page=page, choice=choice: page.all(choice), "the columns")
-        page.find(choice).click()
+    two_passes.toggle_column("mem")
+    one_pass.open()
+    one_pass.toggle_column("out")
     two_passes.open()
     assert two_passes.count(".grid__head [data-column=passes]")
     assert not two_passes.count(".grid__head [data-column=out]")
@@ -245,7 +240,7 @@ def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live
     page.until(lambda: page.column("diff") == ["−1.00"])
 
 
-def test_only_rows_in_view_are_in_the_page(open_page):
+def test_only_rows_in_view_are_in_the_page_and_a_selected_one_is_scrolled_into_view(open_page):
     page = open_page(many_operators())
     page.open()
     assert page.rows()[0] == 0
@@ -255,9 +250,22 @@ def test_only_rows_in_view_are_in_the_page(open_page):
     assert len(page.rows()) < 100
     assert page.console_errors() == []
 
+    page.open("?op=1700")
+    page.until(lambda: page.selected == ["op1700"])
+    visible = (
+        "const r = document.querySelector('.grid__row--selected').getBoundingClientRect();"
+        "const b = document.querySelector('.grid').getBoundingClientRect();"
+        "return r.top >= b.top && r.bottom <= b.bottom"
+    )
+    assert page.js(visible) is True
+    page.js(IMPORT_SELECTION.format(3))
+    page.until(lambda: page.selected == ["op3"])
+    assert page.js(visible) is True
+    page.until(lambda: page.query == "?op=3")
+
 
 @pytest.mark.exhaustive
-def test_keyboard_moves_selects_clears_and_filters(open_page):
+def test_keyboard_moves_selects_clears_and_filters_and_rows_are_released_after_printing(open_page):
     page = open_page(many_operators())
     page.open()
     page.find(".grid").send_keys(Keys.ARROW_DOWN, "j")
@@ -278,6 +286,17 @@ def test_keyboard_moves_selects_clears_and_filters(open_page):
     page.press("/")
     assert page.js("return document.activeElement.id") == "operator-filter"
 
+    page.browser.execute_async_script(
+        "const done = arguments[0];"
+        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
+        "import(page.replace('page', 'printing')).then(m => m.makeWhole()).then(done)"
+    )
+    assert len(page.rows()) == 2_000
+    page.js("dispatchEvent(new Event('afterprint'))")
+    assert len(page.rows()) < 100
+    page.js("document.querySelector('.grid').scrollTop = 1e9")
+    page.until(lambda: page.rows()[-1] == MANY - 1)
+
 
 def test_the_key_of_the_filter_opens_the_table(open_page):
     page = open_page(good_profile("resnet18"))
@@ -287,22 +306,6 @@ def test_the_key_of_the_filter_opens_the_table(open_page):
     page.until(lambda: page.js("return document.activeElement.id") == "operator-filter")
     page.until(lambda: page.count("#operator-table[data-state=ready]"))
     assert page.js("return document.activeElement.id") == "operator-filter"
-
-
-def test_selected_row_is_scrolled_into_view(open_page):
-    page = open_page(many_operators())
-    page.open("?op=1700")
-    page.until(lambda: page.selected == ["op1700"])
-    visible = (
-        "const r = document.querySelector('.grid__row--selected').getBoundingClientRect();"
-        "const b = document.querySelector('.grid').getBoundingClientRect();"
-        "return r.top >= b.top && r.bottom <= b.bottom"
-    )
-    assert page.js(visible) is True
-    page.js(IMPORT_SELECTION.format(3))
-    page.until(lambda: page.selected == ["op3"])
-    assert page.js(visible) is True
-    page.until(lambda: page.query == "?op=3")
 
 
 @pytest.mark.exhaustive
@@ -573,22 +576,6 @@ def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
 
 
 @pytest.mark.exhaustive
-def test_rows_are_released_after_printing(open_page):
-    page = open_page(many_operators())
-    page.open()
-    page.browser.execute_async_script(
-        "const done = arguments[0];"
-        "const page = document.querySelector('script[src*=\"result/page\"]').src;"
-        "import(page.replace('page', 'printing')).then(m => m.makeWhole()).then(done)"
-    )
-    assert len(page.rows()) == 2_000
-    page.js("dispatchEvent(new Event('afterprint'))")
-    assert len(page.rows()) < 100
-    page.js("document.querySelector('.grid').scrollTop = 1e9")
-    page.until(lambda: page.rows()[-1] == MANY - 1)
-
-
-@pytest.mark.exhaustive
 def test_the_page_has_its_colours_again_after_two_clicks_on_print(open_page):
     page = open_page(good_profile("tiny"))
     page.open()
@@ -611,7 +598,7 @@ def test_html_in_names_is_text(open_page):
     assert page.console_errors() == []
 
 
-def test_a_finding_shows_its_operators_with_one_click(open_page):
+def test_operators_of_a_recommendation_are_listed_and_selected_without_a_reload(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
     button = page.find("#advice-lines [data-rows]")
@@ -621,10 +608,6 @@ def test_a_finding_shows_its_operators_with_one_click(open_page):
     page.find("[data-table=clear]").click()
     page.until(lambda: len(page.rows()) > len(rows))
 
-
-def test_operator_of_a_recommendation_is_selected_without_a_reload(open_page):
-    page = open_page(good_profile("resnet18"))
-    page.open()
     page.find("#advice-lines [data-open-view]").click()
     page.until(lambda: page.count("#advice-unfused_batch_norm [data-row='90']"))
     link = page.find("#advice-unfused_batch_norm [data-row='90']")

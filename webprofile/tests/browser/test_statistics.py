@@ -22,25 +22,25 @@ def address(storage, live_server, browser, log_in) -> str:
     return f"{live_server.url}/tasks/{Task.objects.get().pk}/details/"
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE])
-def test_explanation_of_a_figure_opens_beside_it_and_escape_closes_it(browser, address, size):
-    resize(browser, size)
-    browser.get(address)
-    mark = browser.find_element(By.CSS_SELECTOR, "[popovertarget=about-statistics-coverage]")
-    text = browser.find_element(By.ID, "about-statistics-coverage")
-    assert not text.is_displayed()
-    mark.send_keys(Keys.ENTER)
-    assert text.is_displayed()
-    assert "sum of the operators on the device" in text.text
-    place = text.rect
-    assert place["x"] >= 0
-    assert place["x"] + place["width"] <= size[0]
-    assert abs(place["y"] - mark.rect["y"]) < place["height"] + 60
-    mark.send_keys(Keys.ESCAPE)
-    assert not text.is_displayed()
-    bars = browser.find_elements(By.CSS_SELECTOR, ".histogram__bar")
-    assert len(bars) >= 5
-    assert {bar.value_of_css_property("fill") for bar in bars} != {"rgb(0, 0, 0)"}
+def test_explanation_of_a_figure_opens_beside_it_and_escape_closes_it(browser, address):
+    for size in (DESK, PHONE):
+        resize(browser, size)
+        browser.get(address)
+        mark = browser.find_element(By.CSS_SELECTOR, "[popovertarget=about-statistics-coverage]")
+        text = browser.find_element(By.ID, "about-statistics-coverage")
+        assert not text.is_displayed()
+        mark.send_keys(Keys.ENTER)
+        assert text.is_displayed()
+        assert "sum of the operators on the device" in text.text
+        place = text.rect
+        assert place["x"] >= 0
+        assert place["x"] + place["width"] <= size[0]
+        assert abs(place["y"] - mark.rect["y"]) < place["height"] + 60
+        mark.send_keys(Keys.ESCAPE)
+        assert not text.is_displayed()
+        bars = browser.find_elements(By.CSS_SELECTOR, ".histogram__bar")
+        assert len(bars) >= 5
+        assert {bar.value_of_css_property("fill") for bar in bars} != {"rgb(0, 0, 0)"}
     blocked = [
         entry for entry in browser.get_log("browser") if "Content Security" in entry["message"]
     ]
