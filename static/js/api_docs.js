@@ -1,13 +1,13 @@
 // The API documentation page. The Swagger UI bundle, loaded before this module, defines SwaggerUIBundle.
 
-const container = document.getElementById("api-docs");
-const root = document.documentElement;
-const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+import { isDark, onTheme } from "./theme.js";
 
-/** Set Swagger's class for dark colours; the user's theme takes precedence over the system's. */
+const container = document.getElementById("api-docs");
+const { classList } = document.documentElement;
+
+/** Set Swagger's class for dark colours. */
 function showColours() {
-  const { theme } = root.dataset;
-  root.classList.toggle("dark-mode", theme ? theme === "dark" : darkScheme.matches);
+  classList.toggle("dark-mode", isDark());
 }
 
 /** Add the CSRF token, which requests that change data need besides the session cookie. */
@@ -33,7 +33,7 @@ window.SwaggerUIBundle({
 });
 
 showColours();
-darkScheme.addEventListener("change", showColours);
+onTheme(showColours);
 // print in light colours
-addEventListener("beforeprint", () => root.classList.remove("dark-mode"));
+addEventListener("beforeprint", () => classList.remove("dark-mode"));
 addEventListener("afterprint", showColours);

@@ -253,8 +253,8 @@ def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
     faults = []
     choose = "document.documentElement.toggleAttribute('data-theme', arguments[0] !== '');"
     choose += "if (arguments[0]) document.documentElement.dataset.theme = arguments[0];"
-    # the page follows changes of the system's scheme
-    for theme, system in (("", "light"), ("", "dark"), ("dark", "light"), ("light", "dark")):
+    # the page follows changes of the system's scheme, and of the user's theme
+    for theme, system in (("", "light"), ("", "dark"), ("light", "dark"), ("dark", "light")):
         browser.execute_script(choose, theme)
         set_colour_scheme(browser, system)
         background = "#fff" if (theme or system) == "light" else "#1c2022"
