@@ -1,5 +1,8 @@
 // Drag and drop of files onto a part of a page.
 
+// the browser would open a file that is dropped elsewhere on the page
+for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
+
 /**
  * Accept files dropped on `area`.
  *
@@ -16,9 +19,7 @@ export function acceptDrops(area, onFiles, onTransfer = () => false) {
   for (const name of ["dragleave", "drop"]) {
     area.addEventListener(name, () => area.classList.remove("drop--over"));
   }
-  area.addEventListener("drop", (event) => {
-    event.preventDefault();
-    if (onTransfer(event.dataTransfer)) return;
-    if (event.dataTransfer.files.length) onFiles([...event.dataTransfer.files]);
+  area.addEventListener("drop", ({ dataTransfer }) => {
+    if (!onTransfer(dataTransfer) && dataTransfer.files.length) onFiles([...dataTransfer.files]);
   });
 }

@@ -74,7 +74,16 @@ def test_imported_folder_names_the_profile(page, tmp_path):
     assert [file.name for file in upload.files.all()] == ["resnet18.json"]
 
 
-def test_unsupported_file_is_refused_on_the_page(page):
+#: drops a profile; returns whether the page prevents what the browser does with it
+_DROP = """
+const dataTransfer = new DataTransfer();
+dataTransfer.items.add(new File(["{}"], "profile.json"));
+const drop = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+return !arguments[0].dispatchEvent(drop);
+"""
+
+
+def test_unsupported_file_is_refused_on_the_page_until_another_is_dropped(page):
     page.choose(DATA / "models/tiny.mge")
     place = page.find("#open-error")
     page.until(place.is_displayed, "the refusal")
@@ -82,6 +91,11 @@ def test_unsupported_file_is_refused_on_the_page(page):
     assert page.browser.switch_to.active_element == place
     assert not ProfileUpload.objects.exists()
     assert page.find("#open-submit").is_enabled()
+    # the browser would leave the page for a file that is dropped elsewhere
+    assert page.js(_DROP, page.find("h1"))
+    assert place.is_displayed()
+    assert page.js(_DROP, page.find("[data-drop=files]"))
+    page.until(lambda: not place.is_displayed(), "the dropped file instead")
 
 
 def test_export_link_has_the_filter_of_the_table(page, alice):

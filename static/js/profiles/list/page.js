@@ -119,8 +119,6 @@ acceptDrops(form.querySelector("[data-drop=files]"), (files) => setFiles(files),
   reading?.then((contents) => setFiles(contents.files, contents.folder), () => showError(texts.unreadableFolder));
   return reading !== null;
 });
-// the browser would open a file that is dropped elsewhere on the page
-for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const files = sortByPass(chooser.files);

@@ -41,8 +41,6 @@ function setUpFiles() {
     multiChooser.value = "";
   });
   acceptDrops(form.querySelector("[data-drop=data]"), addFiles);
-  // the browser would open a file that is dropped elsewhere on the page
-  for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
   document.getElementById("add-data").addEventListener("click", () => {
     addRow().querySelector("[name=data-file]").focus();
   });
