@@ -75,6 +75,13 @@ class ResultPage(PageObject):
     def press(self, *keys: str) -> None:
         self.browser.switch_to.active_element.send_keys(*keys)
 
+    def click_finding(self) -> set[int]:
+        """Click the operators of the first finding; return their rows."""
+        button = self.find("#advice-lines [data-rows]")
+        rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
+        button.click()
+        return rows
+
     @property
     def selected(self) -> list[str]:
         return self.texts(".grid__row--selected [data-column=op]")
@@ -375,9 +382,7 @@ def test_the_operators_of_a_finding_replace_a_range_and_end_with_the_back_button
     all_rows = page.find("#operator-count").text
     page.find("#strip canvas").send_keys("w", "w", Keys.ENTER)
     page.until(lambda: page.find("#operator-count").text != all_rows)
-    button = page.find("#advice-lines [data-rows]")
-    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
-    button.click()
+    rows = page.click_finding()
     page.until(lambda: set(page.rows()) == rows)
     assert "Drag" in page.find("#strip [data-strip=about]").text
     page.until(lambda: page.query == "")
@@ -568,9 +573,7 @@ def test_a_view_that_was_opened_first_still_filters_the_table(open_page):
     page = open_page(good_profile("resnet18"))
     page.browser.get(f"{page.address}scopes/")
     page.until(lambda: page.count("#advice-lines [data-rows]"))
-    button = page.find("#advice-lines [data-rows]")
-    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
-    button.click()
+    rows = page.click_finding()
     page.until(lambda: page.count("#operator-table[data-state=ready]"))
     page.until(lambda: set(page.rows()) == rows)
 
@@ -601,9 +604,7 @@ def test_html_in_names_is_text(open_page):
 def test_operators_of_a_recommendation_are_listed_and_selected_without_a_reload(open_page):
     page = open_page(good_profile("resnet18"))
     page.open()
-    button = page.find("#advice-lines [data-rows]")
-    rows = {int(row) for row in button.get_attribute("data-rows").split(",")}
-    button.click()
+    rows = page.click_finding()
     page.until(lambda: set(page.rows()) == rows)
     page.find("[data-table=clear]").click()
     page.until(lambda: len(page.rows()) > len(rows))

@@ -45,7 +45,7 @@ function choosePlan(plan) {
   form.elements.preset.value = plan.preset;
   if (plan.preset === "custom") {
     form.elements.clean.checked = plan.clean;
-    // the plan of an earlier version lacks some; a plan without latency passes has no numbers of them
+    // a plan without latency passes has no numbers of them
     for (const name of PLAN_NUMBERS.filter((known) => known in plan)) form.elements[name].value = String(plan[name]);
   }
   form.querySelector(`[name=preset][value="${CSS.escape(plan.preset)}"]`)?.dispatchEvent(new Event("change"));
