@@ -83,13 +83,13 @@ def task(
 ) -> HttpResponse:
     """Show a view of a task's result; without a result, the state of the task.
 
-    state_page: the view of the state, `tasks.views.pages.detail`, which the routes name
+    state_page: renders the state, `tasks.views.pages.detail`, which the routes name
     """
     task = task_or_404(request, task_id)
     profile, measurement = profile_of(task), measurement_of(task)
     source = profile or measurement
     if source is None or task.is_live:
-        return state_page(request, task.pk, view)
+        return state_page(request, task, view)
     links = (
         profile_links(profile) if profile else ResultLinks(reverse("tasks:detail", args=[task.pk]))
     )
@@ -97,7 +97,7 @@ def task(
         "baseline": SimpleLazyObject(lambda: baseline_profile(task)),
         **{
             f"task_{key}": lambda key=key: mark_safe(
-                state_page(request, task.pk, key, in_result=True).text
+                state_page(request, task, key, in_result=True).text
             )
             for key in ("files", "details", "graph")
         },

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from django.db.models import prefetch_related_objects
+from django.db.models import Q, prefetch_related_objects
 from django.utils import timezone
 
 from accounts.models import User
@@ -184,10 +184,10 @@ class _Queue:
         own = self.waiting.annotate(tier=tiers()).filter(tier=turn.tier, owner=turn.owner_id)
         if task is None:
             return own.filter(priority__gte=priority).count()
-        same = own.filter(priority=task.priority)
-        sooner = same.filter(submitted_at__lt=task.submitted_at).count()
-        tied = same.filter(submitted_at=task.submitted_at, pk__lt=task.pk).count()
-        return own.filter(priority__gt=task.priority).count() + sooner + tied
+        same = Q(priority=task.priority)
+        sooner = same & Q(submitted_at__lt=task.submitted_at)
+        tied = same & Q(submitted_at=task.submitted_at, pk__lt=task.pk)
+        return own.filter(Q(priority__gt=task.priority) | sooner | tied).count()
 
     def before(self, turn: Turn, own: int) -> int:
         held = dict[int, float]()
@@ -290,19 +290,21 @@ def _hints(
     """
     if causes[0].code == "next":
         return ()
-    if wait is not None:
-        limit_s = wait.p50_s * MUCH_SOONER
-    elif causes[0].code in ("behind", "busy"):
-        limit_s = loads_of([own_worker])[own_worker.pk].wait_s * MUCH_SOONER
-    else:
-        limit_s = float("inf")  # the own worker cannot start it at all
     others = visible_workers(user).filter(takes_tasks()).exclude(pk=own_worker.pk)
     similar = [
         (worker, *shared)
         for worker in others.prefetch_related("runtimes__worker").order_by("name")
         if (shared := _shared(own_worker, worker))
     ]
-    loads = loads_of(worker for worker, _, _ in similar)
+    if not similar:
+        return ()
+    loads = loads_of([own_worker, *(worker for worker, _, _ in similar)])
+    if wait is not None:
+        limit_s = wait.p50_s * MUCH_SOONER
+    elif causes[0].code in ("behind", "busy"):
+        limit_s = loads[own_worker.pk].wait_s * MUCH_SOONER
+    else:
+        limit_s = float("inf")  # the own worker cannot start it at all
     sooner = [
         Hint(worker, same, value, loads[worker.pk].is_free)
         for worker, same, value in similar

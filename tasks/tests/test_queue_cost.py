@@ -61,8 +61,8 @@ def count_queries(function: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     ("operation", "most"),
     [
-        (lambda owner, busy: queue_facts(newest_waiting_task(), reader=owner), 26),
-        (lambda owner, busy: outlook(busy, "1.13.0", owner=owner), 20),
+        (lambda owner, busy: queue_facts(newest_waiting_task(), reader=owner), 17),
+        (lambda owner, busy: outlook(busy, "1.13.0", owner=owner), 12),
         (lambda owner, busy: assign_and_roll_back("free"), 32),
         (lambda owner, busy: assign_waiting([busy.pk]), 8),
     ],

@@ -210,22 +210,18 @@ def options(request: HttpRequest) -> HttpResponse:
     return render(request, "tasks/options.html", context)
 
 
-@login_required
-@require_safe
 def detail(
-    request: HttpRequest, task_id: int, view: str = "", *, in_result: bool = False
+    request: HttpRequest, task: Task, view: str = "", *, in_result: bool = False
 ) -> HttpResponse:
     """Render a view of a task that has no result; an empty `view` is the first one.
 
     in_result: render the fragment for the page of the task's result
     """
-    context = _detail_context(request, task_id)
-    task = context["task"]
     views = ("files", "details", "graph") if task.has_stored_model else ("files", "details")
     chosen = view or views[0]
     if chosen not in views:
         return redirect("tasks:detail", task.pk)
-    context |= {
+    context = _detail_context(request, task) | {
         "has_log": log_after(task, 0).exists(),
         "view": chosen,
         "in_result": in_result,
@@ -248,7 +244,7 @@ def detail(
 @require_safe
 def status(request: HttpRequest, task_id: int) -> HttpResponse:
     """Render the changing parts of a task's page, which the page fetches after each event."""
-    return render(request, "tasks/_parts.html", _detail_context(request, task_id))
+    return render(request, "tasks/_parts.html", _detail_context(request, _task(request, task_id)))
 
 
 @login_required
@@ -376,8 +372,7 @@ def _task(request: HttpRequest, task_id: int) -> Task:
     return get_object_or_404(visible_tasks(current_user(request)), pk=task_id)
 
 
-def _detail_context(request: HttpRequest, task_id: int) -> dict[str, Any]:
-    task = _task(request, task_id)
+def _detail_context(request: HttpRequest, task: Task) -> dict[str, Any]:
     dump, attempt = dump_of(task), last_attempt(task)
     usual = usual_run(task) if task.is_live else None
     return {
