@@ -4,8 +4,7 @@ from typing import Any
 
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.graph import ExecutedGraph
-from profiles.formats.load_and_run.graph_json import parse_graph
-from profiles.formats.load_and_run.reader import parse
+from profiles.formats.load_and_run.reader import parse_whole
 from profiles.tests.make import make_profile, to_json
 from testdata import compiled_profile, good_profile
 
@@ -14,8 +13,8 @@ NODE = 'CompNode("gpu0:0" from "gpu0:0")'
 
 def read(data: bytes) -> tuple[ExecutedGraph, ProfileColumns]:
     """Return the graph and the columns of a profile."""
-    columns = parse(data)
-    return parse_graph(data, columns), columns
+    columns, graph = parse_whole(data)
+    return graph(), columns
 
 
 def read_good(name: str) -> tuple[ExecutedGraph, ProfileColumns]:

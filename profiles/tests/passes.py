@@ -6,8 +6,7 @@ from typing import Any
 
 from profiles.analysis.data import LeftOut, ProfileData
 from profiles.analysis.passes import merge
-from profiles.formats.load_and_run.graph_json import parse_graph
-from profiles.formats.load_and_run.reader import parse
+from profiles.formats.load_and_run.reader import parse, parse_whole
 
 
 def another_pass(data: bytes, seed: int) -> bytes:
@@ -40,8 +39,10 @@ def scale_times(data: bytes, factor: float) -> bytes:
 
 def data_of(*passes: bytes, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
     """Return the analysed data of one or several passes."""
-    columns = [(f"profile-{n}.json", parse(content)) for n, content in enumerate(passes, start=1)]
-    return merge(columns, parse_graph(passes[0], columns[0][1]), left_out)
+    first, graph = parse_whole(passes[0])
+    columns = [first, *map(parse, passes[1:])]
+    named = [(f"profile-{number}.json", each) for number, each in enumerate(columns, start=1)]
+    return merge(named, graph(), left_out)
 
 
 def change_operator(data: bytes, **fields: Any) -> bytes:

@@ -8,22 +8,19 @@ import pytest
 
 from profiles.analysis.archive import from_archive, to_archive, weight_bytes
 from profiles.analysis.data import LeftOut, ProfileData
-from profiles.analysis.passes import merge
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
-from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
 from profiles.formats.npz import DAMAGE, pack, save, unpack_columns
 from profiles.tests.make import assert_same, make_profile, to_json
-from profiles.tests.passes import another_pass
+from profiles.tests.passes import another_pass, data_of
 from testdata import bad_profile, good_profile
 
 
 def profile_of(name: str, passes: int = 1, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
     first = good_profile(name)
     files = [first, *(another_pass(first, seed) for seed in range(1, passes))]
-    columns = [(f"profile-{n}.json", parse(data)) for n, data in enumerate(files, start=1)]
-    return merge(columns, parse_graph(first, columns[0][1]), left_out)
+    return data_of(*files, left_out=left_out)
 
 
 @pytest.mark.parametrize("passes", [1, 3])

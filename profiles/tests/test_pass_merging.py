@@ -10,8 +10,8 @@ from profiles.analysis.passes import merge
 from profiles.analysis.stability import limits, stability, totals_of_passes, unstable
 from profiles.analysis.text import profile_text
 from profiles.formats.columns import ProfileColumns
-from profiles.formats.load_and_run.graph_json import empty_graph, parse_graph
-from profiles.formats.load_and_run.reader import parse
+from profiles.formats.load_and_run.graph_json import empty_graph
+from profiles.formats.load_and_run.reader import parse, parse_whole
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.passes import another_pass, change_operator, remove_operator
 from testdata import good_profile
@@ -25,9 +25,9 @@ def make_passes(name: str, passes: int) -> list[bytes]:
 
 
 def merge_files(files: list[bytes]) -> ProfileData:
-    columns = [parse(data) for data in files]
-    graph = parse_graph(files[0], columns[0])
-    return merge(list(zip(NAMES, columns, strict=False)), graph)
+    first, graph = parse_whole(files[0])
+    columns = [first, *map(parse, files[1:])]
+    return merge(list(zip(NAMES, columns, strict=False)), graph())
 
 
 def values_by_id(columns: ProfileColumns, values: np.ndarray) -> dict[str, float]:
