@@ -19,10 +19,10 @@ def listed_tasks(user: User) -> QuerySet[Task]:
     return visible_tasks(user).filter(purpose=Purpose.USER)
 
 
-def recent_tasks(worker: Worker, reader: User, *, last: int = 15) -> list[tuple[Task, bool]]:
-    """Return the last tasks of users on a device, each with whether the reader may see it."""
+def recent_tasks(worker: Worker, reader: User) -> list[tuple[Task, bool]]:
+    """Return the last 15 tasks of users on a device, each with whether the reader may see it."""
     tasks = Task.objects.filter(worker=worker, purpose=Purpose.USER, submitted_at__isnull=False)
-    rows = tasks.select_related("owner").prefetch_related("files").order_by("-id")[:last]
+    rows = tasks.select_related("owner").prefetch_related("files").order_by("-id")[:15]
     return [(task, reader.is_staff or task.owner_id == reader.pk) for task in rows]
 
 

@@ -164,7 +164,7 @@ def _orders(worker: int, running: frozenset[uuid.UUID]) -> Replies:
 _HEARTBEAT_COLUMNS = ("created_at", "lease_expires_at", "enough_at", "task__state")
 
 
-def on_report(worker: Worker, report: Report, token: str | None = None) -> Replies:
+def on_report(worker: Worker, report: Report, token: str | None) -> Replies:
     """Apply a report about an attempt; acknowledge those that the agent repeats until then."""
     if not (isinstance(report, AttemptAccepted) and _accept(worker, report, token)):
         stored = list[FileOffer]()
@@ -202,7 +202,7 @@ def _apply(worker: Worker, report: Report, token: str | None, stored: Sequence[F
         trace_attempt(attempt, report.phases)
 
 
-def on_log(worker: Worker, message: AttemptLog, token: str | None = None) -> Replies:
+def on_log(worker: Worker, message: AttemptLog, token: str | None) -> Replies:
     attempt = attempts.store_log(_attempts(worker, message.attempt, token), message)
     if attempt is None and token is not None:
         tokens.check_token(token)

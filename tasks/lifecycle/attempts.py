@@ -210,6 +210,7 @@ def _revive(attempt: Attempt) -> bool:
     return True
 
 
-def log_tail(attempt: Attempt, chunks: int = 12) -> str:
-    last = list(attempt.log.order_by("-id")[:chunks])
+def log_tail(attempt: Attempt) -> str:
+    """Return the last 12 chunks of an attempt's log."""
+    last = list(attempt.log.order_by("-id")[:12])
     return "".join(chunk.text for chunk in reversed(last))

@@ -71,10 +71,10 @@ def users_attempts() -> QuerySet[Attempt]:
     return Attempt.objects.exclude(task__purpose=Purpose.HEALTH)
 
 
-def history_of(worker: Worker, *, last: int = 50) -> list[float]:
-    """Return how long users' last attempts held a slot of this worker, s; newest first."""
+def history_of(worker: Worker) -> list[float]:
+    """Return how long users' last 50 attempts held a slot of this worker, s; newest first."""
     ended = users_attempts().filter(worker=worker, ended_at__isnull=False).order_by("-ended_at")
-    times = ended.values_list("created_at", "ended_at")[:last]
+    times = ended.values_list("created_at", "ended_at")[:50]
     return [max(0.0, (end - begin).total_seconds()) for begin, end in times if end]
 
 
