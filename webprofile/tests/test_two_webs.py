@@ -12,7 +12,7 @@ from webprofile.tests.end_to_end.runs import watch
 pytestmark = pytest.mark.production
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def visitors(cluster: Cluster) -> Iterator[tuple[Visitor, Visitor]]:
     """The same user, logged in at both web processes."""
     with cluster.login(0) as first, cluster.login(1) as second:
