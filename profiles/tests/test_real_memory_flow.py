@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -56,14 +57,16 @@ LIVES = (0, 10**5, 10**6, 10**7, 10**8, 10**9)
 COLOURS = ("#DDDDDD", "#CCCCCC", "#BBBBBB", "#AAAAAA", "#999999", "#888888", "#555555")
 
 
-@pytest.fixture
-def write_flow(megengine_python, tmp_path):
+@pytest.fixture(scope="module")
+def write_flow(megengine_python, tmp_path_factory):
     """Return a function that runs a program with a scope of a given name and returns its file."""
 
+    @cache
     def write(name: str, program: str = STEP) -> Path:
-        (tmp_path / "step.py").write_text(program)
-        run_python(megengine_python, tmp_path / "step.py", tmp_path / "out", name)
-        (path,) = (tmp_path / "out").iterdir()
+        folder = tmp_path_factory.mktemp("flow")
+        (folder / "step.py").write_text(program)
+        run_python(megengine_python, folder / "step.py", folder / "out", name)
+        (path,) = (folder / "out").iterdir()
         return path
 
     return write
