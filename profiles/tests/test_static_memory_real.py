@@ -37,14 +37,24 @@ for path in sys.argv[1:]:
     figures[path] = {"texts": writer.texts, "sizes": sizes}
 print(json.dumps(figures))
 """
-#: writes a plan as load_and_run of the wheel does; arguments: the agent's folder, the model
+#: writes the plan of each model as load_and_run of the wheel does, in processes forked from one that
+#: has imported MegEngine; arguments: the agent's folder, the models
 _WRITE = """
-import sys, warnings
+import os, sys, warnings
 warnings.simplefilter("ignore")
 sys.path.append(sys.argv[1])
+import megengine
 from load_and_run import graph_passes
-job = {"model": sys.argv[2], "flags": {"get_static_mem_info": "m"}, "path": "", "shapes": {}}
-graph_passes.work(job)
+for model in sys.argv[2:]:
+    if os.fork() == 0:
+        folder = os.path.basename(model)
+        os.mkdir(folder)
+        os.chdir(folder)
+        job = {"model": model, "flags": {"get_static_mem_info": "m"}, "path": "", "shapes": {}}
+        graph_passes.work(job)
+        sys.exit()
+    if os.wait()[1]:
+        sys.exit(model)
 """
 AGENT = Path(__file__).parents[2] / "agent"
 
@@ -101,11 +111,19 @@ def test_shares_of_the_peak_equal_those_of_graph_info_analyze(figures, name):
     assert summaries[0].split(None, 1)[1] == names[first.first]
 
 
+@pytest.fixture(scope="module")
+def new_plans(megengine_python, tmp_path_factory) -> Path:
+    """A folder with the files of each model in a folder of its name."""
+    folder = tmp_path_factory.mktemp("new")
+    models = [DATA / "models" / f"{name}.mge" for name in NAMES]
+    run_python(megengine_python, "-W", "ignore", "-c", _WRITE, AGENT, *models, cwd=folder)
+    return folder
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_newly_written_plans_equal_the_samples(megengine_python, tmp_path, name):
-    model = DATA / "models" / f"{name}.mge"
-    run_python(megengine_python, "-W", "ignore", "-c", _WRITE, AGENT, model, cwd=tmp_path)
-    new_plan = read_summary(tmp_path / "m" / "StaticMemoryInfo.json", tmp_path / "m" / "graph.json")
+def test_newly_written_plans_equal_the_samples(new_plans, tmp_path, name):
+    folder = new_plans / f"{name}.mge" / "m"
+    new_plan = read_summary(folder / "StaticMemoryInfo.json", folder / "graph.json")
     (tmp_path / "plan").write_bytes(plan_of(name))
     (tmp_path / "graph").write_bytes(graph_of(name))
     sample = read_summary(tmp_path / "plan", tmp_path / "graph")
