@@ -20,7 +20,7 @@ from webprofile.client.parts import has_sum, md5_in_parts, send_in_parts
 from webprofile.storage import storage as object_store
 
 MIB = 1 << 20
-SIZE = 70 * MIB
+SIZE = 65 * MIB
 #: of a file in as many parts, for tests without a site
 SMALL_SIZE, SMALL_PART_BYTES = SIZE // 128, PART_BYTES // 128
 SUBMIT = ("submit", "-m", "big.mge", "-w", "x86-1", "--no-wait")
