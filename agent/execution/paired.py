@@ -602,7 +602,7 @@ class PairedRuns:
         (work / "pair.json").unlink(missing_ok=True)
         # the sandbox shows the paths in a command, and those of the arms are in a file
         paths = dict.fromkeys(path for arm in arms for path in arm.runtime.command)
-        command = [sys.executable, "-I", str(_RUNNER), "setup.json", "pair.json", *paths]
+        command = [sys.executable, "-I", "-S", str(_RUNNER), "setup.json", "pair.json", *paths]
         result = await run(command, work)
         self.done.run_s += result.run_s
         answer = _read_answer(work / "pair.json")
