@@ -37,8 +37,8 @@ for path in sys.argv[1:]:
     figures[path] = {"texts": writer.texts, "sizes": sizes}
 print(json.dumps(figures))
 """
-#: writes the plan of each model as load_and_run of the wheel does, in processes forked from one that
-#: has imported MegEngine; arguments: the agent's folder, the models
+#: writes the plan of each model as load_and_run of the wheel does, in processes forked from one
+#: that has imported MegEngine; arguments: the agent's folder, the models
 _WRITE = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
