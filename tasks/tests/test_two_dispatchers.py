@@ -11,6 +11,7 @@ from tasks.lifecycle.cancel import cancel_task
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting, rebind_orphans
 from tasks.tests.make import (
+    make_copies,
     make_task_for_any_device,
     make_user,
     make_waiting_task,
@@ -59,13 +60,13 @@ def free_a_slot() -> None:
 
 def check_assignments() -> None:
     """Check that no live attempts share a task or a slot, and that tasks match attempts."""
-    live = Attempt.objects.filter(ended_at=None)
-    assert set(Counter(live.values_list("task_id", flat=True)).values()) <= {1}
-    assert set(Counter(live.values_list("worker_id", "slot")).values()) <= {1}
+    live = Attempt.objects.filter(ended_at=None).select_related("task")
+    assert set(Counter(attempt.task_id for attempt in live).values()) <= {1}
+    assert set(Counter((attempt.worker_id, attempt.slot) for attempt in live).values()) <= {1}
     for attempt in live:
         assert (attempt.task.state, attempt.task.worker_id) == ("assigned", attempt.worker_id)
     tasks = Task.objects.filter(state="assigned")
-    assert set(tasks.values_list("pk", flat=True)) == set(live.values_list("task_id", flat=True))
+    assert set(tasks.values_list("pk", flat=True)) == {attempt.task_id for attempt in live}
 
 
 def make_queues() -> None:
@@ -74,8 +75,7 @@ def make_queues() -> None:
     desk, shelf = make_worker("desk", slots=2), make_worker("shelf", slots=2)
     occupy(desk, alice)
     for user in (alice, bob):
-        make_waiting_task(user, desk)
-        make_waiting_task(user, desk)
+        make_copies(make_waiting_task(user, desk), 1)
         make_task_for_any_device(user)
         make_task_for_any_device(user, priority=5)
     Task.objects.filter(target__isnull=False).update(worker=desk)
