@@ -13,7 +13,7 @@ _UNUSED = ("megfile", "pkg_resources")
 
 
 class _Later(types.ModuleType):
-    """Stands in for a package, whose functions import it when they are called."""
+    """Stands in for a package of _UNUSED, which is imported when it is used."""
 
     #: packages that MegEngine checks
     working_set = ()
@@ -21,20 +21,31 @@ class _Later(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if not name.startswith("smart_"):
+            return getattr(self._package(), name)
 
+        # a function of megfile, which MegEngine imports by its name
         def call(*arguments, **keywords):
-            package = importlib.import_module(self.__name__)
-            return getattr(package, name)(*arguments, **keywords)
+            return getattr(self._package(), name)(*arguments, **keywords)
 
         return call
+
+    def _package(self):
+        self.leave()
+        return importlib.import_module(self.__name__)
+
+    def leave(self):
+        """Let the next import get the package."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
 
 
 def call_without_unused(function, argument):
     """Call a function that imports MegEngine; later imports get the packages themselves."""
-    missing = [name for name in _UNUSED if name not in sys.modules]
-    sys.modules.update((name, _Later(name)) for name in missing)
+    places = [_Later(name) for name in _UNUSED if name not in sys.modules]
+    sys.modules.update((place.__name__, place) for place in places)
     try:
         function(argument)
     finally:
-        for name in missing:
-            del sys.modules[name]
+        for place in places:
+            place.leave()

@@ -1,6 +1,8 @@
 """Users' programs on a device whose owner allows them: their environment and their results."""
 
+import importlib
 import json
+import sys
 
 import pytest
 
@@ -17,6 +19,7 @@ from agent.protocol.messages import (
     Script,
 )
 from agent.protocol.notes import Note
+from agent.script_runner import _web_profile_imports
 from agent.tests.fakes import explanation, wait_until
 from agent.tests.script_device import STEP, TIMEOUT_S, ScriptDevice, allow_scripts
 
@@ -101,6 +104,24 @@ async def test_packages_that_megengine_imports_can_be_used(script_device, server
     assert (end.reason, end.exit_code) == (EndReason.EXITED, 0)
     printed = set(server.log_text().splitlines())
     assert {"imported False", "size True", "packages True megfile"} <= printed
+
+
+def test_a_package_that_is_needed_while_megengine_is_imported_is_the_real_one(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "needed_package.py").write_text("class Missing(Exception): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_web_profile_imports, "_UNUSED", ("needed_package",))
+
+    def import_megengine(seen: list[str]) -> None:
+        package = importlib.import_module("needed_package")
+        assert package.working_set == ()
+        seen += [base.__name__ for base in package.Missing.__mro__]
+
+    seen: list[str] = []
+    _web_profile_imports.call_without_unused(import_megengine, seen)
+    assert seen[:2] == ["Missing", "Exception"]
+    assert sys.modules["needed_package"].Missing.__name__ == "Missing"
 
 
 async def test_a_failed_program_reports_its_error_and_leaves_its_trace(script_device, server):
