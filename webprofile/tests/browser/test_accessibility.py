@@ -250,6 +250,13 @@ def test_api_page_follows_theme_and_system_colours(browser, axe, visit):
         WebDriverWait(browser, 60).until(
             lambda driver, selector=selector: driver.find_elements(By.CSS_SELECTOR, selector)
         )[0].click()
+    # fields of a schema to which the operation refers
+    example = ".opblock-post .responses-wrapper .example"
+    WebDriverWait(browser, 60).until(
+        lambda driver: any(
+            '"expires_at"' in part.text for part in driver.find_elements(By.CSS_SELECTOR, example)
+        )
+    )
     faults = []
     choose = "document.documentElement.toggleAttribute('data-theme', arguments[0] !== '');"
     choose += "if (arguments[0]) document.documentElement.dataset.theme = arguments[0];"
