@@ -263,10 +263,12 @@ def set_cookie(browser: Window, address: str, name: str, value: str) -> None:
     browser.execute_cdp_cmd("Network.setCookie", cookie)
 
 
-def resize(browser: Window, size: tuple[int, int], *, mobile: bool = False) -> None:
-    """Emulate a screen of this size."""
+def resize(
+    browser: Window, size: tuple[int, int], *, mobile: bool = False, scale: float = 1
+) -> None:
+    """Emulate a screen of this size. `scale` changes the size of the picture, not the layout."""
     metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": mobile}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics | {"scale": scale})
 
 
 def block_urls(browser: Window, *patterns: str) -> None:
