@@ -87,6 +87,25 @@ def test_schema_is_valid_openapi(schema):
     assert [str(error) for error in OpenAPIV31SpecValidator(schema).iter_errors()] == []
 
 
+def test_the_page_of_the_api_can_replace_all_references(schema):
+    """static/js/api_docs.js expects local references, none recursive, and one part in `allOf`."""
+
+    def check(part, within=()):
+        if isinstance(part, list):
+            for item in part:
+                check(item, within)
+        elif isinstance(part, dict):
+            assert len(part.get("allOf", [])) <= 1
+            if isinstance(reference := part.get("$ref"), str):
+                kind, _, name = reference.removeprefix("#/components/").partition("/")
+                assert reference not in within
+                check(schema["components"][kind][name], (*within, reference))
+            for value in part.values():
+                check(value, within)
+
+    check(schema["paths"])
+
+
 def test_each_field_parameter_and_response_has_a_description(schema):
     components = schema["components"]["schemas"]
     bare = [
