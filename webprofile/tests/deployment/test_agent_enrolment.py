@@ -57,7 +57,10 @@ def test_device_whose_enrolment_was_killed_is_enrolled_with_a_new_code(
     agent = subprocess.Popen([SCRIPT, "run"], env=environment, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
-        while agent.poll() is None and not (home / "agent.toml").exists():
+        # the script removes the other file last
+        while agent.poll() is None and not (
+            (home / "agent.toml").exists() and not (home / "agent.toml.enrolled").exists()
+        ):
             assert time.monotonic() < deadline
             time.sleep(0.1)
     finally:
