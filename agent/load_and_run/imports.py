@@ -1,6 +1,7 @@
 """Import MegEngine without the packages that no run needs."""
 
 import contextlib
+import importlib
 import sys
 import types
 
@@ -10,21 +11,36 @@ _UNUSED = ("megfile", "pkg_resources")
 
 
 class _Empty(types.ModuleType):
-    """Stands in for a module of _UNUSED; its attributes are empty tuples."""
+    """Stands in for a package of _UNUSED; what MegEngine takes from it at its import is empty.
+
+    If another package needs it then, it is imported. `agent/script_runner` has a similar class,
+    because the sandbox of scripts shows no other folder of the agent.
+    """
+
+    #: packages that MegEngine checks
+    working_set = ()
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return ()
+        if name.startswith("smart_"):  # functions of megfile, which no run calls
+            return ()
+        self.leave()
+        return getattr(importlib.import_module(self.__name__), name)
+
+    def leave(self):
+        """Let the next import get the package."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
 
 
 @contextlib.contextmanager
 def without_unused():
     """Let the packages of _UNUSED be empty as long as the context lasts."""
-    empty = [name for name in _UNUSED if name not in sys.modules]
-    sys.modules.update((name, _Empty(name)) for name in empty)
+    places = [_Empty(name) for name in _UNUSED if name not in sys.modules]
+    sys.modules.update((place.__name__, place) for place in places)
     try:
         yield
     finally:
-        for name in empty:
-            del sys.modules[name]
+        for place in places:
+            place.leave()

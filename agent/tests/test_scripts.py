@@ -9,6 +9,7 @@ import pytest
 from agent.execution import process_pool
 from agent.execution.sandbox import Sandbox
 from agent.inventory import LocalRuntime
+from agent.load_and_run import imports
 from agent.protocol.messages import (
     AttemptLog,
     AttemptStarted,
@@ -106,12 +107,26 @@ async def test_packages_that_megengine_imports_can_be_used(script_device, server
     assert {"imported False", "size True", "packages True megfile"} <= printed
 
 
+def call_in_load_and_run(function, argument) -> None:
+    with imports.without_unused():
+        function(argument)
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (_web_profile_imports, _web_profile_imports.call_without_unused),
+        (imports, call_in_load_and_run),
+    ],
+    ids=["scripts", "load_and_run"],
+)
 def test_a_package_that_is_needed_while_megengine_is_imported_is_the_real_one(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, module, call
 ):
     (tmp_path / "needed_package.py").write_text("class Missing(Exception): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(_web_profile_imports, "_UNUSED", ("needed_package",))
+    monkeypatch.setattr(module, "_UNUSED", ("needed_package",))
+    monkeypatch.delitem(sys.modules, "needed_package", raising=False)
 
     def import_megengine(seen: list[str]) -> None:
         package = importlib.import_module("needed_package")
@@ -119,7 +134,7 @@ def test_a_package_that_is_needed_while_megengine_is_imported_is_the_real_one(
         seen += [base.__name__ for base in package.Missing.__mro__]
 
     seen: list[str] = []
-    _web_profile_imports.call_without_unused(import_megengine, seen)
+    call(import_megengine, seen)
     assert seen[:2] == ["Missing", "Exception"]
     assert sys.modules["needed_package"].Missing.__name__ == "Missing"
 

@@ -101,9 +101,10 @@ class Planned(TypedDict):
 
 
 class Check(TypedDict):
-    """Whether the result of `task` still holds: `verdict` is `none`, `slower`, `faster` or other.
+    """Whether the result of `task` still holds.
 
-    `none`: it differs by no more than equal runs; others: there is no verdict.
+    verdict: `none` if the result holds, because the latency differs by no more than equal runs;
+        `slower` or `faster` if it no longer holds; any other value if the evidence is insufficient
     """
 
     task: int
