@@ -60,7 +60,8 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     try:
         root.setLevel(level.upper())
     except ValueError:
-        raise ValueError(f"LOG_LEVEL is DEBUG, INFO, WARNING or ERROR, not {level!r}.") from None
+        message = f"LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, not {level!r}."
+        raise ValueError(message) from None
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     for name, least in _LEAST_LEVELS.items():
@@ -70,7 +71,7 @@ def configure_logging(level: str, form: str = "logfmt") -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
-    # a mistake of the sender, which the response names
+    # an error of the client, which the response describes
     logging.getLogger("django.security.RequestDataTooBig").setLevel(logging.CRITICAL)
 
 
@@ -81,7 +82,7 @@ def _is_bug(record: logging.LogRecord) -> bool:
 
 def _renderer(form: str) -> Callable[..., str]:
     if form not in ("json", "logfmt"):
-        raise ValueError(f"LOG_FORMAT is logfmt or json, not {form!r}.")
+        raise ValueError(f"LOG_FORMAT must be logfmt or json, not {form!r}.")
     render: Callable[..., Any] = (
         structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
         if form == "json"

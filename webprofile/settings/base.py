@@ -188,7 +188,7 @@ S3_REGION = env.str("S3_REGION", default="us-east-1")
 S3_ENDPOINT_URL = env.get_value(
     "S3_ENDPOINT_URL", cast=address, default="http://127.0.0.1:9000"
 ).rstrip("/")
-# named here and not left to boto3, since the policy of pages names it too
+# set here and not by boto3, since the Content Security Policy contains it, too
 S3_PUBLIC_ENDPOINT_URL = (
     env.get_value("S3_PUBLIC_ENDPOINT_URL", cast=address, default=S3_ENDPOINT_URL)
     or aws_endpoint(S3_REGION)
@@ -207,7 +207,7 @@ S3_TAKES_PARTS = not S3_ENCRYPTION.startswith("aws:kms")
 S3_KMS_KEY_ID = env.str("S3_KMS_KEY_ID", default="")
 #: file of CA certificates that replace those of the system
 S3_CA_BUNDLE = env.str("S3_CA_BUNDLE", default="")
-# for browsers, in the form of a CSP source
+# origin of storage for browsers, as a CSP source
 _storage_origin = S3_PUBLIC_ENDPOINT_URL
 if S3_ADDRESSING == "virtual":
     _storage_origin = _storage_origin.replace("://", f"://{S3_BUCKET}.", 1)
@@ -262,7 +262,7 @@ RETRY_PAUSE_S = env.float("RETRY_PAUSE_S", default=10.0)
 RETRY_PAUSE_MOST_S = env.float("RETRY_PAUSE_MOST_S", default=600.0)
 #: limit of live (waiting and running) tasks of one user
 TASKS_PER_USER = env.int("TASKS_PER_USER", default=500)
-#: limit of the files of all tasks of one user: uploads, as announced, and results
+#: size limit of the files of all tasks of one user: uploads, with their declared sizes, and results
 STORAGE_PER_USER_BYTES = env.int("STORAGE_PER_USER_BYTES", default=100 * 1024**3)
 #: limit of a log; an agent sends 1 MiB by default, which is 3 MiB if every byte becomes U+FFFD
 LOG_LIMIT_BYTES = env.int("LOG_LIMIT_BYTES", default=4 * 1024**2)
@@ -284,8 +284,8 @@ AGENT_FOLDER = env.str("AGENT_FOLDER", default=str(HOME / "agent-files"))
 HEALTH_CHECK_EVERY_S = env.float("HEALTH_CHECK_EVERY_S", default=6 * 3600)
 #: number of consecutive failures by the device or its agent that trigger a health check; 0: never
 HEALTH_CHECK_AFTER_FAILURES = env.int("HEALTH_CHECK_AFTER_FAILURES", default=2)
-#: number of undisturbed runs of a sample model by which an idle device measures how far equal runs
-#: differ; again after a change of its kernel, agent or runtime; 0: never
+#: number of undisturbed runs of a sample model with which an idle device measures how much equal
+#: runs differ; repeated after a change of its kernel, agent or runtime; 0: never
 SCATTER_RUNS = env.int("SCATTER_RUNS", default=5)
 #: longest measuring time, s, of the A/A run that follows each health check: a paired comparison of
 #: the sample model with itself, which shows how often verdicts of the device are wrong; 0: never
@@ -331,7 +331,7 @@ EMAIL_CONFIG = secret_url(
 )
 vars().update(EMAIL_CONFIG)
 EMAIL_BACKEND = EMAIL_CONFIG["EMAIL_BACKEND"]
-#: a request waits for the mail server; Django would wait without a limit, s
+#: timeout of the mail server, s; requests wait for it, and by default Django has no timeout
 EMAIL_TIMEOUT = 10
 HAS_MAIL_SERVER = EMAIL_BACKEND == "django.core.mail.backends.smtp.EmailBackend"
 #: sender of mail; mail servers accept only their own addresses
@@ -365,13 +365,13 @@ ACCOUNT_SESSION_REMEMBER = None  # the login form has a checkbox
 SESSION_COOKIE_AGE = env.int("SESSION_S", default=12 * 3600)
 #: session lifetime with "remember me", counted from the last request
 ACCOUNT_SESSION_COOKIE_AGE = env.int("REMEMBERED_SESSION_S", default=30 * 24 * 3600)
-#: number of proxies in front of the site; with a wrong number sessions have no known address
+#: number of proxies in front of the site; if it is wrong, the addresses of sessions are unknown
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXY_COUNT", default=0)
 ACCOUNT_RATE_LIMITS = {
     # wrong passwords (accounts/login_limits.py): of a known browser, or of another client from one
     # address, for one account
     "login_failed_client": "5/5m/key,20/d/key",
-    # of all other clients from one address, and of all other clients for one account
+    # wrong passwords of all other clients from one address, and of all of them for one account
     "login_failed_address": "50/5m/ip",
     "login_failed_account": "300/d/key",
     # wrong codes of the second factor, which are accepted only with the right password

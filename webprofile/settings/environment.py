@@ -15,10 +15,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 SOCKET_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 5
-#: interval of pings by which a connection that only listens notices a failure
+#: interval of pings with which a connection that only listens detects a failure
 ASKED_EVERY_S = 10
 AMQP = ("amqp", "amqps")
-#: settings of pika; the sender waits while a message is sent, and the sweep makes up for lost ones
+#: settings of pika: short, since the sender waits; the sweep compensates for lost messages
 _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connection_timeout": "5"}
 #: kinds of files that a rule of RETENTION can name
 RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
@@ -56,32 +56,32 @@ def _number(text: str, kind: Callable[[str], Any], expected: str) -> Any:
     try:
         number = kind(text)
     except ValueError:
-        raise ValueError(f"write {expected}") from None
+        raise ValueError(f"expected {expected}") from None
     if not math.isfinite(number):
-        raise ValueError(f"write {expected}")
+        raise ValueError(f"expected {expected}")
     return number
 
 
 def rate(text: str) -> str:
     """Check a rate limit of the API: 60/min; empty for none. Raises ValueError."""
     if text and not _RATE.fullmatch(text):
-        raise ValueError("write a number per s, min, h or d, such as 60/min")
+        raise ValueError("expected a number per s, min, h or d, such as 60/min")
     return text
 
 
 def address_rate(text: str) -> str:
     """Check rate limits of allauth for addresses: 60/m/ip; empty for none. Raises ValueError."""
     if text and not _ADDRESS_RATE.fullmatch(text):
-        raise ValueError("write a number per s, m, h or d, such as 60/m/ip")
+        raise ValueError("expected a number per s, m, h or d, such as 60/m/ip")
     return text
 
 
 def address(text: str) -> str:
-    """Check the address of a server: http:// or https://; empty for none. Raises ValueError."""
+    """Check the URL of a server: http:// or https://; empty for none. Raises ValueError."""
     parts = urlsplit(text)
-    # `port` raises ValueError for one that is no number
+    # `port` raises ValueError if it is not a number
     if text and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0):
-        raise ValueError("write an address with http:// or https://")
+        raise ValueError("expected a URL with http:// or https://")
     return text
 
 
@@ -90,23 +90,23 @@ def one_of(*values: str) -> Callable[[str], str]:
 
     def check(text: str) -> str:
         if text not in values:
-            raise ValueError(f"write one of {', '.join(values)}")
+            raise ValueError(f"expected one of {', '.join(values)}")
         return text
 
     return check
 
 
 def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """Parse a network, which an address in it may name: 10.1.2.3/16. Raises ValueError."""
+    """Parse a network; it can be given by any of its addresses: 10.1.2.3/16. Raises ValueError."""
     return ipaddress.ip_network(text, strict=False)
 
 
 def secret(name: str, default: str | None = None) -> str:
     """Return the secret `name` from the environment or from the file that `NAME_FILE` names.
 
-    Read with plain os.environ: django-environ takes a value that starts with `$` for another
-    variable's name. Raises ImproperlyConfigured if neither is set and there is no default, or
-    if the file cannot be read.
+    Reads os.environ directly, because django-environ interprets a value that starts with `$` as
+    the name of another variable. Raises ImproperlyConfigured if neither is set and there is no
+    default, or if the file cannot be read.
     """
     if file := os.environ.get(f"{name}_FILE"):
         try:
@@ -122,7 +122,7 @@ def secret(name: str, default: str | None = None) -> str:
 def secret_url(
     name: str, default: str, parse: Callable[[str], dict[str, Any]], example: str
 ) -> dict[str, Any]:
-    """Return what `parse` makes of a secret URL. Raises ImproperlyConfigured without its text."""
+    """Parse a secret URL with `parse`. Raises ImproperlyConfigured, whose text omits the URL."""
     url = secret(name, default)
     try:
         if config := parse(url):
@@ -131,7 +131,7 @@ def secret_url(
     except (ValueError, ImproperlyConfigured):
         pass
     raise ImproperlyConfigured(
-        f"{name} is no address: write {example}; in the password / is %2F, @ is %40."
+        f"{name} is not a valid URL: use {example}; in the password, encode / as %2F, @ as %40."
     )
 
 
@@ -143,8 +143,8 @@ def secrets(name: str) -> list[str]:
 def patient(url: str) -> str:
     """Return the address with limits on waiting, unless it has its own.
 
-    redis-py waits for ever by itself: a Redis whose machine is gone, or a firewall that forgot the
-    connection, would hold each thread that asks it.
+    By default redis-py waits without a limit: if the machine of Redis is gone, or a firewall has
+    dropped the connection, each thread that sends a command would hang.
     """
     place, _, query = url.partition("?")
     limits = {
@@ -176,7 +176,7 @@ def aws_endpoint(region: str) -> str:
 
 
 def retention_rules(text: str) -> dict[str, int]:
-    """Parse RETENTION ("dumps=30d failed=30d") into days by kind; other kinds are kept for ever.
+    """Parse RETENTION ("dumps=30d failed=30d") into days by kind; other kinds have no limit.
 
     Raises ImproperlyConfigured.
     """
@@ -186,8 +186,8 @@ def retention_rules(text: str) -> dict[str, int]:
         if rule is None or rule[1] not in RETENTION_KINDS or rule[1] in rules or int(rule[2]) < 1:
             kinds = ", ".join(RETENTION_KINDS)
             raise ImproperlyConfigured(
-                f"{word!r} is no rule of RETENTION: write KIND=DAYSd, each kind once, with at "
-                f"least one day. Kinds are {kinds}; results are kept for ever."
+                f"{word!r} is not a valid rule of RETENTION: use KIND=DAYSd with at least one day, "
+                f"each kind at most once. Kinds are {kinds}; results are kept forever."
             )
         rules[rule[1]] = int(rule[2])
     return rules
@@ -197,8 +197,8 @@ def oidc_apps() -> list[dict[str, Any]]:
     """Return the providers in the format of allauth's setting `APPS`.
 
     OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and OIDC_NAME name one; OIDC_PROVIDERS names
-    several, as a JSON list of objects with id, name, issuer, client_id and client_secret. Either
-    secret may be given as a file. Raises ImproperlyConfigured if something is missing.
+    several, as a JSON list of objects with id, name, issuer, client_id and client_secret. `secret`
+    reads them, also from files. Raises ImproperlyConfigured if something is missing.
     """
     providers = _providers(secret("OIDC_PROVIDERS", ""))
     if issuer := secret("OIDC_ISSUER", ""):
@@ -223,20 +223,24 @@ def _providers(text: str) -> list[dict[str, str]]:
     try:
         providers = json.loads(text or "[]")
     except ValueError as error:
-        raise ImproperlyConfigured("OIDC_PROVIDERS is no JSON.") from error
+        raise ImproperlyConfigured("OIDC_PROVIDERS is not valid JSON.") from error
     if not isinstance(providers, list) or not all(isinstance(item, dict) for item in providers):
-        raise ImproperlyConfigured("OIDC_PROVIDERS is no list of objects.")
+        raise ImproperlyConfigured("OIDC_PROVIDERS is not a list of objects.")
     return providers
 
 
 def _oidc_app(provider: dict[str, str]) -> dict[str, Any]:
     missing = sorted(key for key in _OIDC_KEYS if not provider.get(key))
     if missing or provider.keys() - _OIDC_KEYS:
-        raise ImproperlyConfigured(f"An OIDC provider has exactly the keys {sorted(_OIDC_KEYS)}.")
+        raise ImproperlyConfigured(
+            f"An OIDC provider must have values for exactly these keys: {sorted(_OIDC_KEYS)}."
+        )
     if not re.fullmatch(r"[a-z0-9-]{1,30}", provider["id"]):
-        raise ImproperlyConfigured("The id of an OIDC provider is of a-z, 0-9 and -.")
+        raise ImproperlyConfigured(
+            "The id of an OIDC provider must have 1 to 30 characters of a-z, 0-9 and -."
+        )
     if urlsplit(provider["issuer"]).scheme not in {"http", "https"}:
-        raise ImproperlyConfigured("The issuer of an OIDC provider is an address: https://...")
+        raise ImproperlyConfigured("The issuer of an OIDC provider must be a URL: https://...")
     return {
         "provider_id": provider["id"],
         "name": provider["name"],
