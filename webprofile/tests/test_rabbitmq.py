@@ -136,8 +136,8 @@ def test_task_is_profiled_over_rabbitmq(rabbit, cluster, visitor):
     with redis.Redis(unix_socket_path=str(cluster.site.redis_socket)) as client:
         assert client.keys("*dramatiq*") == [], "the message went over Redis"
     output = cluster.try_manage("doctor").stdout
-    assert "RabbitMQ takes messages and hands them out." in output
-    assert "They listen to the queue and answer." in output
+    assert "RabbitMQ accepts and delivers messages." in output
+    assert "A test message was answered." in output
 
 
 def test_sweep_recovers_messages_lost_while_rabbitmq_is_down(rabbit, cluster, visitor):

@@ -14,16 +14,16 @@ from webprofile.operations.healthcheck.web import Unreachable, ask
 
 #: tolerated skew; the Date header of HTTP has a resolution of one second
 _FINE_S = 3.0
-#: S3 refuses signatures with a larger skew
+#: S3 rejects signatures with a larger skew
 _STORAGE_S = 900.0
-STEP = "Let a time service (chrony, systemd-timesyncd) set the clocks of all machines."
+STEP = "Set the clocks of all machines with a time service (chrony, systemd-timesyncd)."
 
 
 def clock() -> Finding:
-    """Compare the clock with those of database and storage, as far as they are available."""
+    """Compare the clock with those of the database and storage, if they are available."""
     skews = dict(_skews())
     if not skews:
-        return good("There is no other machine's clock to compare with.")
+        return good("No clock of another machine is available for comparison.")
     name, skew_s = max(skews.items(), key=lambda item: abs(item[1]))
     if abs(skew_s) <= _FINE_S:
         return good(f"It agrees with {' and '.join(sorted(skews))} within {_FINE_S:.0f} s.")
@@ -35,12 +35,12 @@ def clock() -> Finding:
 def _harm(name: str, skew_s: float) -> str:
     """Return what a skew breaks, empty if nothing."""
     if name == "storage" and abs(skew_s) >= _STORAGE_S:
-        return "storage refuses every signature, so no file is stored or read."
+        return "storage rejects all signatures, so files cannot be stored or read."
     if name == "storage" and skew_s >= settings.PRESIGN_EXPIRY_S / 2:
         left = settings.PRESIGN_EXPIRY_S - skew_s
-        return f"addresses of files are good for {max(left, 0):.0f} s instead of their time."
+        return f"presigned URLs are valid for only {max(left, 0):.0f} s."
     if abs(skew_s) >= settings.LEASE_S - settings.HEARTBEAT_S:
-        return "machines with such clocks end each other's running attempts as lost."
+        return "machines whose clocks differ so much end each other's attempts as lost."
     return ""
 
 

@@ -27,8 +27,8 @@ class Part:
 
 
 PARTS = (
-    Part("database", rows.database, "Correct DATABASE_URL; see the database's own log."),
-    Part("migrations", rows.migrations, "First let the database answer."),
+    Part("database", rows.database, "Correct DATABASE_URL; see the log of the database."),
+    Part("migrations", rows.migrations, "Correct the fault of the database first."),
     Part("broker", messages.broker, messages.BROKER_STEP),
     Part("dispatch", messages.dispatch, messages.BROKER_STEP),
     Part("actors", messages.actors, messages.BROKER_STEP),

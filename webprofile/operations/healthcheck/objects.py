@@ -22,17 +22,18 @@ _BODY = b"what manage.py doctor stores and removes\n"
 _MD5 = hashlib.md5(_BODY, usedforsecurity=False).hexdigest()
 #: S3 error code -> suggested fix; https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 _STEPS = {
-    "NoSuchBucket": "Make the bucket, or correct S3_BUCKET.",
+    "NoSuchBucket": "Run `manage.py storage_prepare` to create it, or correct S3_BUCKET.",
     "InvalidAccessKeyId": "Correct S3_ACCESS_KEY_ID.",
-    "SignatureDoesNotMatch": "Correct S3_SECRET_ACCESS_KEY; a proxy must pass Host unchanged.",
-    "AccessDenied": "Give these keys the rights to get, put, delete and list in S3_BUCKET.",
+    "SignatureDoesNotMatch": "Correct S3_SECRET_ACCESS_KEY; a proxy must not change Host.",
+    "AccessDenied": "Allow these keys to get, put, delete and list objects in S3_BUCKET.",
     "RequestTimeTooSkewed": "Set this machine's clock (see the line `clock`).",
     "AuthorizationHeaderMalformed": "Correct S3_REGION.",
-    "PermanentRedirect": "Correct S3_REGION or S3_ENDPOINT_URL: the bucket is elsewhere.",
+    "PermanentRedirect": "Correct S3_REGION or S3_ENDPOINT_URL: the bucket has another endpoint.",
     "KMS.NotFoundException": "Correct S3_KMS_KEY_ID.",
-    "NotImplemented": "The storage knows no such encryption: empty S3_ENCRYPTION.",
-    "InvalidRequest": "The storage wants HTTPS for this encryption, or does not know it.",
+    "NotImplemented": "Leave S3_ENCRYPTION empty: the storage does not support this encryption.",
+    "InvalidRequest": "The storage requires HTTPS for this encryption, or does not support it.",
 }
+_ELSE = "See the log of the storage."
 
 
 def objects() -> Finding:
@@ -49,10 +50,10 @@ def objects() -> Finding:
     except DomainError as error:
         return _refused(method, error)
     if not same or size_and_md5 is None or size_and_md5[0] != len(_BODY):
-        return broken("What was stored came back as something else.", "See the storage's log.")
+        return broken("The object that was read is not the one that was stored.", _ELSE)
     if size_and_md5[1] != _MD5:
-        text = "Storage tells a wrong checksum of what it stores: no upload would be taken."
-        return broken(text, "If the bucket encrypts by KMS, set S3_ENCRYPTION=aws:kms.")
+        text = "The storage returns a wrong checksum, so every upload would be rejected."
+        return broken(text, "If the bucket encrypts with KMS, set S3_ENCRYPTION=aws:kms.")
     return good(f"PUT, GET, HEAD and DELETE work at {_host(settings.S3_ENDPOINT_URL)}.")
 
 
@@ -83,13 +84,13 @@ def cross_origin() -> Finding:
     methods = answer.headers.get("Access-Control-Allow-Methods", "")
     step = f"Allow GET, PUT and HEAD from {origin} in the bucket's CORS rules."
     if answer.status >= 300 or allowed not in {"*", origin}:
-        return broken(f"Browsers may not upload from {origin}: no file would arrive.", step)
+        return broken(f"Uploads from {origin} are not allowed: browsers block them.", step)
     if "PUT" not in methods.upper() and "*" not in methods:
-        return broken(f"Browsers may not PUT from {origin}, only {methods or 'nothing'}.", step)
+        return broken(f"PUT from {origin} is not allowed, only {methods or 'no method'}.", step)
     if missing := _not_allowed(names, answer.headers.get("Access-Control-Allow-Headers", "")):
-        text = f"Browsers may not send {missing}, which every upload must."
-        return broken(text, f"{step} Allow these headers too.")
-    return good(f"Browsers may upload from {origin}.")
+        text = f"Headers that every upload needs are not allowed: {missing}."
+        return broken(text, f"{step} Allow these headers, too.")
+    return good(f"Uploads from {origin} are allowed.")
 
 
 def unreachable(text: str) -> Finding:
@@ -100,8 +101,11 @@ def unreachable(text: str) -> Finding:
     address = settings.S3_PUBLIC_ENDPOINT_URL
     if settings.S3_ENDPOINT_URL in {address, ""}:  # AWS, if it is empty
         return broken(text, PUBLIC_STEP)
-    step = f"If that is so for browsers too, correct it. Try there: curl -I {address}"
-    return odd(f"{text} This machine may be the only one.", step)
+    step = (
+        "If browsers cannot reach it either, correct S3_PUBLIC_ENDPOINT_URL. Test on a user's "
+        f"machine: curl -I {address}"
+    )
+    return odd(f"{text} Browsers may still reach it.", step)
 
 
 def _not_allowed(required: str, allowed: str) -> str:
@@ -118,9 +122,10 @@ def _refused(method: str, error: DomainError) -> Finding:
     host = _host(settings.S3_ENDPOINT_URL)
     if code := details.get("Code", ""):
         text = f"{method} at {host} was refused: {code}."
-        return broken(text, _STEPS.get(code, "See the storage's log."))
+        return broken(text, _STEPS.get(code, _ELSE))
     if "redentials" in str(cause):
-        return broken(f"{method}: {reason(cause or error)}", "Set S3_ACCESS_KEY_ID and its secret.")
+        step = "Set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY."
+        return broken(f"{method}: {reason(cause or error)}", step)
     return broken(f"{method} at {host}: {reason(cause or error)}", STEP)
 
 
@@ -128,7 +133,7 @@ def _unexpected(method: str, status: int, body: bytes) -> Finding:
     text = body.decode(errors="replace")
     code = next((code for code in _STEPS if f"<Code>{code}</Code>" in text), "")
     host = _host(settings.S3_PUBLIC_ENDPOINT_URL)
-    sentence = f"A presigned {method} at {host} was answered with {status} {code}".rstrip()
+    sentence = f"A presigned {method} at {host} returned {status} {code}".rstrip()
     return broken(f"{sentence}.", _STEPS.get(code, PUBLIC_STEP))
 
 

@@ -16,21 +16,21 @@ from webprofile.operations.healthcheck.finding import Finding, broken, good, odd
 #: part of the driver's message -> suggested fix
 _STEPS = {
     "password authentication failed": "Correct user and password in DATABASE_URL.",
-    "no password supplied": "Put the password into DATABASE_URL.",
+    "no password supplied": "Add the password to DATABASE_URL.",
     "does not exist": "Create it, or correct its name in DATABASE_URL.",
     "refused": "Start the database, or correct host and port in DATABASE_URL.",
     "no such file": "Start the database, or correct host and port in DATABASE_URL.",
-    "translate host name": "Correct the host in DATABASE_URL, or the machine's name service.",
-    "resolve host": "Correct the host in DATABASE_URL, or the machine's name service.",
-    "name or service not known": "Correct the host in DATABASE_URL, or the machine's name service.",
+    "translate host name": "Correct the host in DATABASE_URL, or the DNS of this machine.",
+    "resolve host": "Correct the host in DATABASE_URL, or the DNS of this machine.",
+    "name or service not known": "Correct the host in DATABASE_URL, or the DNS of this machine.",
     "too many": "Lower DATABASE_POOL or raise the server's max_connections.",
-    "read-only": "DATABASE_URL must name the server that takes writes, not a copy of it.",
-    "readonly": "Give the site's user the right to write to the file and to its folder.",
-    "permission denied": "Give the site's user all rights on the tables of this database.",
-    "unable to open": "Give the site's user the right to write to the file and to its folder.",
-    "disk": "Make room on the database's disk.",
+    "read-only": "Set DATABASE_URL to the primary server, not to a replica.",
+    "readonly": "Give the system user of the site write permission for the file and folder.",
+    "permission denied": "Grant the database user of the site all privileges on its tables.",
+    "unable to open": "Give the system user of the site write permission for the file and folder.",
+    "disk": "Free space on the disk of the database.",
 }
-_ELSE = "See the database's own log."
+_ELSE = "See the log of the database."
 
 
 def database() -> Finding:
@@ -40,15 +40,15 @@ def database() -> Finding:
             version = _version(connection)
             tables = connection.introspection.table_names()
             if "django_session" not in tables:
-                return odd(f"{version} answers and is empty.", "Run `manage.py migrate`.")
+                return odd(f"{version} answers, but it is empty.", "Run `manage.py migrate`.")
             _write(connection)
     except DatabaseError as error:
         text = str(error).lower()
         step = next((step for words, step in _STEPS.items() if words in text), _ELSE)
         return broken(f"{_name()}: {reason(error)}", step)
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-        return good(f"{version} answers and takes writes. It serves a single machine.")
-    return good(f"{version} answers and takes writes.")
+        return good(f"{version} answers and accepts writes. It supports one machine only.")
+    return good(f"{version} answers and accepts writes.")
 
 
 def migrations() -> Finding:
@@ -58,16 +58,16 @@ def migrations() -> Finding:
     if plan:
         names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan[:3])
         more = f" and {len(plan) - 3} more" if len(plan) > 3 else ""
-        step = "Run `manage.py migrate`, then start the site again."
+        step = "Run `manage.py migrate`, then restart the site."
         return broken(f"Not applied: {names}{more}.", step)
     done = set(executor.loader.applied_migrations or ())
     known = {app for app, _ in executor.loader.disk_migrations or ()}
     unknown = [key for key in done - set(executor.loader.disk_migrations or ()) if key[0] in known]
     if unknown:
         names = ", ".join(".".join(key) for key in sorted(unknown)[:3])
-        step = "Run the newer release, or go back with `manage.py migrate` of that release."
-        return odd(f"The database is ahead of this code: {names}.", step)
-    return good(f"All {len(done)} are applied.")
+        step = "Run the newer release, or undo them with `manage.py migrate` of that release."
+        return odd(f"Migrations of a newer release are applied: {names}.", step)
+    return good(f"All {len(done)} migrations are applied.")
 
 
 def database_clock() -> datetime.datetime | None:

@@ -18,7 +18,7 @@ from workers import releases
 ADDRESS_STEP = "Start the web server, or correct SITE_URL."
 SOCKETS_STEP = "Start the web server, or correct SITE_URL; see the proxy's log."
 AGENT_STEP = "Run `make agent-bundle`, or correct AGENT_FOLDER."
-_SOCKETS_STEP = "The proxy must pass the headers Upgrade and Connection of /ws/ by HTTP/1.1."
+_SOCKETS_STEP = "The proxy must forward /ws/ over HTTP/1.1 with the headers Upgrade and Connection."
 
 
 def address() -> Finding:
@@ -41,21 +41,21 @@ def sockets() -> Finding:
             socket.recv(timeout=patience_s())
     except ConnectionClosed as error:
         if error.rcvd is not None and error.rcvd.code == CloseCode.UNKNOWN_TOKEN:
-            return good("WebSockets come through.")
-        return broken(f"A socket opens and breaks: {reason(error)}", SOCKETS_STEP)
+            return good("WebSockets work.")
+        return broken(f"A WebSocket opens, but is closed: {reason(error)}", SOCKETS_STEP)
     except InvalidHandshake as error:
-        text = f"{settings.SITE_URL} lets no WebSocket through: {reason(error)}"
-        return broken(f"{text}. No device could connect.", _SOCKETS_STEP)
-    return broken("A socket opens, but another site answers.", SOCKETS_STEP)
+        text = f"{settings.SITE_URL} does not accept WebSockets: {reason(error)}"
+        return broken(f"{text}. Devices cannot connect.", _SOCKETS_STEP)
+    return broken("A WebSocket opens, but another site answers.", SOCKETS_STEP)
 
 
 def static_files() -> Finding:
     """Check that every static file of this code was collected in its current version."""
     if not hasattr(staticfiles_storage, "hashed_files"):
-        return good("Files are served from where they lie.")
-    step = "Run `manage.py collectstatic`, then start the site again."
+        return good("Files are served from their sources.")
+    step = "Run `manage.py collectstatic`, then restart the site."
     if not staticfiles_storage.hashed_files:
-        return broken(f"No file was collected in {settings.STATIC_ROOT}: no page works.", step)
+        return broken(f"No files are collected in {settings.STATIC_ROOT}: pages fail.", step)
     names = [(name, files) for finder in get_finders() for name, files in finder.list([])]
     missing = [name for name, _ in names if name not in staticfiles_storage.hashed_files]
     root = Path(settings.STATIC_ROOT)
@@ -65,9 +65,9 @@ def static_files() -> Finding:
         if name not in missing and (root / name).stat().st_size != files.size(name)
     ]
     if missing:
-        return broken(f"Not collected: {_some(missing)}. Pages that need them fail.", step)
+        return broken(f"Not collected: {_some(missing)}. Pages that use them fail.", step)
     if old:
-        return broken(f"Of another release: {_some(old)}.", step)
+        return broken(f"From another release: {_some(old)}.", step)
     return good(f"All {len(names)} files are collected.")
 
 
@@ -82,7 +82,8 @@ def agent_files() -> Finding:
     files = release.files if release else ()
     for path in (folder / releases.MANIFEST, *(folder / file.name for file in files)):
         if problem := _unreadable(path):
-            return broken(f"{path}: {problem}.", "Let the user that serves the site read it.")
+            step = "Give the system user of the site read permission."
+            return broken(f"{path}: {problem}.", step)
     if release is None:
         return broken(f"There is no agent in {folder}: devices cannot install it.", AGENT_STEP)
     for file in files:
@@ -108,17 +109,18 @@ def _unreadable(path: Path) -> str:
 def _other_address(answer: Answer) -> Finding:
     url = f"{settings.SITE_URL}/healthz"
     if answer.status == 200 and answer.headers.get(HEADER):
-        text = f"{url} is a site with another SECRET_KEY."
+        text = f"{url} belongs to a site with another SECRET_KEY."
         return broken(text, "Give all servers of the site the same SECRET_KEY.")
     if answer.status in {301, 302, 307, 308}:
         target = answer.headers.get("Location", "")
         if target.split("?")[0] == url:
             step = "The proxy must set X-Forwarded-Proto: https."
-            return broken(f"{url} leads to itself for ever.", step)
-        return broken(f"{url} leads to {target}.", "Set SITE_URL to where it leads.")
+            return broken(f"{url} redirects to itself.", step)
+        return broken(f"{url} redirects to {target}.", "Set SITE_URL to that address.")
     if answer.status == 400:
-        text = f"{url} is refused (400): the server does not know this name as its own."
-        return broken(text, "Add the host to ALLOWED_HOSTS; the proxy must pass Host unchanged.")
+        text = f"{url} returned 400: the server does not accept this host name."
+        step = "Add the host to ALLOWED_HOSTS; the proxy must not change the header Host."
+        return broken(text, step)
     if answer.status == 200:
-        return odd(f"{url} answers, but not as this release does.", ADDRESS_STEP)
-    return broken(f"{url} answers with {answer.status}.", "See the web server's and proxy's log.")
+        return odd(f"{url} answers, but not as expected of this release.", ADDRESS_STEP)
+    return broken(f"{url} returned {answer.status}.", "See the logs of web server and proxy.")

@@ -44,11 +44,11 @@ def _words(url: str, error: Exception) -> str:
     origin = f"{parts.scheme}://{parts.netloc}"
     text = str(error)
     if isinstance(error, urllib3.exceptions.NameResolutionError):
-        return f"{origin}: nobody knows this name."
+        return f"{origin}: the host name cannot be resolved."
     if isinstance(error, urllib3.exceptions.SSLError) or "CERTIFICATE" in text:
-        return f"{origin}: its certificate is not accepted here ({_tail(text)})."
+        return f"{origin}: the certificate is not accepted ({_tail(text)})."
     if "refused" in text.lower():
-        return f"{origin}: nothing listens there."
+        return f"{origin}: the connection was refused."
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return f"{origin} does not answer in time."
     return f"{origin} does not answer ({_tail(text)})."

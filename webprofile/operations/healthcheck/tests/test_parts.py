@@ -106,7 +106,7 @@ def test_unopenable_database_is_reported(db, monkeypatch, tmp_path):
     monkeypatch.setattr(rows, "connections", {"default": elsewhere})
     finding = rows.database()
     assert finding.state == "broken"
-    assert "DATABASE_URL" in finding.next_step or "right to write" in finding.next_step
+    assert "DATABASE_URL" in finding.next_step or "write permission" in finding.next_step
 
 
 # Python 3.13 warns of the connection that the migration loader leaves to the garbage collector
@@ -147,14 +147,14 @@ def test_channel_layer_reports_a_dead_redis(settings, tmp_path):
 def test_missing_actors_are_reported(db):
     parts = [Part("actors", messages.actors, "")]
     finding = dict(examine(parts, time_limit_s=1))["actors"]
-    assert "none runs, or all are busy" in finding.text
+    assert "no process runs, or all are busy" in finding.text
     assert "rundramatiq" in finding.next_step
     broker = dramatiq.get_broker()
     worker = Worker(broker, worker_timeout=10)
     worker.start()
     try:
         finding = dict(examine(parts, time_limit_s=60))["actors"]
-        assert as_text(finding) == "ok They listen to the queue and answer. "
+        assert as_text(finding) == "ok A test message was answered. "
     finally:
         worker.stop()
         broker.flush_all()
@@ -174,7 +174,7 @@ def test_missing_bucket_is_reported(storage, settings):
     settings.S3_BUCKET = "nobody-made-it"
     assert as_text(objects.objects()) == (
         f"broken PUT at {settings.S3_ENDPOINT_URL} was refused: NoSuchBucket. "
-        "Make the bucket, or correct S3_BUCKET."
+        "Run `manage.py storage_prepare` to create it, or correct S3_BUCKET."
     )
 
 
@@ -199,7 +199,7 @@ def test_public_address_that_is_unreachable_from_here_is_odd(storage, settings, 
     parts = [Part("public", objects.presigned, "", objects.unreachable)]
     finding = dict(examine(parts))["public"]
     assert as_text(finding).startswith(
-        f"odd http://{closed}: nothing listens there. This machine may"
+        f"odd http://{closed}: the connection was refused. Browsers may still reach it."
     )
     settings.S3_ENDPOINT_URL = f"http://{closed}"
     assert objects.unreachable("It is away.").state == "broken"
@@ -208,17 +208,17 @@ def test_public_address_that_is_unreachable_from_here_is_odd(storage, settings, 
 @pytest.mark.parametrize(
     ("status", "allowed", "text"),
     [
-        (403, {}, "Browsers may not upload from"),
-        (200, {"Origin": "https://other.example"}, "Browsers may not upload"),
+        (403, {}, "Uploads from http://127.0.0.1:8000 are not allowed"),
+        (200, {"Origin": "https://other.example"}, "Uploads from http://127.0.0.1:8000 are not"),
         (
             200,
             {"Origin": "*", "Methods": "GET"},
-            "may not PUT from http://127.0.0.1:8000, only GET",
+            "PUT from http://127.0.0.1:8000 is not allowed, only GET",
         ),
         (
             200,
             {"Origin": "*", "Methods": "GET, PUT", "Headers": "content-md5, x-amz-meta-md5"},
-            "may not send x-amz-server-side-encryption,",
+            "not allowed: x-amz-server-side-encryption.",
         ),
     ],
 )
@@ -263,18 +263,18 @@ def smtp_server(settings):
 
 def test_accepted_sender_is_ok(smtp_server, settings):
     settings.DEFAULT_FROM_EMAIL = "site@example.org"
-    assert messages.mail().text.endswith("takes letters from site@example.org.")
+    assert messages.mail().text.endswith("accepts mail from site@example.org.")
 
 
 def test_refused_sender_and_login_are_reported(smtp_server, settings):
     settings.DEFAULT_FROM_EMAIL = "stranger@example.org"
     assert as_text(messages.mail()) == (
-        "broken The server takes no letters from stranger@example.org (550). not yours "
-        "Set DEFAULT_FROM_EMAIL to an address of yours."
+        "broken The server does not accept mail from stranger@example.org (550). not yours "
+        "Set DEFAULT_FROM_EMAIL to an address that the server accepts."
     )
     settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "site", "wrong"
-    assert (
-        as_text(messages.mail()) == "broken The login was refused (535). Correct EMAIL_URL's login."
+    assert as_text(messages.mail()) == (
+        "broken The login was rejected (535). Correct the user and the password in EMAIL_URL."
     )
 
 
@@ -291,9 +291,9 @@ def test_missing_mail_server_is_odd():
     [
         (0, "ok", "It agrees with storage"),
         (-20, "odd", "ahead of storage."),
-        (90, "broken", "behind storage: machines with such clocks end each other's running"),
-        (600, "broken", "behind storage: addresses of files are good for"),
-        (3600, "broken", "behind storage: storage refuses every signature"),
+        (90, "broken", "behind storage: machines whose clocks differ so much end each other's"),
+        (600, "broken", "behind storage: presigned URLs are valid for only"),
+        (3600, "broken", "behind storage: storage rejects all signatures"),
     ],
 )
 def test_clock_offset_is_reported_with_its_effect(
@@ -316,17 +316,18 @@ def test_wrong_site_address_is_reported(settings, http, closed):
     http.answers.answer = (301, {"Location": f"{http.url}/healthz"})
     assert site.address().next_step == "The proxy must set X-Forwarded-Proto: https."
     http.answers.answer = (302, {"Location": "https://profile.example.org/"})
-    assert "leads to https://profile.example.org/" in site.address().text
+    assert "redirects to https://profile.example.org/" in site.address().text
     http.answers.answer = (400, {})
     assert "ALLOWED_HOSTS" in site.address().next_step
     http.answers.answer = (200, {"X-Site-Mark": "0" * 64})
     assert "another SECRET_KEY" in site.address().text
     http.answers.answer = (502, {})
-    assert "answers with 502" in site.address().text
+    assert "returned 502" in site.address().text
     settings.SITE_URL = f"http://{closed}"
     finding = dict(examine([Part("address", site.address, site.ADDRESS_STEP)]))["address"]
     assert as_text(finding) == (
-        f"broken http://{closed}: nothing listens there. Start the web server, or correct SITE_URL."
+        f"broken http://{closed}: the connection was refused. "
+        "Start the web server, or correct SITE_URL."
     )
 
 
@@ -334,7 +335,7 @@ def test_proxy_without_websockets_is_reported(settings, http):
     settings.SITE_URL = http.url
     http.answers.answer = (404, {})
     finding = site.sockets()
-    assert "lets no WebSocket through" in finding.text
+    assert "does not accept WebSockets" in finding.text
     assert "Upgrade" in finding.next_step
 
 
@@ -345,13 +346,13 @@ def test_site_recognises_itself(live_server, settings):
 
 
 def test_missing_static_files_are_reported(settings, tmp_path):
-    assert site.static_files().text == "Files are served from where they lie."
+    assert site.static_files().text == "Files are served from their sources."
     settings.STATIC_ROOT = str(tmp_path)
     settings.STORAGES = settings.STORAGES | {
         "staticfiles": {"BACKEND": "webprofile.staticstorage.ManifestStorage"}
     }
     finding = site.static_files()
-    assert "No file was collected" in finding.text
+    assert "No files are collected" in finding.text
     assert "collectstatic" in finding.next_step
 
 
@@ -374,7 +375,7 @@ def test_unreadable_agent_is_not_reported_as_missing(settings, tmp_path):
     (tmp_path / "manifest.json").mkdir()
     finding = site.agent_files()
     assert finding.text == f"{tmp_path}/manifest.json: Is a directory."
-    assert "Let the user that serves the site read it" in finding.next_step
+    assert "Give the system user of the site read permission" in finding.next_step
 
 
 def test_silent_server_is_not_waited_for(settings):
