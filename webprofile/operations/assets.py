@@ -26,7 +26,7 @@ def fetch(*, for_tests: bool = False) -> int:
     """Fetch the packages, copy the scripts to `static/vendor/` and return npm's exit code."""
     code = npm([*NPM, *([] if for_tests else ["--omit=dev"])], cwd=ROOT)
     if code:
-        sys.stderr.write("npm could not fetch the scripts of package.json; see above.\n")
+        sys.stderr.write("npm could not fetch the packages of package.json; see its messages.\n")
         return int(code)
     for package, files in SCRIPTS.items():
         for file in files:

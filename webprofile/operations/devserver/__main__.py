@@ -22,7 +22,7 @@ def main() -> int:
     except PermissionError as error:
         # after a start with sudo, the folder belongs to root
         complain(
-            f"This user may not use {error.filename}: start the site as the owner of that file, "
+            f"Permission denied: {error.filename}. Start the site as the owner of this file, "
             "or set MGW_HOME to another folder."
         )
         return 1
@@ -36,7 +36,7 @@ def _main() -> int:
     try:
         lock = HomeLock(layout.lock)
     except HomeInUseError as error:
-        complain(f"{error} Stop it first (Ctrl-C there), or set MGW_HOME to another folder.")
+        complain(f"{error} Stop it first with Ctrl-C, or set MGW_HOME to another folder.")
         return 1
     try:
         return asyncio.run(run_site(layout, lock, options))
@@ -50,7 +50,7 @@ def _main() -> int:
 def _port(text: str) -> int:
     port = parse_int(text, maximum=65535)
     if not port:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 1 to 65535")
     return port
 
 
@@ -59,12 +59,12 @@ def _parse() -> argparse.Namespace:
         prog="python -m webprofile.operations.devserver", description=__doc__
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="serve until Ctrl-C")
-    demo = commands.add_parser("demo", help="serve, and profile a sample model as a user would")
-    demo.add_argument("--once", action="store_true", help="stop when the demo is over")
+    run = commands.add_parser("run", help="run the site until Ctrl-C")
+    demo = commands.add_parser("demo", help="run the site, and profile a sample model as a user")
+    demo.add_argument("--once", action="store_true", help="stop the site after the demo")
     for command in (run, demo):
         command.add_argument(
-            "--port", type=_port, help="the site's port (default: 8000 or a free one)"
+            "--port", type=_port, help="port of the site (default: 8000, or another one if in use)"
         )
     run.set_defaults(once=False)
     return parser.parse_args()

@@ -36,10 +36,10 @@ class DemoError(Exception):
 
 
 def make_sample(folder: Path, python: str) -> tuple[Path, Path]:
-    """Return a model and its input, which MegEngine creates the first time."""
+    """Return a model and its input, which MegEngine creates at the first call."""
     model, data = folder / "resnet.mge", folder / "data.npy"
     if not (model.exists() and data.exists()):
-        say("Making the sample model with MegEngine.")
+        say("Creating the sample model with MegEngine.")
         script = REPOSITORY / "examples" / "make_resnet.py"
         result = subprocess.run(
             [python, str(script), str(folder)], capture_output=True, text=True, check=False
@@ -63,7 +63,7 @@ class Visitor:
         form = {"login": account["email"], "password": account["password"]}
         self._client.post("/accounts/login/", data={**form, "csrfmiddlewaretoken": token[1]})
         if "sessionid" not in self._client.cookies:
-            raise DemoError(f"{account['email']} could not log in.")
+            raise DemoError(f"{account['email']} cannot log in.")
 
     def close(self) -> None:
         self._client.close()
@@ -102,7 +102,7 @@ class Visitor:
                     device: dict[str, Any] = worker
                     return device
             time.sleep(0.5)
-        raise DemoError(f"The device {name!r} did not come online in {within_s:.0f} s.")
+        raise DemoError(f"The device {name!r} did not come online within {within_s:.0f} s.")
 
     def events(self, task: int) -> Iterator[dict[str, Any]]:
         """Yield the live messages of the task's page."""
@@ -117,7 +117,8 @@ class Visitor:
                 try:
                     yield json.loads(socket.recv(timeout=deadline - time.monotonic()))
                 except TimeoutError:
-                    raise DemoError(f"The task did not end in {FINISHED_WITHIN_S:.0f} s.") from None
+                    message = f"The task did not end within {FINISHED_WITHIN_S:.0f} s."
+                    raise DemoError(message) from None
 
 
 def announce(

@@ -12,9 +12,9 @@ from webprofile.operations.devserver.layout import Layout, write_private
 WORKER = "local"
 VERSION = "1.13.0"
 _HEAD = (
-    "# Written by webprofile.operations.devserver. `server` and the runtime of version "
-    f"{VERSION} are set again at every\n# start; everything else may be changed here. A running "
-    "agent takes up [scripts] by itself,\n# all else when the site is started again.\n\n"
+    "# Written by webprofile.operations.devserver, which overwrites `server` and the runtime of\n"
+    f"# version {VERSION} at every start. You can change all other values. Changes of [scripts]\n"
+    "# take effect while the agent runs, all others when the site is restarted.\n\n"
 )
 
 

@@ -18,7 +18,7 @@ from webprofile.operations.devserver.supervisor import Check, Part
 REGION = "us-east-1"
 #: queues of our own actors, without that of django_dramatiq, since each queue has its own consumer
 QUEUES = ("profiles", "webhooks")
-#: queue of the dispatcher, which has a process of its own
+#: queue of the dispatcher, which has a separate process
 DISPATCH_QUEUE = "dispatch"
 #: Time for which rclone caches a folder; its default is 5 minutes. Files that are stored in a new
 #: folder at the same time may leave a wrong entry (rclone 1.75.2): one request in a hundred gets a
@@ -132,7 +132,7 @@ def dispatch() -> Part:
 
 
 def _dramatiq(name: str, *queues: str) -> Part:
-    # `embedded_prepare` makes Django's checks, which import all pages
+    # `embedded_prepare` runs Django's checks, which import all pages
     command = manage("rundramatiq", "--skip-checks", "--processes", "1", "--threads", "2")
     command += ["--worker-shutdown-timeout", "5000", "--queues", *queues]
     return Part(name, command, grace_s=8)

@@ -49,7 +49,7 @@ def choose_ports(requested: int | None) -> list[int]:
             raise PartError(f"Port {requested} is in use: choose another one (make run PORT=...).")
     except PermissionError:
         raise PartError(
-            f"This user may not use port {requested}: choose one above 1023 (make run PORT=...)."
+            f"Permission denied for port {requested}: choose one above 1023 (make run PORT=...)."
         ) from None
     others = free_ports(2)
     web = requested or (USUAL_PORT if is_free(USUAL_PORT) else others[0])
@@ -118,12 +118,12 @@ class _Start:
     def _print_passwords(self, accounts: Accounts) -> None:
         """Print new passwords; only that of the demo user is stored, for the next demo."""
         if password := accounts["admin"]["password"]:
-            say(f"Administrator: {ADMIN}, password {password} (shown this once)")
+            say(f"Administrator: {ADMIN}, password {password} (shown only once)")
         password = accounts["demo"]["password"]
         if password:
             self._demo_account.unlink(missing_ok=True)
             stored(self._demo_account, {"email": DEMO_USER, "password": password})
-            say(f"User: {DEMO_USER}, password {password} (kept in {self._demo_account})")
+            say(f"User: {DEMO_USER}, password {password} (stored in {self._demo_account})")
 
     @property
     def _demo_account(self) -> Path:
@@ -145,7 +145,7 @@ class _Start:
         try:
             await asyncio.wait({finding}, timeout=PATIENCE_S)
             if not finding.done():
-                say("Looking for MegEngine. Installing it takes minutes, once.")
+                say("Looking for MegEngine. The first installation takes some minutes.")
                 await _repeat(log, finding)
             return device.MegEngineRuntime(python=(await finding).strip().splitlines()[-1])
         except PartError:
@@ -159,13 +159,13 @@ class _Start:
 
     async def _build_agent(self) -> None:
         """Build the agent for other devices; a failure is printed and does not end the site."""
-        # for this platform alone: devices on other machines cannot reach the loopback address
+        # only for this platform: devices on other machines cannot reach the loopback address
         command = [sys.executable, "-m", "agent.install", "--machine", "this"]
         command += ["--out", str(self._layout.agent_files)]
         try:
             await self._supervisor.run("bundle", command, timeout_s=BUNDLE_TIMEOUT_S)
         except PartError as error:
-            complain(f"Devices cannot fetch the agent from here: {error}")
+            complain(f"Devices cannot download the agent from this site: {error}")
 
     async def _join(self, runtime: device.MegEngineRuntime) -> None:
         config, address = self._layout.agent_config, self._site.address
@@ -193,7 +193,7 @@ class _Start:
     async def _show(self, runtime: device.MegEngineRuntime) -> int:
         """Run the demo's client with its output on our terminal; return its exit code."""
         if not runtime.python:
-            complain("The demo needs a device that can profile; see above.")
+            complain("The demo needs a device with MegEngine; see the messages above.")
             return 1
         command = [sys.executable, "-m", "webprofile.operations.devserver.demo", self._site.address]
         command += [str(self._demo_account), str(self._layout.examples), runtime.python]
@@ -227,20 +227,20 @@ async def run_site(layout: Layout, lock: HomeLock, options: argparse.Namespace) 
 
 
 def remember(site: parts.SiteConfig) -> None:
-    """Note the ports and the socket of this start, for `manage`."""
+    """Store the ports and the socket of this start, for `manage`."""
     facts = {"redis": str(site.redis_socket), "port": site.port, "storage": site.storage_port}
     write_private(site.layout.home / RUNNING_NAME, json.dumps(facts) + "\n")
 
 
 def manage(layout: Layout, arguments: list[str]) -> int:
-    """Replace this process by manage.py, with what the site of this home was started with last.
+    """Replace this process by manage.py, with the ports and the socket of the last start.
 
-    Return an exit code if no site was started here.
+    Return an exit code if no site has been started in this home folder.
     """
     try:
         facts = json.loads((layout.home / RUNNING_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        complain("No site was started here yet: `make run` first.")
+        complain("No site has been started in this folder: run `make run` first.")
         return 1
     site = parts.SiteConfig(
         layout, load_keys(layout), Path(facts["redis"]), facts["port"], facts["storage"]
@@ -252,7 +252,7 @@ def manage(layout: Layout, arguments: list[str]) -> int:
 
 
 async def until_end(supervisor: Supervisor, bring_up: Coroutine[Any, Any, int]) -> int:
-    """Do `bring_up` until its end, a failure or a signal; stop everything; return an exit code."""
+    """Run `bring_up` until its end, a failure or a signal; stop all parts; return an exit code."""
     signalled = _watch_signals(supervisor)
     work = asyncio.create_task(bring_up)
     stop = asyncio.create_task(signalled.wait())
@@ -269,12 +269,12 @@ async def until_end(supervisor: Supervisor, bring_up: Coroutine[Any, Any, int]) 
 
 
 def _verdict(work: asyncio.Task[int], failure: asyncio.Future[None], *, signalled: bool) -> int:
-    """Return the exit code; tell what went wrong."""
+    """Return the exit code; print an error of a part."""
     error = failure.exception() if failure.done() else None
     if error is None and work.done():
         error = work.exception()
     if isinstance(error, PartError):
-        complain(f"Everything is stopped because of one part: {error}")
+        complain(f"The site is stopped because a part failed: {error}")
         return 1
     if error is not None:
         raise error
@@ -282,7 +282,7 @@ def _verdict(work: asyncio.Task[int], failure: asyncio.Future[None], *, signalle
 
 
 def _watch_signals(supervisor: Supervisor) -> asyncio.Event:
-    """Return an event that the first signal sets; the second one ends all patience."""
+    """Return an event that the first signal sets; the second signal skips the grace periods."""
     signalled = asyncio.Event()
 
     def on_signal() -> None:

@@ -194,7 +194,7 @@ class Supervisor:
                 await self._pause(kept, reason)
             kept.up.set()  # ends the wait in `start`
         except (PartError, OSError) as error:
-            if isinstance(error, OSError):  # such as a folder of logs that was deleted
+            if isinstance(error, OSError):  # for example, the folder of logs was deleted
                 error = PartError(f"{kept.part.name} cannot be started: {error}")
             if not self.failure.done():
                 self.failure.set_exception(error)
@@ -216,7 +216,7 @@ class Supervisor:
             kept.up.set()
             while not over.done():
                 await asyncio.wait({over}, timeout=30)
-                # of a log that was deleted, or on a full disk, nothing is copied
+                # the log may have been deleted, or the disk may be full
                 with contextlib.suppress(OSError):
                     bound_log(self._layout.log(part.name))
         if over.done():
@@ -251,7 +251,7 @@ class Supervisor:
             kept.deaths.popleft()
         name = kept.part.name
         if len(kept.deaths) > policy.limit:
-            raise PartError(f"{name} died {len(kept.deaths)} times, last: it {reason}")
+            raise PartError(f"{name} died {len(kept.deaths)} times; the last time it {reason}")
         pause_s = policy.first_pause_s * 2 ** (len(kept.deaths) - 1)
         pause_s = min(policy.longest_pause_s, pause_s)
         complain(f"{name} {reason}\n{name} starts again in {pause_s:g} s.")

@@ -103,7 +103,7 @@ def test_port_that_the_user_may_not_use_is_reported(monkeypatch) -> None:
             super().bind(address)
 
     monkeypatch.setattr(socket, "socket", UsersSocket)
-    with pytest.raises(PartError, match="may not use port 80: choose one above 1023"):
+    with pytest.raises(PartError, match="Permission denied for port 80: choose one above 1023"):
         choose_ports(80)
 
 
@@ -121,7 +121,7 @@ def test_home_of_another_user_is_reported_on_one_line(
     monkeypatch.setattr(sys, "argv", ["devserver", *arguments])
     assert main() == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"This user may not use {tmp_path}/")
+    assert line.startswith(f"Permission denied: {tmp_path}/")
 
 
 def test_s3_keys_are_in_no_command_line(tmp_path: Path) -> None:

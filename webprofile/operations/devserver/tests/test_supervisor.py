@@ -84,7 +84,7 @@ async def test_part_that_cannot_be_started_again_is_reported(
 
 async def test_too_many_restarts_fail(supervisor: Supervisor) -> None:
     starting = asyncio.create_task(supervisor.start(Part("hopeless", ["sh", "-c", "exit 3"])))
-    with pytest.raises(PartError, match=r"hopeless died 3 times, last: it exited with code 3"):
+    with pytest.raises(PartError, match=r"died 3 times; the last time it exited with code 3"):
         await asyncio.wait_for(supervisor.failure, 20)
     starting.cancel()
 
