@@ -21,9 +21,9 @@ class WebprofileConfig(AppConfig):
 
 
 class AdminConfig(SimpleAdminConfig):
-    """Leave importing the admin modules to `webprofile.urls` and to the system checks.
+    """Let `webprofile.urls` and the system checks import the admin modules.
 
-    They import most of the site: a second for management commands that serve no page.
+    The modules import most of the site, which takes a second; commands without pages skip that.
     """
 
     def ready(self) -> None:
@@ -39,8 +39,8 @@ def _check_admin_modules(app_configs: Any, **kwargs: Any) -> list[checks.CheckMe
 class DramatiqConfig(DjangoDramatiqConfig):
     """Create the broker when the first actor is declared.
 
-    django_dramatiq creates it while Django starts, which imports the client of Redis or RabbitMQ
-    and the metrics: half a second for management commands that send nothing.
+    django_dramatiq creates it while Django starts and so imports the client of Redis or RabbitMQ
+    and the metrics, which delays management commands that send nothing by half a second.
     """
 
     def __init__(self, app_name: str, app_module: Any) -> None:

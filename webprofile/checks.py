@@ -29,7 +29,7 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_production(**kwargs: Any) -> list[CheckMessage]:
-    """Check settings that a public site needs and a single machine does not (`check --deploy`)."""
+    """Check settings that only a public site needs (`check --deploy`)."""
     return [*_one_machine(), *_plain_http()]
 
 

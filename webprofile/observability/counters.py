@@ -1,9 +1,10 @@
 """Prometheus metrics of one process.
 
-This module imports no app, so that every app may use it. Each label has few values, which the code
-knows in advance. Counters that must survive a restart are rows (`tasks.lifecycle.counters`), and
-values of the database are read at the scrape (`webprofile.operations.metrics`). The documentation
-strings are the text of docs/reference/metrics.md (`make reference`).
+This module imports no app, so that every app can use it. Each label has few values, which the code
+knows in advance. Counters that must survive a restart are stored in the database
+(`tasks.lifecycle.counters`), and values of the database are read at the scrape
+(`webprofile.operations.metrics`). docs/reference/metrics.md is generated from the documentation
+strings (`make reference`).
 """
 
 import time
@@ -80,21 +81,21 @@ ACTOR_SECONDS = Histogram(
 )
 STORAGE_SECONDS = Histogram(
     "mgw_storage_seconds",
-    "Duration of the server's own calls of object storage, with all retries. Transfers of browsers "
-    "and agents do not go through the server.",
+    "Duration of the server's own calls to object storage, including retries. Transfers of "
+    "browsers and agents do not go through the server.",
     ["operation"],
     buckets=_QUICK,
 )
 STORAGE_ERRORS = Counter(
     "mgw_storage_errors",
-    "Calls of object storage that failed; kind: 4xx, 5xx, unreachable. A 404 is a valid "
-    "response and does not count.",
+    "Failed calls to object storage; kind: 4xx, 5xx, unreachable. A 404 is a valid response and "
+    "does not count.",
     ["operation", "kind"],
 )
 MESSAGES_LOST = Counter(
     "mgw_messages_lost",
     "Messages after a commit that could not be sent because Redis or the broker did not answer. "
-    "The sweep repeats those to actors; heartbeats and reconnects make up for the others.",
+    "The sweep repeats those to actors; heartbeats and reconnects compensate for the others.",
     ["hint"],
 )
 SWEEP_SECONDS = Histogram(
@@ -104,7 +105,7 @@ SWEEP_MOVED = Counter(
     "mgw_sweep_moved",
     "Rows that the sweep found due, by kind of work. More than a few devices_hinted (the "
     "dispatcher was called again for a device with a free slot and a task that may start there) or "
-    "results_hinted (a result was queued again) mean that messages get lost.",
+    "results_hinted (a result was queued again) mean that messages are being lost.",
     ["what"],
 )
 SWEEP_FAILURES = Counter(
@@ -120,7 +121,7 @@ SWEEP_LAST = Gauge(
 def observe_storage(client: Any) -> None:
     """Time the calls of a botocore client by operation, and count those that failed.
 
-    A response 404 is no failure, since it answers whether an object exists.
+    A response 404 is not a failure, since it answers whether an object exists.
     https://boto3.amazonaws.com/v1/documentation/api/latest/guide/events.html
     """
     events = client.meta.events

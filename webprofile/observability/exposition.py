@@ -3,7 +3,7 @@
 Each process serves its own metrics and Prometheus sums them, so that a process that hangs is
 visible and no file outlives its process. Several processes behind one port (`uvicorn --workers`,
 `rundramatiq --processes`) cannot be scraped separately: they need PROMETHEUS_MULTIPROC_DIR, a
-folder in which prometheus_client stores the values of all. It must be empty at the start.
+folder in which prometheus_client stores the values of all processes. It must be empty at the start.
 """
 
 import atexit

@@ -1,8 +1,8 @@
 """Readiness checks: test each part that a process needs to serve requests.
 
 The parts are tested concurrently with a short time limit. A result is cached for `GOOD_FOR_S`, and
-only one caller at a time tests again. So frequent probes put no load on the site, and a part that
-hangs occupies one thread only.
+only one caller at a time runs the tests, so frequent probes put no load on the site, and a part
+that hangs occupies only one thread.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Probe:
     def __init__(self, name: str, check: Callable[[], None]) -> None:
         self.name, self._check = name, check
         self._thread: threading.Thread | None = None
-        self._problem: str | None = "never tried"
+        self._problem: str | None = "not tested yet"
 
     def begin(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -135,7 +135,7 @@ class CheckMigrations:
 
 def check_channel_layer() -> None:
     if not asyncio.run(round_trip(get_channel_layer(), PATIENCE_S)):
-        raise NotReadyError("another message came back")
+        raise NotReadyError("another message arrived")
 
 
 def check_broker() -> None:

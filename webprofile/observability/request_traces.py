@@ -2,7 +2,7 @@
 
 A page sends `traceparent`, and with its last request `x-trace-phases`: the phases of its own work,
 as `hash;BEGAN;ENDED,upload;BEGAN;ENDED` in milliseconds since the epoch. The browser exports no
-spans, so the server exports them in its place.
+spans, so the server exports them instead.
 """
 
 import os
@@ -60,7 +60,7 @@ def _answered(span: Span, request: HttpRequest, response: HttpResponse) -> None:
     for name in {"url.full", "url.path", "url.query"} & set(span.attributes or ()):
         span.set_attribute(name, "" if name == "url.query" else route)
     if response.status_code < 500:
-        # a view may respond with an exception such as Http404, which is no failure of the site
+        # a view can respond with an exception such as Http404, which is not a failure of the site
         span.set_status(StatusCode.OK)
     now = time.time()
     phases = list(_phases(request.headers.get(PHASES, ""), now))

@@ -1,7 +1,7 @@
 """Request ids, access log, metrics and draining: the outermost ASGI layer.
 
-django-structlog does a part of this inside Django, but would miss sockets, static files and
-responses of the layers around Django, and logs whole URLs with their queries.
+django-structlog does a part of this inside Django. It would miss sockets, static files and
+responses of the layers around Django, and it logs whole URLs with their queries.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _CLASSES = {
 _SOCKETS = {"agent": "agent", "tasks": "browser"}
 #: route classes that machines request every few seconds: logged at DEBUG unless they fail
 QUIET = frozenset({"probes", "static", "heartbeats"})
-#: what follows `/s/`: the token of a share link
+#: the token of a share link, which follows `/s/`
 _TOKEN = re.compile(r"(?<=^/s/)[^/]+")
 #: login keys of e-mails in the paths of account pages
 _KEY = re.compile(r"(?<=/)[^/]{20,}")
@@ -174,8 +174,8 @@ def listen_for_term() -> None:
     """Wrap the server's handler of TERM, once; call it in the event loop.
 
     After TERM the process reports that it is not ready and serves for DRAIN_S more seconds, until
-    proxies have noticed. uvicorn itself closes its listening socket at once, so that requests of
-    such a proxy would fail. A second TERM skips the delay.
+    proxies have noticed. uvicorn itself closes its listening socket at once, so the requests that
+    proxies send until then would fail. A second TERM skips the delay.
     """
     if _heard_term or threading.current_thread() is not threading.main_thread():
         return

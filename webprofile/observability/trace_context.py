@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 def is_installed() -> bool:
-    """Return whether the packages of requirements/tracing.txt are installed; imports none."""
+    """Return whether the packages of requirements/tracing.txt are installed; do not import them."""
     try:
         for name in ("exporter.otlp.proto.http", "instrumentation.django"):
             if importlib.util.find_spec(f"opentelemetry.{name}") is None:

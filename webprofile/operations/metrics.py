@@ -48,16 +48,16 @@ DESCRIPTIONS = {
         "usual, put_back.",
         "tier",
     ),
-    "mgw_queue_oldest_age_seconds": Description("Age of the oldest task that waits.", "tier"),
+    "mgw_queue_oldest_age_seconds": Description("Age of the oldest waiting task.", "tier"),
     "mgw_tasks_live": Description("Tasks that have not ended.", "state"),
     "mgw_attempts_ended_total": Description(
-        "All attempts that ever ended. The sweep counts them in rows, so no restart and no removal "
-        "of old tasks resets the count; it lags by 15 s.",
+        "All attempts that have ended. The sweep counts them in the database, so a restart or the "
+        "removal of old tasks does not reset the counter; it lags by 15 s.",
         "outcome, reason",
     ),
     "mgw_workers": Description(
         "Devices in service by their last heartbeat; beat: on_time, late (counts as offline), lost "
-        "(its attempts were given up), never.",
+        "(its attempts are lost), never.",
         "beat",
     ),
     "mgw_workers_unavailable": Description(
@@ -66,18 +66,18 @@ DESCRIPTIONS = {
         "why",
     ),
     "mgw_results_overdue": Description(
-        "Results of runs that were queued for reading more than 20 s ago, and that no actor has "
-        "begun to read."
+        "Results of runs that were queued for reading more than 20 s ago and that no actor has "
+        "started to read."
     ),
-    "mgw_imports_unread": Description("Uploaded profiles that are not read yet."),
+    "mgw_imports_unread": Description("Uploaded profiles that have not been read yet."),
     "mgw_removals_due": Description(
         "Folders of object storage that the sweep should have emptied."
     ),
     "mgw_sweep_age_seconds": Description(
-        "Time since the last round of the sweep, which makes one every 5 s."
+        "Time since the last round of the sweep, which runs every 5 s."
     ),
     "mgw_database_readable": Description(
-        "1 if the database answered this scrape. 0 if not: metrics from its rows are missing."
+        "1 if the database answered this scrape, else 0: metrics from its rows are missing."
     ),
     "mgw_database_pool": Description(
         "Connections of this process to PostgreSQL; state: open, idle, most (the limit), "

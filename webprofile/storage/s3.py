@@ -46,7 +46,7 @@ _CONFIG = Config(
     # several S3 servers do not support the checksums that boto3 adds by default
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
-    # boto3 composes its own twice for each request, which takes a tenth of the time of a small one
+    # boto3 composes its own twice per request, which takes a tenth of the time of a small request
     user_agent="webprofile",
 )
 
@@ -76,7 +76,7 @@ def answering() -> Iterator[None]:
 
 @contextmanager
 def missing_allowed() -> Iterator[None]:
-    """Convert errors of storage to DomainError storage_unreachable; end at a missing object."""
+    """Convert errors of storage to DomainError storage_unreachable; ignore a missing object."""
     try:
         with answering():
             yield
@@ -186,7 +186,7 @@ class ObjectStorage(S3Storage):
         """Return the encryption and metadata parameters of every call that creates an object.
 
         With KMS encryption an ETag is not the MD5 (AWS API reference, Object), so the MD5 becomes
-        metadata of the object; the upload must have storage check it by Content-MD5.
+        metadata of the object; the upload must send Content-MD5, so that storage verifies it.
         """
         parameters: dict[str, Any] = self.get_object_parameters(key)
         if is_by_kms() and md5 is not None:
@@ -291,8 +291,9 @@ class ObjectStorage(S3Storage):
     def may_be_same(stored: str, known: str) -> bool:
         """Return whether an object with the checksum `stored` can be the one known by `known`.
 
-        In a copied or restored bucket a multipart object may be a single one or the reverse, and
-        the ETag of a multipart object ("...-7") cannot be compared with the MD5 of the whole.
+        In a copied or restored bucket a multipart object can have become a single one or the
+        reverse, and the ETag of a multipart object ("...-7") cannot be compared with the MD5 of
+        the whole object.
         """
         return stored == known or ("-" in stored) != ("-" in known)
 
@@ -367,12 +368,12 @@ class ObjectStorage(S3Storage):
         return size_and_md5
 
     def delete(self, key: str) -> None:
-        """Delete an object; a missing one is no error."""
+        """Delete an object; a missing one is not an error."""
         with missing_allowed():
             self.client.delete_object(Bucket=self.bucket_name, Key=key)
 
     def delete_all(self, keys: Iterable[str]) -> set[str]:
-        """Delete objects, up to 1,000 with each request; missing ones are no error.
+        """Delete objects, up to 1,000 with each request; missing ones are not an error.
 
         Returns the keys that storage refused to delete.
         """
@@ -481,7 +482,7 @@ class ObjectStorage(S3Storage):
         return response["ETag"].strip('"')
 
     def abort_parts(self, key: str, upload_id: str) -> None:
-        """Abort a multipart upload and delete its parts; a missing upload is no error."""
+        """Abort a multipart upload and delete its parts; a missing upload is not an error."""
         with missing_allowed():
             self.client.abort_multipart_upload(Bucket=self.bucket_name, Key=key, UploadId=upload_id)
 
