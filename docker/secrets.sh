@@ -10,7 +10,7 @@ random() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 make() { # NAME TEXT
     [ -e "$folder/$1" ] && return
     (umask 022 && printf '%s\n' "$2" >"$folder/$1.new" && mv "$folder/$1.new" "$folder/$1")
-    echo "made $folder/$1"
+    echo "created $folder/$1"
 }
 make secret_key "$(random 40)"
 make secret_key_fallbacks ""

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Upgrade the site to the working tree (git pull), or to the images of VERSION=..., without downtime.
 # Migrations only add, so the old programs keep working; then the web servers are replaced one by
-# one, each when the one before is healthy. Containers are replaced even if only a secret changed.
+# one, each after the previous one is healthy. Containers are replaced even if only a secret changed.
 # The proxy is restarted if its image changed, which takes a second.
 set -eu
 cd "$(dirname "$0")"
@@ -14,7 +14,7 @@ else
     compose build
     pull_or_build=build
 fi
-# its image belongs to no service that is replaced below
+# no service that is replaced below uses this image
 compose --profile backup "$pull_or_build" backup
 compose run --rm --no-deps storage
 compose run --rm --no-deps migrate

@@ -22,16 +22,16 @@ code() {
 enrol() {
     code=$(code)
     if [ -z "$code" ] || [ -z "${SERVER:-}" ]; then
-        say "this device is not enrolled: give SERVER and ENROL_CODE_FILE (a code from its page)"
+        say "this device is not enrolled: set SERVER, and ENROL_CODE_FILE to a file with the code from its page"
         exit 1
     fi
     umask 077
-    # write agent.toml atomically: without its first line models would run without a sandbox. A start
-    # that was killed meanwhile leaves files, which --force replaces
+    # write agent.toml atomically: without its first line models would run without a sandbox. --force
+    # replaces the files of a start that was killed
     set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet --force
     [ -z "${RUNTIME_PYTHON:-}" ] || set -- "$@" --runtime-python "$RUNTIME_PYTHON"
     [ -z "${RUNTIME_BINARY:-}" ] || set -- "$@" --runtime-binary "$RUNTIME_BINARY"
-    # a code is valid once, so the steps after the enrolment must not fail half-way
+    # a code can be used once, so the steps after the enrolment must not fail half-way
     python -m agent enrol "$@"
     { echo "require_sandbox = $REQUIRE_SANDBOX"; cat "$config.enrolled"; } >"$config.new"
     mv "$config.new" "$config"
@@ -44,9 +44,9 @@ tell_sandbox() { # log the result of the sandbox test that runs before each mode
     case $said in
     ok*) ;;
     *)
-        say "bubblewrap needs user namespaces and mounts, which engines forbid by default. Allow them" \
-            "for this container (docs/deploy.md, \"The sandbox in a container\")," \
-            "or run the agent without a container, or set REQUIRE_SANDBOX=false before enrolling."
+        say "bubblewrap needs user namespaces and mounts, which container engines forbid by default." \
+            "Allow them for this container (docs/deploy.md, \"The sandbox in a container\")," \
+            "run the agent without a container, or set REQUIRE_SANDBOX=false before you enrol it."
         ;;
     esac
 }
@@ -67,7 +67,7 @@ agent)
     exec python -m agent "$command" "$@" --config "$config"
     ;;
 *)
-    say "there is no '$1': run, health, or agent COMMAND"
+    say "unknown command '$1': use run, health or agent COMMAND"
     exit 2
     ;;
 esac

@@ -8,9 +8,9 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=docker/backup/parts.sh
 . "$here/parts.sh"
-: "${BACKUP_FOLDER:?where backups are kept}"
+: "${BACKUP_FOLDER:?set it to the folder of backups}"
 : "${BACKUP_KEEP:=14}"
-[[ $BACKUP_KEEP =~ ^[1-9][0-9]*$ ]] || { echo "BACKUP_KEEP is no number above 0: $BACKUP_KEEP" >&2; exit 1; }
+[[ $BACKUP_KEEP =~ ^[1-9][0-9]*$ ]] || { echo "BACKUP_KEEP must be a number above 0: $BACKUP_KEEP" >&2; exit 1; }
 umask 077
 export LC_ALL=C
 use_database
@@ -19,10 +19,10 @@ use_storage
 name=$(date -u +%Y%m%dT%H%M%SZ)
 draft=$BACKUP_FOLDER/.$name
 mkdir -p "$BACKUP_FOLDER"
-# a backup deletes objects that no complete backup names, so two must not run at the same time
+# a backup deletes objects that no complete backup lists, so two must not run at the same time
 exec 9>"$BACKUP_FOLDER/.lock"
-flock --nonblock 9 || { echo "Another backup is being made in $BACKUP_FOLDER." >&2; exit 1; }
-# of backups that were killed
+flock --nonblock 9 || { echo "Another backup to $BACKUP_FOLDER is running." >&2; exit 1; }
+# drafts of backups that were killed
 rm -rf "$BACKUP_FOLDER"/.[0-9]*Z
 mkdir -p "$BACKUP_FOLDER/objects" "$draft"
 trap 'rm -rf "$draft"' EXIT
@@ -47,7 +47,7 @@ pg_restore --list "$draft/rows.dump" >"$draft/contents.txt"
 mv "$draft" "$BACKUP_FOLDER/$name"
 trap - EXIT
 
-# keep the newest backups and the objects that they name
+# keep the newest backups and the objects that they list
 find "$BACKUP_FOLDER" -mindepth 1 -maxdepth 1 -type d -name '[0-9]*Z' | sort -r |
     tail -n "+$((BACKUP_KEEP + 1))" | xargs -r rm -rf --
 cat "$BACKUP_FOLDER"/[0-9]*Z/objects.txt | sort -u >"$BACKUP_FOLDER/.wanted"

@@ -19,7 +19,7 @@ use_database() { # set the variables PG* of libpq from DATABASE_URL
     local address host rest pair key
     address=$(value DATABASE_URL)
     if ! [[ $address =~ ^postgres(ql)?://(([^:@/]*)(:([^/]*))?@)?(\[[^]]*\]|[^][/?@:]*)(:([0-9]+))?/([^?]*)(\?(.*))?$ ]]; then
-        echo "DATABASE_URL is none of PostgreSQL (postgres://user:password@host:5432/name)." >&2
+        echo "DATABASE_URL is not a PostgreSQL URL: use postgres://user:password@host:5432/name." >&2
         exit 1
     fi
     PGUSER=$(unquoted "${BASH_REMATCH[3]}")

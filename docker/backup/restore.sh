@@ -7,24 +7,24 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=docker/backup/parts.sh
 . "$here/parts.sh"
-backup=${1:?which backup: a folder such as /backups/20260101T000000Z}
+backup=${1:?name the folder of a backup: /backups/20260101T000000Z}
 (cd "$backup" && sha256sum --check --quiet SHA256SUMS)
 use_database
 use_storage
 
 tables=$(psql -XAtc "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
 if [ "$tables" -ne 0 ]; then
-    echo "The database $PGDATABASE has $tables tables: restore into an empty one." >&2
+    echo "The database $PGDATABASE has $tables tables. Restore into an empty database." >&2
     exit 1
 fi
 other=$(rclone lsf "$bucket" --recursive --files-only | sort | comm -23 - "$backup/objects.txt" | sed -n 1p)
 if [ -n "$other" ]; then
-    echo "The bucket ${bucket#store:} has objects that are not in the backup ($other): restore into an empty one." >&2
+    echo "The bucket ${bucket#store:} has objects that are not in the backup ($other). Restore into an empty bucket." >&2
     exit 1
 fi
-# objects first, so that no row ever names a missing file
+# objects first, so that no row refers to a missing object
 rclone copy "$(dirname "$backup")/objects" "$bucket" --files-from-raw "$backup/objects.txt" \
     --no-traverse --ignore-existing -q
 pg_restore --exit-on-error --single-transaction --no-owner --no-privileges \
     --dbname="$PGDATABASE" "$backup/rows.dump"
-echo "Restored. Next: migrate (a newer version), \`manage.py verify\`, \`manage.py doctor\`."
+echo "Restored. Next, run \`manage.py migrate\` if the site is newer, \`manage.py verify\` and \`manage.py doctor\`."

@@ -1,4 +1,4 @@
-"""Health check of this container's web server, by a request such as the proxy's.
+"""Health check of this container's web server: send a request as the proxy does.
 
 Exit codes: 0 if it responds with 200, otherwise 1.
 """

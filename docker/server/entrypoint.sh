@@ -42,7 +42,7 @@ actors)
     ;;
 sweep)
     remember sweep
-    # left over from an earlier process
+    # written by an earlier process
     rm -f "$RUN_FOLDER/sweep.alive"
     exec python manage.py sweep --alive "$RUN_FOLDER/sweep.alive" "$@"
     ;;
@@ -59,13 +59,13 @@ health)
     # the sweep touches the file after each round, which takes seconds
     sweep) alive sweep && [ -n "$(find "$RUN_FOLDER/sweep.alive" -mmin -2 2>/dev/null)" ] ;;
     *)
-        echo "There is no health of '$1': web, dispatch, actors or sweep." >&2
+        echo "There is no health check of '$1'. Use web, dispatch, actors or sweep." >&2
         exit 2
         ;;
     esac
     ;;
 *)
-    echo "There is no part '$part': web, dispatch, actors, sweep, migrate, storage, manage or health." >&2
+    echo "Unknown part '$part'. Use web, dispatch, actors, sweep, migrate, storage, manage or health." >&2
     exit 2
     ;;
 esac

@@ -284,4 +284,4 @@ def test_backup_is_restored_into_an_empty_database_and_bucket(
         capture_output=True,
         text=True,
     )
-    assert again.returncode == 1 and "restore into an empty one" in again.stderr
+    assert again.returncode == 1 and "Restore into an empty database" in again.stderr
