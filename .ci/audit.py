@@ -7,8 +7,8 @@ environment turns 3 into 0; the messages are still printed. requirements/advisor
 advisories that do not affect us, each with a reason and a date until which it is ignored.
 
 It also compares the packages of requirements/*.in and package.json and the image tags of docker/
-with PyPI, npm and Docker Hub: `NEWER name version: newest of the series that we keep, newest`. This
-has no effect on the exit code, and neither has an index that could not be reached.
+with PyPI, npm and Docker Hub: `NEWER name version: newest of the series that we keep, newest`.
+Neither this nor an index that could not be reached changes the exit code.
 """
 
 import datetime
@@ -40,7 +40,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = ROOT / "requirements" / "advisories.toml"
 FOUND, UNASKED = 1, 3
-#: for other versions of Python, some of which get no more corrections
+#: for other versions of Python, some of which are no longer supported
 NOT_ASKED = {"megengine.txt"}
 #: the oldest Python that packages must support
 PYTHON = "3.11"
@@ -64,14 +64,14 @@ def main() -> int:
         try:
             findings |= set(ask(name))
         except UnaskedError as error:
-            unasked.append(f"{name}: could not ask: {error}")
+            unasked.append(f"{name}: not checked: {error}")
     known = {finding for finding in findings if finding[2] in ignored}
     for package, version, advisory in sorted(findings - known):
         print(f"FOUND {package} {version}: {advisory}")
     for package, version, advisory in sorted(known):
         print(f"ignored {package} {version}: {advisory}: {ignored[advisory]}")
     newer, unreached = newer_versions([*python_packages(), *scripts(), *images()])
-    print("\n".join(newer + unreached + unasked) or "All services were asked.")
+    print("\n".join(newer + unreached + unasked) or "All services were queried.")
     if findings - known:
         return FOUND
     return 0 if not unasked or os.environ.get("AUDIT_UNREACHABLE") == "allow" else UNASKED
@@ -132,7 +132,7 @@ def _advisories(via: Iterable[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A package or image; `is_kept` tells the versions of the series that we keep."""
+    """A package or image; `is_kept` returns whether a version is in the series that we keep."""
 
     name: str
     version: str
@@ -208,7 +208,7 @@ def of_pypi(files: Iterable[Mapping[str, Any]]) -> list[Version]:
             parsed = (parse_wheel_filename if is_wheel else parse_sdist_filename)(file["filename"])
             versions.add(parsed[1])
         except (InvalidWheelFilename, InvalidSdistFilename):
-            continue  # old kinds of files
+            continue  # file types that are no longer used
     return list(versions)
 
 
