@@ -1,1 +1,1 @@
-"""base holds everything; dev, test and prod are thin overlays."""
+"""`base` contains all settings; `dev`, `test` and `prod` override a few of them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from webprofile.operations.devserver.layout import REPOSITORY, load_keys, open_home
 
-# `manage.py` in a new clone: make the folder of the database, and use the keys of `make run`
+# for `manage.py` in a new clone: create the folder of the database, and use the keys of `make run`
 _keys = load_keys(open_home(Path(os.environ.get("MGW_HOME") or REPOSITORY / "var")))
 if not os.environ.keys() & {"SECRET_KEY", "SECRET_KEY_FILE"}:
     os.environ["SECRET_KEY"] = _keys.secret_key

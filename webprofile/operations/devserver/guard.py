@@ -3,10 +3,10 @@
 `python -S -m webprofile.operations.devserver.guard COOKIE GRACE_S [FOLDER]` waits for the end of
 its standard input, which happens when the supervisor ends in any way. Then it ends all processes
 with the supervisor's cookie in their environment, and their descendants, regardless of sessions and
-process groups: also a load_and_run below the agent or a child of a dead actor process. Each input
-line names a further process (pid and start time), since Redis overwrites its environment with a
-title and other programs clear it. It works on Linux only, as it reads /proc; on other systems the
-parts must end by themselves. FOLDER is deleted at the end.
+process groups, for example a load_and_run of the agent or a child of a dead actor process. Each
+input line names a further process (pid and start time), since Redis overwrites its environment with
+a title and other programs clear it. The guard reads /proc, so it works only on Linux; on other
+systems the parts must end by themselves. FOLDER is deleted at the end.
 """
 
 import contextlib

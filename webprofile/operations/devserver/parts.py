@@ -20,9 +20,9 @@ REGION = "us-east-1"
 QUEUES = ("profiles", "webhooks")
 #: queue of the dispatcher, which has a separate process
 DISPATCH_QUEUE = "dispatch"
-#: Time for which rclone caches a folder; its default is 5 minutes. Files that are stored in a new
-#: folder at the same time may leave a wrong entry (rclone 1.75.2): one request in a hundred gets a
-#: 500, which is retried, and one file in some thousands can be neither read nor listed until the
+#: Time for which rclone caches a folder; its default is 5 minutes. If several files are stored in a
+#: new folder at the same time, rclone 1.75.2 can cache a wrong entry: one request in a hundred gets
+#: a 500, which is retried, and one file in some thousands can be neither read nor listed until the
 #: cache expires.
 FOLDERS_KEPT_S = 5
 #: time limit of one readiness check
@@ -180,7 +180,7 @@ def redis_answers(path: Path) -> Check:
 def http_answers(port: int, path: str = "/", header: tuple[str, str] | None = None) -> Check:
     """Return a check that an HTTP server responds: with any status, or with 200 and `header`.
 
-    The header identifies our server, since another program may have taken the port meanwhile.
+    The header identifies our server, since another program may have taken the port.
     http.client ignores proxies of the environment.
     """
 

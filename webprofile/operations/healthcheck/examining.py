@@ -28,7 +28,7 @@ class Part:
 
 PARTS = (
     Part("database", rows.database, "Correct DATABASE_URL; see the log of the database."),
-    Part("migrations", rows.migrations, "Correct the fault of the database first."),
+    Part("migrations", rows.migrations, "First correct the problem in the line `database`."),
     Part("broker", messages.broker, messages.BROKER_STEP),
     Part("dispatch", messages.dispatch, messages.BROKER_STEP),
     Part("actors", messages.actors, messages.BROKER_STEP),
