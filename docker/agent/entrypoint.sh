@@ -31,7 +31,7 @@ enrol() {
     set -- --server "$SERVER" --code "$code" --config "$config.enrolled" --quiet --force
     [ -z "${RUNTIME_PYTHON:-}" ] || set -- "$@" --runtime-python "$RUNTIME_PYTHON"
     [ -z "${RUNTIME_BINARY:-}" ] || set -- "$@" --runtime-binary "$RUNTIME_BINARY"
-    # a code can be used once, so the steps after the enrolment must not fail half-way
+    # a code can be used only once, so the steps after the enrolment must not fail half-way
     python -m agent enrol "$@"
     { echo "require_sandbox = $REQUIRE_SANDBOX"; cat "$config.enrolled"; } >"$config.new"
     mv "$config.new" "$config"
