@@ -27,16 +27,16 @@ def is_narrowed(options: dict[str, Any]) -> bool:
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Add arguments for ids and filters, which are combined with AND."""
     add = parser.add_argument
-    add("ids", nargs="*", type=int, metavar="TASK", help="numbers; filters hold beside them")
-    add("--status", action="append", choices=Status.values, help="any of these; may be repeated")
-    add("--kind", choices=TaskKind.values, help="what they profile")
-    add("--owner", metavar="E-MAIL", help="those of this user")
-    add("--worker", dest="worker_name", metavar="NAME", help="those on this device")
-    add("--megengine", dest="version", metavar="VERSION", help="those with this version")
-    text = "a part of the model's or script's file name"
+    add("ids", nargs="*", type=int, metavar="TASK", help="task numbers, subject to the filters")
+    add("--status", action="append", choices=Status.values, help="status; may be repeated")
+    add("--kind", choices=TaskKind.values, help="tasks that profile a model, or a script")
+    add("--owner", metavar="E-MAIL", help="tasks of this user")
+    add("--worker", dest="worker_name", metavar="NAME", help="tasks on this device")
+    add("--megengine", dest="version", metavar="VERSION", help="tasks with this version")
+    text = "part of the file name of the model or script"
     add("--model", dest="model_name", metavar="TEXT", help=text)
-    add("--title", metavar="TEXT", help="a part of the title")
-    add("--created-after", metavar="TIME", help="ISO 8601: 2026-11-21 or 2026-11-21T10:00+08:00")
+    add("--title", metavar="TEXT", help="part of the title")
+    add("--created-after", metavar="TIME", help="ISO 8601, such as 2026-11-21T10:00+08:00")
     add("--created-before", metavar="TIME", help="ISO 8601")
 
 

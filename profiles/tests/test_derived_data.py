@@ -235,13 +235,13 @@ def test_reprofile_rebuilds_only_outdated_profiles():
     task = old.attempt.task_id
     assert reprofile("--outdated") == (
         0,
-        f"profile {old.pk} (task {task}): done\n1 recomputed, 0 failed\n",
+        f"profile {old.pk} (task {task}): done\n1 rebuilt, 0 failed\n",
     )
     old.refresh_from_db()
     assert same(profile_data(old), expected)
     assert (old.iterations, old.device_total_s) == (10, expected.columns.device.total_s())
     assert Profile.objects.get(pk=new.pk).built_at == new.built_at
-    assert reprofile("--outdated") == (0, "0 recomputed, 0 failed\n")
+    assert reprofile("--outdated") == (0, "0 rebuilt, 0 failed\n")
 
 
 def test_reprofile_rebuilds_measurements_with_and_without_a_profile():
@@ -263,7 +263,7 @@ def test_reprofile_rebuilds_measurements_with_and_without_a_profile():
     before = list(AttemptMeasurement.objects.order_by("pk").values())
     AttemptMeasurement.objects.update(histogram={}, median_ms=0.0, derived_version=0)
     code, out = reprofile("--all")
-    assert (code, out.splitlines()[-1]) == (0, "2 recomputed, 0 failed")
+    assert (code, out.splitlines()[-1]) == (0, "2 rebuilt, 0 failed")
     after = list(AttemptMeasurement.objects.order_by("pk").values())
     assert len(after) == 2
     assert [{**row, "built_at": None} for row in after] == [
@@ -284,7 +284,7 @@ def test_reprofile_keeps_old_data_after_a_failed_rebuild():
     assert lines[0].startswith(f"profile {broken.pk} (task ")
     assert "failed: profile_unreadable" in lines[0]
     assert lines[1].endswith(": done")
-    assert lines[-1] == "1 recomputed, 1 failed"
+    assert lines[-1] == "1 rebuilt, 1 failed"
     broken.refresh_from_db()
     assert same(profile_data(broken), data)
     assert Profile.objects.get(pk=good.pk).problem == ""
@@ -301,7 +301,7 @@ def test_reprofile_continues_after_an_unexpected_exception(monkeypatch):
 
     monkeypatch.setattr("profiles.ingest.results.derive", derive_or_break)
     code, out = reprofile("--all")
-    assert (code, out.splitlines()[-1]) == (1, "1 recomputed, 1 failed")
+    assert (code, out.splitlines()[-1]) == (1, "1 rebuilt, 1 failed")
     assert f"profile {broken.pk} (task {broken.attempt.task_id}): failed: the reader broke" in out
     assert Profile.objects.get(pk=good.pk).built_at > good.built_at
 
@@ -339,7 +339,7 @@ def test_reprofile_accepts_tasks_and_profiles():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Say which"),
+        ((), "Give --task"),
         (("--task", "99999"), "no result"),
         (("--profile", "99999"), "no profile"),
     ],

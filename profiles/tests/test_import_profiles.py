@@ -72,7 +72,7 @@ def test_a_repeated_command_imports_nothing_twice(folder, actor, capsys):
     run(folder)
     run(folder / "profile-2.json", folder / "profile-10.json")
     assert ProfileUpload.objects.count() == 3
-    assert "was opened before" in capsys.readouterr().out
+    assert "was imported before" in capsys.readouterr().out
     (folder / "twin.json").unlink()
     run(folder, passes=True, wait=False)  # two passes together are a different profile
     run(folder / "profile-2.json", again=True, wait=False)
@@ -101,8 +101,8 @@ def test_other_files_are_reported_and_profiles_are_imported(folder, actor, capsy
         run(folder)
     errors = capsys.readouterr().err
     for name in ("empty.json", "model.json", "notes.txt"):
-        assert f"{folder / name}: left out. " in errors
-    assert errors.splitlines()[-1] == "3 opened, 1 failed, 3 files left out"
+        assert f"{folder / name}: skipped. " in errors
+    assert errors.splitlines()[-1] == "3 imported, 1 failed, 3 files skipped"
     assert ProfileUpload.objects.filter(state="ready").count() == 3
 
 
@@ -131,8 +131,8 @@ def test_every_format_is_imported_and_a_graph_joins_its_memory_plan(tmp_path, ac
         ("StaticMemoryInfo.json", "graph.json"),
     }  # fmt: skip
     errors = capsys.readouterr().err.splitlines()
-    assert errors[0].startswith(f"{graph_alone / 'graph.json'}: left out. ")
-    assert errors[-1] == "4 stored, 0 failed, 1 files left out"
+    assert errors[0].startswith(f"{graph_alone / 'graph.json'}: skipped. ")
+    assert errors[-1] == "4 stored, 0 failed, 1 files skipped"
     run(run_folder, passes=True, wait=False)
     assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
 
@@ -143,7 +143,7 @@ def test_an_import_that_is_deleted_meanwhile_was_not_opened(folder, monkeypatch,
             delete_import(upload)
 
     monkeypatch.setattr(importing.time, "sleep", delete_all)
-    with pytest.raises(CommandError, match="1 of 1 could not be opened"):
+    with pytest.raises(CommandError, match="1 of 1 could not be imported"):
         run(folder / "profile-2.json")
     assert "deleted meanwhile" in capsys.readouterr().err
 
@@ -164,7 +164,7 @@ def test_unreachable_storage_leaves_no_import(folder, settings):
 
 
 def test_missing_files_are_reported(tmp_path):
-    with pytest.raises(CommandError, match="There is no file that opens"):
+    with pytest.raises(CommandError, match="None of the files is a profile"):
         run(tmp_path)
     with pytest.raises(CommandError, match="1 of 1"):
         run(tmp_path / "none.json")

@@ -181,9 +181,9 @@ def prepare_storage(capsys) -> str:
 
 def test_storage_prepare_creates_the_bucket_once(storage, settings, capsys):
     settings.S3_BUCKET = f"{settings.S3_BUCKET}-fresh"
-    assert "made." in prepare_storage(capsys)
+    assert "created." in prepare_storage(capsys)
     objects.write("a/b", b"some bytes")
-    assert "there already." in prepare_storage(capsys)
+    assert "exists." in prepare_storage(capsys)
     assert objects.read("a/b", limit_bytes=100) == b"some bytes"
 
 

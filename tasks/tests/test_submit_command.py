@@ -137,7 +137,7 @@ def test_unknown_or_inactive_owner_is_rejected(alice, folder):
     User.objects.filter(pk=alice.pk).update(is_active=False)
     assert rejection("-m", "net.mge", "-w", "x86-1").returncode == 2
     User.objects.filter(pk=alice.pk).delete()
-    assert "There is no user" in str(rejection("-m", "net.mge", "-w", "x86-1"))
+    assert "does not exist" in str(rejection("-m", "net.mge", "-w", "x86-1"))
 
 
 def test_unreachable_storage_stops_the_command_after_one_failed_task(alice, folder, settings):
@@ -195,7 +195,7 @@ def test_interrupt_while_waiting_lists_live_tasks(alice, folder, monkeypatch, ca
     assert caught.value.returncode == 130
     first, second = Task.objects.order_by("pk")
     assert (first.is_live, second.is_live) == (True, True)
-    message = f"2 of 2 were submitted; 2 go on: {first.pk} {second.pk}"
+    message = f"2 of 2 were submitted; 2 continue: {first.pk} {second.pk}"
     assert message in capsys.readouterr().err
 
 
@@ -214,7 +214,7 @@ def test_interrupt_during_an_upload_fails_the_incomplete_task(alice, folder, mon
     assert caught.value.returncode == 130
     first, incomplete = Task.objects.order_by("pk")
     assert (first.is_live, incomplete.status) == (True, Status.FAILED)
-    assert f"1 of 2 were submitted; 1 go on: {first.pk}" in capsys.readouterr().err
+    assert f"1 of 2 were submitted; 1 continue: {first.pk}" in capsys.readouterr().err
 
 
 def test_command_waits_when_the_task_limit_is_reached(alice, folder, outcomes):

@@ -108,7 +108,7 @@ def test_cancel_of_an_ended_run_is_an_error(tasks, capsys):
 
 def test_action_without_ids_and_filters_is_an_error(tasks):
     for verb in ("cancel", "retry", "delete"):
-        with pytest.raises(CommandError, match="Say which"):
+        with pytest.raises(CommandError, match="Give numbers"):
             run_tasks(verb, "--yes")
     assert Task.objects.count() == 3
 
@@ -124,10 +124,10 @@ def test_unusable_id_prevents_all_changes(tasks):
     first, _, third = tasks
     with pytest.raises(CommandError, match=f"Not ended yet: #{first.pk}[.] Nothing was changed"):
         run_tasks("delete", first.pk, third.pk, "--yes")
-    whys = f"Had ended already: #{third.pk}[.] There is no such task: #99999[.]"
+    whys = f"Already ended: #{third.pk}[.] Unknown: #99999[.]"
     with pytest.raises(CommandError, match=whys):
         run_tasks("cancel", first.pk, third.pk, 99999, "--yes")
-    with pytest.raises(CommandError, match=f"Left out by the filters: #{first.pk}[.]"):
+    with pytest.raises(CommandError, match=f"Excluded by the filters: #{first.pk}[.]"):
         run_tasks("cancel", first.pk, "--title", "another", "--yes")
     assert Task.objects.count() == 3
     first.refresh_from_db()

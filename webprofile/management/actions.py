@@ -30,7 +30,7 @@ def add_action_verbs(
         parser.description = f"{action.label}. {action.warning}".strip()
         parser.add_argument("names", nargs="+", metavar=metavar)
         if action.is_final:
-            parser.add_argument("--yes", action="store_true", help="do not ask")
+            parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     return by_verb
 
 

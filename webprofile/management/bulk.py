@@ -70,7 +70,7 @@ def user_named(email: str, *, for_work: bool = False) -> User:
     """
     user = human_users().filter(email__iexact=canonical_email(email)).first()
     if user is None:
-        raise CommandError(f"There is no user {email}.", returncode=USAGE)
+        raise CommandError(f"User {email} does not exist.", returncode=USAGE)
     if for_work and not user.is_active:
         raise CommandError(f"{email} is deactivated.", returncode=USAGE)
     return user
@@ -81,6 +81,6 @@ def confirm(question: str, options: dict[str, Any]) -> None:
     if options["yes"]:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"{question} Say --yes; nobody is here to ask.", returncode=USAGE)
+        raise CommandError(f"{question} Use --yes to confirm without a terminal.", returncode=USAGE)
     if input(f"{question} [y/N] ").strip().lower() not in {"y", "yes"}:
         raise CommandError("Nothing was changed.")

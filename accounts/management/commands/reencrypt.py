@@ -17,7 +17,7 @@ class Command(BaseCommand):
             count = reencrypt_secrets()
         except InvalidToken as error:
             raise CommandError(
-                "A secret opens with none of the keys: add the former SECRET_KEY to "
+                "A secret cannot be decrypted with any key: add the former SECRET_KEY to "
                 "SECRET_KEY_FALLBACKS."
             ) from error
         self.stdout.write(

@@ -61,13 +61,13 @@ class Command(BaseCommand):
         self.actions = add_action_verbs(subparsers, USER_ACTIONS, metavar="E-MAIL", example=example)
         add = verbs["list"].add_argument
         add("--match", metavar="TEXT", help="part of the e-mail address")
-        add("--administrators", action="store_true", help="these alone")
+        add("--administrators", action="store_true", help="only administrators")
         add("--json", action="store_true", help="one JSON object per line")
-        text = "with all permissions"
+        text = "grant all permissions"
         verbs["create"].add_argument("--administrator", action="store_true", help=text)
         for verb in ("grant", "revoke-grant"):
             verbs[verb].add_argument("workers", nargs="+", metavar="DEVICE")
-        text = "its first characters, as shown on the page of the user"
+        text = "first characters of the token, as shown on the page of the user"
         verbs["revoke-token"].add_argument("prefix", metavar="TOKEN", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -138,8 +138,8 @@ def _password() -> str:
     """
     if sys.stdin.isatty():
         first = getpass.getpass("Password: ")
-        if first != getpass.getpass("Once more: "):
-            raise CommandError("They differ.", returncode=USAGE)
+        if first != getpass.getpass("Repeat the password: "):
+            raise CommandError("The passwords differ.", returncode=USAGE)
         return first
     password = sys.stdin.readline(LONGEST_PASSWORD).rstrip("\r\n")
     if not password:

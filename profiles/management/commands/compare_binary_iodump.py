@@ -36,9 +36,9 @@ class Command(BaseCommand):
             "--max-err",
             type=float,
             default=MAX_ERROR,
-            help="largest |a-b| / max(|a|, |b|, 1) that is let pass (default: %(default)s)",
+            help="largest |a-b| / max(|a|, |b|, 1) of equal values (default: %(default)s)",
         )
-        parser.add_argument("--all", action="store_true", help="list equal variables too")
+        parser.add_argument("--all", action="store_true", help="also list equal variables")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -97,10 +97,12 @@ def _open(name: str, stack: ExitStack) -> tuple[Dump, dict[int, Producer]]:
 def _of_task(name: str) -> Artifact:
     task = Task.objects.filter(pk=int(name)).first() if name.isdecimal() else None
     if task is None:
-        raise DumpError("unreadable", f"{name} is neither a folder, nor a zip file, nor a task.")
+        raise DumpError(
+            "unreadable", f"{name} is not a folder, a zip file or the number of a task."
+        )
     artifact = dump_of(task)
     if artifact is None:
         raise DumpError(
-            "empty", f"Task {name} left no {IO_DUMP_NAME}: run it with the option bin_io_dump."
+            "empty", f"Task {name} has no {IO_DUMP_NAME}: run it with the option bin_io_dump."
         )
     return artifact

@@ -27,9 +27,9 @@ class Command(BaseCommand):
     """Exit code 1 if a file cannot be read."""
 
     help = (
-        "Compare profiles of load_and_run, the first of which is the baseline. Files do not tell "
-        "how far equal runs of their device differ, so differences have figures and intervals of "
-        "passes, but no verdict. Exit code 1 if a file cannot be read."
+        "Compare profiles of load_and_run; the first is the baseline. Files do not contain the "
+        "scatter of equal runs on their device, so differences have figures and intervals over "
+        "the passes, but no verdict. Exit code 1 if a file cannot be read."
     )
     # comparing files needs no storage
     requires_system_checks: list[str] = []
@@ -38,13 +38,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "profiles",
             nargs="+",
-            help="files that --profile wrote; several passes of one run are joined by commas",
+            help="files written by --profile; join several passes of one run with commas",
         )
-        parser.add_argument("--host", action="store_true", help="times of the host")
+        parser.add_argument("--host", action="store_true", help="list times on the host")
         parser.add_argument("-t", "--top", type=int, default=20, help="rows (default: 20; 0: all)")
         parser.add_argument("--by", choices=BYS, default="row", help="steps of the waterfall")
-        parser.add_argument("--all", action="store_true", help="rows that did not change, too")
-        parser.add_argument("--json", action="store_true", help="rows as JSON, in s")
+        parser.add_argument("--all", action="store_true", help="also list rows that did not change")
+        parser.add_argument("--json", action="store_true", help="print JSON, times in s")
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["profiles"]

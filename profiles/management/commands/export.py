@@ -38,9 +38,9 @@ class Command(BaseCommand):
     """Exit code: 0 if all tasks are in the file, 1 if a profile could not be read."""
 
     help = (
-        "Write the results of many tasks into one table. `--fields` prints what the columns hold; "
-        "Parquet files carry the same as descriptions of their columns. `--profile` writes one "
-        "profile, of a task or of files, as its page exports it."
+        "Write the results of many tasks into one table. `--fields` describes the columns; Parquet "
+        "files contain these descriptions. `--profile` writes one profile, of a task or of files, "
+        "in a format that its page also exports."
     )
     # files can be exported on a machine without storage
     requires_system_checks: list[str] = []
@@ -55,23 +55,24 @@ class Command(BaseCommand):
             "export --profile 12 --query 'type=Concat&order=memory' -o concat.csv",
             "export --profile profile.json profile-2.json -o report.html",
             notes="exit code: 0 if all tasks are in the file, 1 if a profile could not be read or "
-            "the file not\nbe written, 2 for a mistake in the arguments",
+            "the file\ncould not be written, 2 for a mistake in the arguments",
         )
         add_filters(parser)
         add = parser.add_argument
-        add("--all", action="store_true", help="every task; otherwise say which")
-        add("--rows", choices=sorted(ROWS), help="one for each; default: task")
+        add("--all", action="store_true", help="all tasks, instead of numbers or filters")
+        add("--rows", choices=sorted(ROWS), help="what a row is; default: task")
         add(
-            "--format", choices=list(_TABLES | _PROFILES), help="by default as the output's name "
-            f"ends, or csv; a table is {', '.join(_TABLES)}, a profile {', '.join(_PROFILES)}"
+            "--format", choices=list(_TABLES | _PROFILES), help="default: that of the output's "
+            f"extension, otherwise csv; tables: {', '.join(_TABLES)}; "
+            f"profiles: {', '.join(_PROFILES)}"
         )  # fmt: skip
-        add("-o", "--output", type=Path, help="where to; by default to standard output")
-        add("--fields", action="store_true", help="print the columns and stop")
+        add("-o", "--output", type=Path, help="output file; default: standard output")
+        add("--fields", action="store_true", help="describe the columns and exit")
         add(
             "--profile", nargs="+", metavar="TASK|FILE", help="one profile: the number of a task, "
-            "or files of load_and_run, one for each pass, which need no site"
+            "or files of load_and_run, one for each pass; files need no site"
         )  # fmt: skip
-        add("--query", help="of --profile: what the address of a result page asks for")
+        add("--query", help="with --profile: the query string of a result page")
 
     def handle(self, *args: Any, **options: Any) -> None:
         rows_of = options["rows"] or "task"
@@ -84,14 +85,14 @@ class Command(BaseCommand):
         if options["profile"]:
             if is_chosen or options["rows"]:
                 raise CommandError(
-                    "--profile goes without numbers, filters and --rows.", returncode=USAGE
+                    "--profile excludes numbers, filters and --rows.", returncode=USAGE
                 )
             _export_profile(options)
             return
         if options["query"]:
-            raise CommandError("--query goes with --profile.", returncode=USAGE)
+            raise CommandError("--query needs --profile.", returncode=USAGE)
         if not is_chosen:
-            raise CommandError("Say which: numbers, filters or --all.", returncode=USAGE)
+            raise CommandError("Give numbers, filters or --all.", returncode=USAGE)
         write = WRITERS[_format(options, _TABLES)]
         skipped: list[int] = []
         with plain_errors():
@@ -99,7 +100,7 @@ class Command(BaseCommand):
             with _open_output(options["output"]) as stream:
                 write(stream, fields, _pieces(tasks, rows_of, skipped))
         if skipped:
-            raise CommandError(f"{len(skipped)} profiles could not be read; all others are there.")
+            raise CommandError(f"{len(skipped)} profiles could not be read and are missing.")
 
 
 def _pieces(tasks: QuerySet[Task], rows: str, skipped: list[int]) -> Iterator[Columns]:
@@ -130,7 +131,7 @@ def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:
     # `.trace.json` also ends with `.json`
     chosen = options["format"] or max(matching, key=lambda key: len(endings[key]), default="")
     if chosen not in endings:
-        raise CommandError(f"Say --format: {', '.join(endings)}.", returncode=USAGE)
+        raise CommandError(f"Give --format: {', '.join(endings)}.", returncode=USAGE)
     return str(chosen)
 
 

@@ -31,10 +31,10 @@ class Command(BaseCommand):
     """Exit code: 0 if all supported files became profiles, 1 if not, 4 if --timeout passed."""
 
     help = (
-        "Open profiles from this machine's disk, as the page Profiles does: every format that it "
-        "opens, told by what files hold. What a folder has besides is named, with the reason. The "
-        "running site reads them; --no-wait does not wait for that. May be stopped and repeated: "
-        "nothing is opened twice."
+        "Import profiles from this machine's disk, as the page Profiles does. Formats are detected "
+        "from the contents; other files are listed with the reason and skipped. The running site "
+        "reads the profiles; --no-wait does not wait for that. The command can be interrupted and "
+        "repeated: no profile is imported twice."
     )
     requires_system_checks: list[str] = []
 
@@ -45,16 +45,16 @@ class Command(BaseCommand):
             "import_profiles run-1/ run-2/ --passes --as you@example.com --no-wait",
             notes="formats: JSON of load_and_run --profile or get_profile(), memory_flow.svg,\n"
             "chrome_timeline.json, StaticMemoryInfo.json with the graph.json beside it\n\n"
-            "exit code: 0 if all files that open became profiles, also if others were left out;\n"
-            "1 if one did not, 2 for a mistake in the arguments, 4 if --timeout passed",
+            "exit code: 0 if all profiles were imported, even if other files were skipped;\n"
+            "1 if a profile failed, 2 for a mistake in the arguments, 4 if --timeout passed",
         )
         add = parser.add_argument
-        add("paths", nargs="+", type=Path, metavar="FOLDER|FILE", help="folders with those below")
-        add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose profiles they are")
-        add("--passes", action="store_true", help="the files of one folder are one profile")
-        add("--again", action="store_true", help="also what this user opened before")
-        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="until read")
-        add("--timeout", type=seconds, metavar="S", help="wait so long at most")
+        add("paths", nargs="+", type=Path, metavar="FOLDER|FILE", help="folders include subfolders")
+        add("--as", dest="owner", required=True, metavar="E-MAIL", help="owner of the profiles")
+        add("--passes", action="store_true", help="files of a folder are passes of one profile")
+        add("--again", action="store_true", help="also import files that this user imported before")
+        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for results")
+        add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
@@ -62,11 +62,11 @@ class Command(BaseCommand):
             below = profiles_below(options["paths"], folder_is_one=options["passes"])
             for path, why in below.left_out:
                 self.stderr.write(
-                    f"{plain(path)}: left out. {plain(word(why))}", str
+                    f"{plain(path)}: skipped. {plain(word(why))}", str
                 )  # without the colour of errors
             groups = below.profiles
             if not groups:
-                raise CommandError("There is no file that opens as a profile.", returncode=USAGE)
+                raise CommandError("None of the files is a profile.", returncode=USAGE)
             uploads, failed = self._open(owner, groups, again=options["again"])
             timeout_s = options["timeout"]
             until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
@@ -74,13 +74,13 @@ class Command(BaseCommand):
                 failed += _wait(uploads, until)
         left = _live(uploads) if options["wait"] else []
         stored = len(groups) - failed - len(left)
-        parts = [f"{stored} {'opened' if options['wait'] else 'stored'}", f"{failed} failed"]
+        parts = [f"{stored} {'imported' if options['wait'] else 'stored'}", f"{failed} failed"]
         parts += [f"{len(left)} being read"] if left else []
-        self.stderr.write(", ".join([*parts, f"{len(below.left_out)} files left out"]), str)
+        self.stderr.write(", ".join([*parts, f"{len(below.left_out)} files skipped"]), str)
         if failed:
-            raise CommandError(f"{failed} of {len(groups)} could not be opened.")
+            raise CommandError(f"{failed} of {len(groups)} could not be imported.")
         if left:
-            raise CommandError("Waited long enough; reading goes on.", returncode=TIMED_OUT)
+            raise CommandError("The time is over; the site continues.", returncode=TIMED_OUT)
 
     def _open(
         self, owner: User, groups: list[tuple[Path, ...]], *, again: bool
@@ -100,7 +100,9 @@ class Command(BaseCommand):
                     number = imported.upload.pk
                     uploads.append(number)
                     done = (
-                        f"opened as {number}" if imported.is_new else f"was opened before: {number}"
+                        f"imported as {number}"
+                        if imported.is_new
+                        else f"was imported before: {number}"
                     )
                     self.stdout.write(f"{plain(files[0])}: {done}")
                 progress.advance()
@@ -119,11 +121,11 @@ def _wait(uploads: list[int], until: float) -> int:
                 row = rows.get(number)
                 if row is None or row.state == State.DELETED:
                     failed += 1
-                    progress.line(f"opened {number}: deleted meanwhile")
+                    progress.line(f"import {number}: deleted meanwhile")
                 elif row.state == State.FAILED:
                     failed += 1
                     text = word(DomainError(f"opened_{row.problem}", name=row.name))
-                    progress.line(f"opened {number}: {text}")
+                    progress.line(f"import {number}: {text}")
             progress.advance(len(waiting) - len(live))
             waiting = live
             if not waiting or time.monotonic() >= until:

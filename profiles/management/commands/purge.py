@@ -20,11 +20,11 @@ MOST_DAYS = 36500
 
 class Command(BaseCommand):
     help = (
-        "Say what RETENTION removes now, by kind and owner, or with --older-than what else may go: "
-        "results, old health checks, idempotency keys, sessions and tokens. With --yes remove it "
-        "at once; what RETENTION names the sweep otherwise removes in small pieces. What is in use "
-        "stays, and so does the audit log. May be stopped at any time and repeated. Objects leave "
-        "storage by `manage.py sweep`."
+        "Report what RETENTION removes now, by kind and owner, or with --older-than what is older: "
+        "results, old health checks, idempotency keys, sessions and tokens. --yes removes it at "
+        "once; otherwise the sweep removes what RETENTION names, in small pieces. Data in use and "
+        "the audit log are kept. The command can be interrupted and repeated. `manage.py sweep` "
+        "deletes the objects from storage."
     )
     requires_system_checks: list[str] = []
 
@@ -37,15 +37,15 @@ class Command(BaseCommand):
             "purge --older-than 365 --only tasks opened --yes",
         )
         add = parser.add_argument
-        text = "since they ended; without it as RETENTION says, which the pages of tasks show"
+        text = "minimum age since the end; default: the ages in RETENTION, which task pages show"
         add("--older-than", type=int, metavar="DAYS", help=text)
         kinds = "; ".join(f"{policy.name}: {policy.help}" for policy in POLICIES.values())
         last = f"{', '.join(NAMED_ONLY[:-1])} and {NAMED_ONLY[-1]}"
-        text = f"with --older-than. {kinds}. Without it all but {last}."
+        text = f"kinds to remove, with --older-than. {kinds}. Default: all except {last}."
         add("--only", nargs="+", choices=list(POLICIES), metavar="KIND", help=text)
         group = parser.add_mutually_exclusive_group()
-        group.add_argument("--dry-run", action="store_true", help="only say how much: the default")
-        group.add_argument("--yes", action="store_true", help="remove it")
+        group.add_argument("--dry-run", action="store_true", help="only report (default)")
+        group.add_argument("--yes", action="store_true", help="remove the data")
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = _chosen_policies(options["older_than"], options["only"])
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             shares = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
             self.stdout.write(_table(shares, chosen))
             if not options["yes"]:
-                self.stdout.write("Nothing was removed: --yes does it.")
+                self.stdout.write("Nothing was removed. Use --yes to remove it.")
                 return
             count = 0
             for name, days in chosen.items():
@@ -62,7 +62,7 @@ class Command(BaseCommand):
                     count += purge(POLICIES[name], days, progress.advance)
         self.stdout.write(f"Rows removed: {count}.")
         if left := RemovedObjects.objects.filter(is_last=False).count():
-            self.stdout.write(f"{left} files and folders of storage are left for the sweep.")
+            self.stdout.write(f"The sweep will delete {left} files and folders from storage.")
 
 
 def _chosen_policies(days: int | None, only: list[str] | None) -> dict[str, int]:
@@ -71,11 +71,11 @@ def _chosen_policies(days: int | None, only: list[str] | None) -> dict[str, int]
         if only:
             raise CommandError("--only needs --older-than.", returncode=USAGE)
         if not settings.RETENTION:
-            text = "RETENTION is empty here: say --older-than DAYS, or give the site's RETENTION."
+            text = "RETENTION is empty: give --older-than DAYS, or set RETENTION as the site does."
             raise CommandError(text, returncode=USAGE)
         return dict(settings.RETENTION)
     if not LEAST_DAYS <= days <= MOST_DAYS:
-        text = f"--older-than takes {LEAST_DAYS} to {MOST_DAYS} days."
+        text = f"--older-than must be {LEAST_DAYS} to {MOST_DAYS} days."
         raise CommandError(text, returncode=USAGE)
     names = only or [name for name in POLICIES if name not in NAMED_ONLY]
     return dict.fromkeys(names, days)
@@ -89,7 +89,7 @@ def _table(shares_of_policy: dict[str, list[OwnerShare]], days: dict[str, int]) 
     ]
     total = [share for shares in shares_of_policy.values() for share in shares]
     size = filesizeformat(sum(share.size_bytes for share in total))
-    rows.append(("in all", "", sum(share.rows for share in total), size))
+    rows.append(("total", "", sum(share.rows for share in total), size))
     return table(rows, ("kind", "owner", "rows", "size"), right=2)
 
 

@@ -26,26 +26,24 @@ class Command(BaseCommand):
     """
 
     help = (
-        "Make tables, statistics and graphs anew from the raw profiles and measurements, which "
-        "stay as they are. May be repeated, and stopped at any time."
+        "Rebuild tables, statistics and graphs from the raw profiles and measurements, which do "
+        "not change. The command can be interrupted and repeated."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--task", type=int, nargs="+", metavar="N", help="results of tasks")
         parser.add_argument("--profile", type=int, nargs="+", metavar="N", help="profiles")
-        parser.add_argument("--all", action="store_true", help="everything that there is")
+        parser.add_argument("--all", action="store_true", help="all results")
         parser.add_argument(
             "--outdated",
             action="store_true",
-            help="only what another version of this program made; alone: all of that",
+            help="only results that another version of this program built",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not any(options[name] for name in ("task", "profile", "all", "outdated")):
-            raise CommandError(
-                "Say which: --task N, --profile N, --outdated or --all.", returncode=USAGE
-            )
+            raise CommandError("Give --task N, --profile N, --outdated or --all.", returncode=USAGE)
         with plain_errors():
             self._check_known(options)
             failed = self._rebuild(options)
@@ -67,7 +65,7 @@ class Command(BaseCommand):
             else:
                 done += 1
                 self.stdout.write(f"{name}: done")
-        self.stdout.write(f"{done} recomputed, {failed} failed")
+        self.stdout.write(f"{done} rebuilt, {failed} failed")
         return failed
 
     def _check_known(self, options: dict[str, Any]) -> None:
@@ -77,7 +75,7 @@ class Command(BaseCommand):
                 raise CommandError(f"Task {task} has no result.", returncode=USAGE)
         for number in options["profile"] or ():
             if not Profile.objects.filter(pk=number).exists():
-                raise CommandError(f"There is no profile {number}.", returncode=USAGE)
+                raise CommandError(f"Profile {number} does not exist.", returncode=USAGE)
 
     def _chosen(self, options: dict[str, Any]) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield the name and the rebuild function of each selected profile and measurement."""
@@ -115,4 +113,4 @@ def _of_tasks(
 def _source(profile: Profile) -> str:
     if profile.attempt is not None:
         return f"task {profile.attempt.task_id}"
-    return f"opened {profile.upload_id}"
+    return f"import {profile.upload_id}"

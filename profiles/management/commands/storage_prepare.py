@@ -11,7 +11,7 @@ from webprofile.storage import storage
 
 
 class Command(BaseCommand):
-    help = "Makes the bucket if it is missing and allows this site's pages to use it (CORS)."
+    help = "Create the bucket if it is missing, and allow this site's pages to use it (CORS)."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -19,14 +19,14 @@ class Command(BaseCommand):
         try:
             made, allowed = storage.prepare(origins)
         except DomainError as error:
-            text = f"{settings.S3_ENDPOINT_URL} did not let this bucket be made or looked at"
+            text = f"{settings.S3_ENDPOINT_URL} refused to create or read this bucket"
             raise CommandError(f"{text}: {settings.S3_BUCKET}. Check address and keys.") from error
-        state = "made" if made else "there already"
+        state = "created" if made else "exists"
         self.stdout.write(f"Bucket {settings.S3_BUCKET}: {state}.")
         if allowed:
             self.stdout.write(f"Pages of {', '.join(origins)} may use it.")
         else:
             self.stdout.write(
-                "This storage takes no rules for pages (CORS) from here: allow "
+                "This storage does not accept CORS rules through its API: allow "
                 f"{', '.join(origins)} in its own settings (MinIO: MINIO_API_CORS_ALLOW_ORIGIN)."
             )

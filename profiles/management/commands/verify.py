@@ -17,26 +17,26 @@ MOST_HOURS = 24 * 3650
 
 class Command(BaseCommand):
     help = (
-        "Check what the site promises: every task ends, one attempt of it lives at most, a result "
-        "belongs to the attempt that counts, every stored file is there as its row says, and no "
-        "object is without a row. Nothing is changed; the site may go on meanwhile."
+        "Check the promises of the site: every task ends, at most one of its attempts is active, a "
+        "result belongs to the attempt that counts, every stored file matches its row, and every "
+        "object has a row. Nothing is changed, and the site can keep running."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, "verify", "verify --json", "verify --grace-hours 0")
         add = parser.add_argument
-        text = "how long after a deadline a row may wait for the sweep"
+        text = "maximum time after a deadline until the sweep processes a row"
         add("--patience-s", type=int, default=int(PATIENCE.total_seconds()), metavar="S", help=text)
-        text = "how old an object without a row may become"
+        text = "maximum age of an object without a row"
         hours = int(GRACE.total_seconds() // 3600)
         add("--grace-hours", type=int, default=hours, metavar="HOURS", help=text)
-        add("--json", action="store_true", help="one object with all breaks, for programs")
+        add("--json", action="store_true", help="print one JSON object with all violations")
 
     def handle(self, *args: Any, **options: Any) -> None:
         patience, grace = options["patience_s"], options["grace_hours"]
         if patience < 0 or not 0 <= grace <= MOST_HOURS or patience > MOST_HOURS * 3600:
-            raise CommandError("Neither time may be negative or of decades.", returncode=USAGE)
+            raise CommandError("Both times must be between 0 and 10 years.", returncode=USAGE)
         with plain_errors(), Progress(None, "verify", unit="objects") as progress:
             violations = list(
                 itertools.chain(

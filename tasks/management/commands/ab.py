@@ -52,10 +52,10 @@ class Command(BaseCommand):
         parser.add_argument("models", nargs="+", metavar="MODEL", help="files")
         add_paired_arguments(parser)
         add = parser.add_argument
-        add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose task it is")
-        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the verdict")
-        add("--timeout", type=seconds, default=inf, metavar="S", help="wait so long at most")
-        add("--json", action="store_true", help="the result on standard output as JSON")
+        add("--as", dest="owner", required=True, metavar="E-MAIL", help="owner of the task")
+        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for the end")
+        add("--timeout", type=seconds, default=inf, metavar="S", help="maximum waiting time")
+        add("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
@@ -72,13 +72,13 @@ class Command(BaseCommand):
                 in_time = not options["wait"] or wait_for_ends(submitted, until)
             except (KeyboardInterrupt, DomainError):
                 if tasks := [entry.task.pk for entry in submitted if entry.task]:
-                    self.stderr.write(f"Task {tasks[0]} goes on.", str)  # not in red
+                    self.stderr.write(f"Task {tasks[0]} continues.", str)  # not in red
                 raise
         (entry,) = submitted
         if entry.task is None:
             raise CommandError(entry.problem)
         if not in_time:
-            raise CommandError("Waited long enough; the task goes on.", returncode=TIMED_OUT)
+            raise CommandError("The time is over; the task continues.", returncode=TIMED_OUT)
         if options["wait"]:
             self._print_result(Task.objects.get(pk=entry.task.pk), as_json=options["json"])
         else:

@@ -90,11 +90,11 @@ class Command(BaseCommand):
         )
         add_batch_arguments(parser)
         add = parser.add_argument
-        add("--as", dest="owner", required=True, metavar="E-MAIL", help="whose tasks they are")
-        add("--dry-run", action="store_true", help="check everything, print the matrix, stop")
-        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="for the results")
-        add("--timeout", type=seconds, default=inf, metavar="S", help="wait so long at most")
-        add("--json", action="store_true", help="the result on standard output as JSON")
+        add("--as", dest="owner", required=True, metavar="E-MAIL", help="owner of the tasks")
+        add("--dry-run", action="store_true", help="check everything and print the matrix only")
+        add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for results")
+        add("--timeout", type=seconds, default=inf, metavar="S", help="maximum waiting time")
+        add("--json", action="store_true", help="print the tasks as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
@@ -143,12 +143,12 @@ class Command(BaseCommand):
             live = sum(task.is_live for task in tasks_by_id.values())
             succeeded = sum(task.status == Status.SUCCEEDED for task in tasks_by_id.values())
             failed = len(submitted) - succeeded - live
-            text = f"{succeeded} succeeded, {failed} failed, {live} under way"
+            text = f"{succeeded} succeeded, {failed} failed, {live} not ended"
             self.stderr.write(text, str)  # not in red
         if failed:
             raise CommandError(f"{failed} of {len(submitted)} tasks did not succeed.")
         if not in_time:
-            raise CommandError("Waited long enough; the tasks go on.", returncode=TIMED_OUT)
+            raise CommandError("The time is over; the tasks continue.", returncode=TIMED_OUT)
 
 
 def versions_by_device(user: User) -> dict[str, list[str]]:
@@ -227,7 +227,7 @@ def submit_tasks(
         for planned_task in planned:
             entry = _submit_cell(owner, planned_task, store)
             while entry.is_at_limit and time.monotonic() < until:
-                progress.note("waiting until one of the tasks ended")
+                progress.note("waiting until one of the tasks ends")
                 time.sleep(POLL_S)
                 entry = _submit_cell(owner, planned_task, store)
             name = f"#{entry.task.pk}" if entry.task else "refused"
@@ -257,7 +257,7 @@ def wait_for_ends(submitted: Sequence[SubmittedCell], until: float) -> bool:
 def _interruption_text(submitted: Sequence[SubmittedCell], planned: int) -> str:
     live = sorted(_live_ids({entry.task.pk for entry in submitted if entry.task}))
     numbers = " ".join(map(str, live[:MOST_NAMED])) + (" ..." if live[MOST_NAMED:] else "")
-    return f"{len(submitted)} of {planned} were submitted; {len(live)} go on: {numbers}"
+    return f"{len(submitted)} of {planned} were submitted; {len(live)} continue: {numbers}"
 
 
 def _submit_cell(owner: User, planned: PlannedTask, store: FileStore) -> SubmittedCell:

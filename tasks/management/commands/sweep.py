@@ -77,12 +77,12 @@ class Rounds:
 
 
 class Command(BaseCommand):
-    help = "Ends what is overdue and repeats lost messages, every five seconds until stopped."
+    help = "End what is overdue and repeat lost messages, every five seconds until stopped."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="One round, then stop.")
-        parser.add_argument("--alive", metavar="FILE", type=Path, help="Touched after each round.")
+        parser.add_argument("--once", action="store_true", help="run one round and exit")
+        parser.add_argument("--alive", metavar="FILE", type=Path, help="touched after each round")
 
     def handle(self, *args: Any, **options: Any) -> None:
         stop = threading.Event()

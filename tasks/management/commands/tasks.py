@@ -33,7 +33,7 @@ QuerySetFilter = Callable[[QuerySet[Task]], QuerySet[Task]]
 TaskAction = Callable[[Task], str]
 
 
-_NOTES = "exit code: 0 if all that was asked for was done, 1 if something could not be"
+_NOTES = "exit code: 0 if all tasks were changed, 1 if one could not be"
 _EXAMPLES = {
     "list": (
         "tasks list --status failed --created-after 2026-11-01",
@@ -52,7 +52,7 @@ class Command(BaseCommand):
     Exit code 1 if some of them could not be changed.
     """
 
-    help = "List, cancel, end early, repeat and delete tasks; by their numbers or by filters."
+    help = "List, cancel, end early, repeat and delete tasks, by number or by filters."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -62,18 +62,18 @@ class Command(BaseCommand):
             "list": "print tasks, newest first",
             "cancel": "end tasks that have not ended",
             "enough": "end runs after their current pass, and keep the results",
-            "retry": "ask once more for tasks that have ended, for their owners",
-            "delete": "remove tasks that have ended, with files and results",
+            "retry": "repeat tasks that have ended; the copies have the same owners",
+            "delete": "delete tasks that have ended, with files and results",
         }.items():
             added = verbs.add_parser(verb, help=text)
             explain_command(added, *_EXAMPLES[verb], text=text)
             add_filters(added)
             if verb == "list":
-                text = "so many at most; 0 for all"
+                text = "maximum number of tasks; 0 for all"
                 added.add_argument("--limit", type=count, default=100, metavar="N", help=text)
-                added.add_argument("--json", action="store_true", help="one JSON object a line")
+                added.add_argument("--json", action="store_true", help="one JSON object per line")
             else:
-                added.add_argument("--yes", action="store_true", help="do not ask")
+                added.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
@@ -82,7 +82,7 @@ class Command(BaseCommand):
                 self._list(tasks, options)
                 return
             if not is_narrowed(options):
-                raise CommandError("Say which: numbers or filters.", returncode=USAGE)
+                raise CommandError("Give numbers or filters.", returncode=USAGE)
             self._run_verb(_VERBS[options["verb"]], tasks, options)
 
     def _list(self, tasks: QuerySet[Task], options: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class Command(BaseCommand):
         cells = [list(row.values()) for row in rows]
         self.stdout.write(table(cells, FIELDS, widest=30))
         if len(cells) == options["limit"]:
-            self.stderr.write(f"The newest {len(cells)}; --limit shows more.", str)
+            self.stderr.write(f"Only the newest {len(cells)} are listed; --limit lists more.", str)
 
     def _run_verb(
         self,
@@ -121,7 +121,7 @@ class Command(BaseCommand):
                     progress.line(f"#{task.pk} {word(error)}")
                 progress.advance()
         if failed:
-            raise CommandError(f"{failed} of {len(numbers)} tasks could not be done.")
+            raise CommandError(f"{failed} of {len(numbers)} tasks could not be changed.")
 
     def _check_known(self, chosen: QuerySet[Task], options: dict[str, Any]) -> None:
         """Raise CommandError if an id names no task, or a task that the verb cannot change."""
@@ -137,12 +137,12 @@ class Command(BaseCommand):
 
 def _why_not(verb: str, state: str | None) -> str:
     if state is None:
-        return "There is no such task"
+        return "Unknown"
     if verb == "enough":
         return "Not running"
     if (state == TaskState.FINISHED) is (verb == "cancel"):
-        return "Had ended already" if verb == "cancel" else "Not ended yet"
-    return "Left out by the filters"
+        return "Already ended" if verb == "cancel" else "Not ended yet"
+    return "Excluded by the filters"
 
 
 def _named(numbers: set[int]) -> str:
@@ -190,7 +190,7 @@ def _enough(task: Task) -> str:
 
 def _retry(task: Task) -> str:
     copy, _ = repeat_task(task, owner=task.owner)
-    return f"#{task.pk} again as #{copy.pk}"
+    return f"#{task.pk} repeated as #{copy.pk}"
 
 
 def _delete(task: Task) -> str:

@@ -16,8 +16,8 @@ _WIDTH = max(len(part.name) for part in PARTS)
 
 class Command(BaseCommand):
     help = (
-        "Try each part that the site rests on, in the way that it is used, and say what is wrong "
-        "and what to do. It changes nothing that stays; exit code 1 if something is broken."
+        "Test each part that the site depends on, in the way the site uses it, and print what is "
+        "wrong and how to fix it. Nothing is changed. Exit code 1 if a part is broken."
     )
     # the command must also run when the system checks of the settings fail
     requires_system_checks = []

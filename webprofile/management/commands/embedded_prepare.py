@@ -13,15 +13,15 @@ from workers.tokens import issue_code
 
 class Command(BaseCommand):
     help = (
-        "Migrates the database, makes sure of an administrator, a user and a device, and prints "
-        "one line of JSON with what was made: passwords and an enrolment code, shown this once."
+        "Migrate the database, create an administrator, a user and a device if they are missing, "
+        "and print one line of JSON with passwords and an enrolment code, which is not shown again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--admin-email", required=True)
         parser.add_argument("--worker", required=True)
-        parser.add_argument("--demo-user", help="E-mail address of an additional user.")
-        parser.add_argument("--enrol", action="store_true", help="Issue an enrolment code.")
+        parser.add_argument("--demo-user", help="e-mail address of an additional user")
+        parser.add_argument("--enrol", action="store_true", help="issue an enrolment code")
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=0)

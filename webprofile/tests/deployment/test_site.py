@@ -56,7 +56,7 @@ with socket.socket(socket.AF_UNIX) as test:
 def stack(tmp_path_factory) -> Iterator[ServiceStack]:
     with running_stack(tmp_path_factory.mktemp("stack")) as stack:
         stack.build()
-        assert "made" in stack.once("storage")
+        assert "created" in stack.once("storage")
         stack.once("migrate")
         for name in ("web-1", "web-2", "dispatch", "actors", "sweep"):
             stack.start(name)

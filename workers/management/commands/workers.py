@@ -31,8 +31,8 @@ class Command(BaseCommand):
     """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
-        "List, enrol, drain, resume, check, publish, hide, revoke and retire devices, and say "
-        "which of them run scripts."
+        "List, enrol, drain, resume, check, publish, hide, revoke and retire devices, and allow or "
+        "forbid scripts on them."
     )
     requires_system_checks: list[str] = []
 
@@ -45,10 +45,10 @@ class Command(BaseCommand):
         listing.add_argument("--json", action="store_true", help="one JSON object per line")
         enrol = verbs.add_parser("enrol", help="print the line to run on a device")
         explain_command(enrol, _EXAMPLES["enrol"], text="print the line to run on a device")
-        enrol.add_argument("name", metavar="DEVICE", help="registered if it is new")
+        enrol.add_argument("name", metavar="DEVICE", help="a new name is registered")
         enrol.add_argument("--public", action="store_true", help="make a new device public")
         ways = ("curl", "pipx", "clone")
-        enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="usual: curl")
+        enrol.add_argument("--with", dest="way", choices=ways, default="curl", help="default: curl")
         example = "workers {verb} x86-1 pi-4"
         self.actions = add_action_verbs(verbs, WORKER_ACTIONS, metavar="DEVICE", example=example)
 
@@ -75,7 +75,7 @@ class Command(BaseCommand):
             worker = services.register_worker(name=name, by=None, is_public=options["public"])
         elif options["public"]:
             raise CommandError(
-                f"{name} is registered; use “publish” to make it public.", returncode=USAGE
+                f"{name} is already registered; use “publish” to make it public.", returncode=USAGE
             )
         line = enrolment_commands(services.enrol_worker(worker, by=None))[options["way"]]
         if not line:
