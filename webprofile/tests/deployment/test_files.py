@@ -159,7 +159,7 @@ def test_guide_lists_the_settings_that_belong_into_env_instead_of_site_env():
     environment = SERVICES["web-1"]["environment"]
     chosen = {name for name, value in environment.items() if f"${{{name}" in value}
     guide = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-    (listed,) = re.findall(r"Into `docker/\.env` go, (.*?) and the settings of proxy", guide)
+    (listed,) = re.findall(r"Put the host names, (.*?) and the settings of the proxy", guide)
     assert chosen == set(re.findall(r"`(\w+)`", listed))
 
 
