@@ -1,10 +1,10 @@
-"""Create the model of health checks: a small one, with operators that every device supports.
+"""Create the small model for health checks, with operators that every device supports.
 
     <python with megengine> examples/make_health.py tasks/health.mge
 
-One input, `data`, float32 {1,8,32,32}; two convolutions, a mean and a matrix product. The weights
-are random but always the same. The model is written in the older of the two formats, which every
-version of load_and_run reads.
+It has one input, `data`, float32 {1,8,32,32}, two convolutions, a mean and a matrix product. The
+weights are random but always the same. The model is written in the older of the two formats, which
+every version of load_and_run reads.
 """
 
 import argparse

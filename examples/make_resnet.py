@@ -1,9 +1,10 @@
-"""Create a small residual network with MegEngine, and data for it, to try the site.
+"""Create a small residual network and its input data, to try the site.
 
     <python with megengine> examples/make_resnet.py OUT
 
-writes OUT/resnet.mge (one input, `data`, float32 {1,3,96,96}; a score for each of 10 classes) and
-OUT/data.npy. The weights are random but always the same: only time is measured, not accuracy.
+The script writes OUT/resnet.mge (one input, `data`, float32 {1,3,96,96}; a score for each of 10
+classes) and OUT/data.npy. The weights are random but always the same: only time is measured, not
+accuracy.
 """
 
 import argparse
@@ -21,7 +22,7 @@ WIDTH = 24
 
 
 class Block(M.Module):
-    """Two convolutions and a way around them."""
+    """Two convolutions and a shortcut."""
 
     def __init__(self, channels, out_channels, stride):
         super().__init__()
@@ -59,7 +60,7 @@ class ResNet(M.Module):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", help="folder for resnet.mge and data.npy; made if missing")
+    parser.add_argument("out", help="folder for resnet.mge and data.npy; created if missing")
     out = parser.parse_args().out
     os.makedirs(out, exist_ok=True)
 
@@ -74,7 +75,7 @@ def main():
 
     predict(megengine.tensor(data))
     model = os.path.join(out, "resnet.mge")
-    # The graph as it was written: load_and_run's options then have something to show.
+    # Without optimisation, so that the options of load_and_run have an effect.
     predict.dump(model, arg_names=["data"], output_names=["scores"], optimize_for_inference=False)
     np.save(os.path.join(out, "data.npy"), data)
     print(f"{model} ({os.path.getsize(model)} bytes)")

@@ -1,11 +1,11 @@
-"""Create the model with which the site measures how much runs on a device differ.
+"""Create the sample model, whose runs show how much equal runs on a device differ.
 
     <python with megengine> examples/make_sample.py tasks/sample.mge
 
-One input, `data`, float32 {1,16,96,96}; two convolutions and an addition in each of six blocks, a
-mean and a matrix product, about 10 ms on one core of a server. The weights are random but always
-the same; there are few of them, so that the file is small. The model is written in the older of the
-two formats, which every version of load_and_run reads.
+It has one input, `data`, float32 {1,16,96,96}, two convolutions and an addition in each of six
+blocks, a mean and a matrix product. It takes about 10 ms on one core of a server. The weights are
+random but always the same, and few, so that the file is small. The model is written in the older of
+the two formats, which every version of load_and_run reads.
 """
 
 import argparse

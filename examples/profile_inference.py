@@ -1,11 +1,11 @@
-"""Profile an inference with both profilers of MegEngine, and write files for this site.
+"""Profile an inference with both profilers of MegEngine, and write files for the site.
 
     <python with megengine> examples/profile_inference.py OUT
 
-writes three files of one network; upload them on the page "Profiles", together or one by one:
+The script writes three files. Upload them on the page "Profiles", together or one by one:
 
 - OUT/static.json: the compiled graph, as load_and_run would run it (`trace(profiling=True)`);
-- OUT/<process>.chrome_timeline.json: the same calls executed one by one by Python (`Profiler`);
+- OUT/<process>.chrome_timeline.json: the same calls, executed one by one by Python (`Profiler`);
 - OUT/<process>.memory_flow.svg: the tensors in memory over time.
 
 The page /profiles/guide/ of the site explains both profilers.
@@ -35,7 +35,7 @@ def profile_static(net, data, path):
 
 
 def profile_dynamic(net, data, folder, kind):
-    """Write a file to `folder`. One format per run, because two crash MegEngine 1.13."""
+    """Write a file to `folder`. Each run has one format, because two crash MegEngine 1.13."""
     for _ in range(WARM_UP):
         net(data).numpy()
     with Profiler(path=folder, format=kind, sample_rate=10):
@@ -44,7 +44,7 @@ def profile_dynamic(net, data, folder, kind):
 
 def main():
     parser = argparse.ArgumentParser(description="Profile an inference with both profilers.")
-    parser.add_argument("out", help="folder for the files; made if it is missing")
+    parser.add_argument("out", help="folder for the files; created if missing")
     out = parser.parse_args().out
     os.makedirs(out, exist_ok=True)
     megengine.random.seed(SEED)

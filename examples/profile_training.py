@@ -1,12 +1,12 @@
-"""Profile a training step with both profilers of MegEngine, and write files for this site.
+"""Profile a training step with both profilers of MegEngine, and write files for the site.
 
     <python with megengine> examples/profile_training.py OUT
 
-writes three files of one step; upload them on the page "Profiles", together or one by one:
+The script writes three files. Upload them on the page "Profiles", together or one by one:
 
 - OUT/static.json: forward, backward and the update as one compiled graph (`trace(profiling=True)`);
-- OUT/<process>.chrome_timeline.json: the same step executed by Python (`Profiler`). Each step reads
-  the loss, which waits for the device: the site shows the cost;
+- OUT/<process>.chrome_timeline.json: the same step, executed by Python (`Profiler`). Each step
+  reads the loss and so waits for the device; the site shows the cost;
 - OUT/<process>.memory_flow.svg: the tensors in memory over time.
 
 The page /profiles/guide/ of the site explains both profilers.
@@ -56,7 +56,7 @@ def profile_static(data, label, path):
 
 
 def profile_dynamic(data, label, folder, kind):
-    """Write a file to `folder`. One format per run, because two crash MegEngine 1.13."""
+    """Write a file to `folder`. Each run has one format, because two crash MegEngine 1.13."""
     trainer = Trainer()
     trainer.step(data, label).numpy()  # the first step allocates memory
     with Profiler(path=folder, format=kind, sample_rate=10):
@@ -66,7 +66,7 @@ def profile_dynamic(data, label, folder, kind):
 
 def main():
     parser = argparse.ArgumentParser(description="Profile a training step with both profilers.")
-    parser.add_argument("out", help="folder for the files; made if it is missing")
+    parser.add_argument("out", help="folder for the files; created if missing")
     out = parser.parse_args().out
     os.makedirs(out, exist_ok=True)
     megengine.random.seed(SEED)
