@@ -124,7 +124,7 @@ def test_invalid_batch_reports_all_errors_and_creates_no_task(alice, folder):
 def test_private_device_has_the_error_of_an_unknown_device(alice, folder, offline):
     make_worker("secret", is_public=False)
     error = rejection("-m", "net.mge", "-w", "secret" if offline else "none")
-    assert "there is no device" in str(error)
+    assert "does not exist, or you don’t have access" in str(error)
 
 
 def test_two_files_for_one_input_are_rejected(alice, folder):

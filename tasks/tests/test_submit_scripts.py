@@ -89,8 +89,8 @@ def test_invalid_command_line_names_the_key_and_creates_no_task(alice, folder, a
     ("text", "place", "message"),
     [
         ('models = "net.mge"\nscripts = "train.py"', "scripts", "either models or scripts"),
-        ('models = "net.mge"\narguments = "1"', "arguments", "only scripts have it"),
-        ('scripts = "train.py"\nentry = 2026-01-01', "entry", "a text"),
+        ('models = "net.mge"\narguments = "1"', "arguments", "only valid for scripts"),
+        ('scripts = "train.py"\nentry = 2026-01-01', "entry", "a string"),
         ("scripts = []", "scripts", "missing"),
     ],
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Site` when it is used: the server imports this package, without the HTTP client."""
+    """Import `Site` on first use: the server imports this package but has no HTTP client."""
     if name == "Site":
         from webprofile.client.site import Site
 

@@ -22,7 +22,7 @@ class Runtime(TypedDict):
 
 
 class Device(TypedDict):
-    """A device; `condition` is such as `online`, `offline` or `busy`."""
+    """A device; `condition` is for example `online`, `offline` or `busy`."""
 
     id: int
     name: str
@@ -175,7 +175,7 @@ class OperatorTable(TypedDict):
     """The slowest operators or, by type, groups; the other list is empty.
 
     total: rows of the whole table
-    said: how many rows there are, in words
+    said: the number of rows in words
     """
 
     side: SideName
@@ -190,9 +190,9 @@ class Compared(TypedDict):
     """A total of one result, compared with the baseline.
 
     change_low, change_high: 95 % confidence interval of `change`
-    equal_runs_differ_by: up to which ratio equal runs of the device differ
-    verdict: `faster` or `slower`, or why there is not enough evidence: `none`, because equal runs
-        differ as much
+    equal_runs_differ_by: ratio up to which equal runs of the device differ
+    verdict: `faster`, `slower`, or the cause of insufficient evidence; `none` if equal runs differ
+        as much
     """
 
     letter: str
@@ -219,7 +219,7 @@ class Total(TypedDict):
 class Comparison(TypedDict):
     """A comparison of results, the first of which is the baseline.
 
-    total: rows of the whole comparison; `rows` begins with what changed most
+    total: rows of the whole comparison; `rows` starts with those that changed most
     """
 
     side: SideName
@@ -258,8 +258,8 @@ class PairedVerdict(TypedDict):
     """The verdict on an arm; `sentence` is the same in words.
 
     effect, low, high: change against the baseline and its 95 % confidence interval
-    smallest: the smallest effect that so many pairs could have shown
-    more_s: about how much longer until a verdict, s
+    smallest: the smallest effect that this number of pairs could have shown
+    more_s: estimated further measuring time until a verdict, s
     """
 
     letter: str
@@ -297,7 +297,8 @@ class PairedOperator(TypedDict):
 class PairedOperators(TypedDict):
     """The operators of an arm.
 
-    named: those that make it slower or faster; share: what they explain of the difference
+    named: those that make it slower or faster
+    share: share of the difference that they explain
     """
 
     letter: str
@@ -309,9 +310,9 @@ class PairedOperators(TypedDict):
 
 
 class Pair(TypedDict):
-    """One pair of processes; `changes` has one for each arm but the baseline.
+    """One pair of processes; `changes` has one value for each arm except the baseline.
 
-    disturbances: a pair that has some does not count
+    disturbances: a pair with a disturbance does not count
     """
 
     changes: list[float | None]
@@ -321,10 +322,10 @@ class Pair(TypedDict):
 class Pairs(TypedDict):
     """The result of a paired comparison.
 
-    verdicts: one for each arm but the baseline
+    verdicts: one for each arm except the baseline
     differing: letters of the arms whose outputs differ from those of the baseline
-    operators: one for each arm but the baseline; empty if they could not be profiled
-    seed: of the order of turns
+    operators: one for each arm except the baseline; empty if they could not be profiled
+    seed: seed of the random order of turns
     """
 
     arms: list[PairedArm]
@@ -361,7 +362,7 @@ class Judged(TypedDict):
 class Gate(TypedDict):
     """Whether tasks are slower than the baseline by more than `limit_percent`.
 
-    number: the total that is judged, whose meaning and unit follow
+    number: the total that is judged; `meaning` and `unit` describe it
     limit_percent: None if any slower task fails
     paired_task: the task that measured them in pairs; None if they were not
     result: the most severe of `others`

@@ -48,7 +48,7 @@ class Api:
             "User-Agent": f"webprofile/{__version__}",
             "Accept-Language": accept_language(os.environ),
         }
-        # only JSON is a response of the API; a proxy's error page is not
+        # the API responds with JSON only; a proxy's error page is not a response of the API
         self._http = httpx2.Client(timeout=_TIMEOUT, headers=headers, verify=_ssl_context())
         self._token = login.token
 
@@ -133,7 +133,9 @@ class Api:
             if answer.is_success:
                 return
             if answer.status_code < 500 or attempt == ATTEMPTS:
-                raise UnreachableError(f"The storage answered {answer.status_code} to {file.name}")
+                raise UnreachableError(
+                    f"Uploading {file.name} failed: the storage answered {answer.status_code}"
+                )
             time.sleep(pause_s(attempt))
 
     def put(self, url: str, headers: Mapping[str, str], data: bytes) -> httpx2.Response:
@@ -200,7 +202,8 @@ class Api:
         # following a redirect would send the token to another site
         to = f" (go to {answer.headers['Location']})" if answer.has_redirect_location else ""
         raise ClientError(
-            f"{self.site} answered {answer.status_code} at {answer.url.path}{to}: is it the site?"
+            f"{self.site} answered {answer.status_code} at {answer.url.path}{to}. Check the URL of "
+            "the site."
         )
 
 

@@ -43,7 +43,7 @@ def login_read(environment: Mapping[str, str]) -> Login:
         token = stored.get("token", "")
     if not site or not token:
         raise UsageError(
-            f"Not logged in: webprofile login, or set {SITE_VARIABLE} and {TOKEN_VARIABLE}."
+            f"Not logged in. Run webprofile login, or set {SITE_VARIABLE} and {TOKEN_VARIABLE}."
         )
     return Login(site_checked(site), token, stored.get("email", ""))
 

@@ -31,7 +31,7 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class _LostError(Exception):
-    """Storage does not know the upload any more, or has other content than was sent."""
+    """Storage no longer knows the upload, or its content differs from what was sent."""
 
 
 @dataclass
@@ -231,7 +231,9 @@ def _put(upload: _Upload, part: Mapping[str, Any]) -> None:
         if status in {400, 404}:
             raise _LostError
         if attempt == ATTEMPTS or (status < 500 and status not in {0, 403, 429}):
-            raise UnreachableError(f"The storage {outcome} to a part of {upload.file.name}")
+            raise UnreachableError(
+                f"Uploading a part of {upload.file.name} failed: the storage {outcome}"
+            )
         upload.is_over.wait(pause_s(attempt))
         if status == 403:
             (part,) = _request_urls(upload, [number])

@@ -60,7 +60,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"the output could not be written: {error.strerror or error}"
     if isinstance(error, ProblemError) and error.code in _NO_TOKEN:
-        return f"{error}\nLog in again: webprofile login; in a CI, create a new token."
+        return f"{error}\nRun webprofile login again; in CI, create a new token."
     return str(error)
 
 

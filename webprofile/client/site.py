@@ -83,9 +83,9 @@ class Site:
         """Create an access token with the scopes `read` and `write`, which is not stored.
 
         code: of the authenticator app, for a user with a second factor
-        days: how long the token lives
+        days: lifetime of the token
 
-        Raises ProblemError; its code is `code_needed` without a code that is needed.
+        Raises ProblemError, with the code `code_needed` if a code is needed and missing.
         """
         address = site_checked(address)
         return cls(address, new_token(address, email, password, lambda: code, days=days))
@@ -154,8 +154,8 @@ class Site:
 
         key: name of this submission; repeated within a day, it creates nothing twice
         wait_for_room: wait while the user's limit of live tasks is reached
-        reuse: use the user's earlier results of the same, where there are any; their numbers are in
-            the place of new ones
+        reuse: use the user's earlier results of equal tasks, if there are any, instead of new
+            tasks; their numbers are returned
         keys: those of a batch file: `models=["net.mge"], workers=["x86-1"], options={...}`
 
         Raises BatchError with all mistakes before anything is created; ClientError if the site
@@ -282,7 +282,7 @@ class Site:
     def judge(self, tasks: Sequence[int], limit_percent: float | None = None) -> Gate:
         """Judge whether tasks are slower than the first by more, as `compare --fail-above` does.
 
-        limit_percent: None to judge the verdicts alone, as `compare --gate verdict` does
+        limit_percent: None to judge only the verdicts, as `compare --gate verdict` does
 
         Return the judged total with the `result`: `passed`, `failed` or `not enough evidence`.
         Raises ClientError if a task has no result, or there is no time to judge.
@@ -293,7 +293,7 @@ class Site:
         """Create a link to a result, for readers without an account.
 
         days: until it expires; None for 30, or the site's limit if it is lower
-        parts: what it shows besides figures, operators and graph: `log`, `inputs`, `model`
+        parts: `log`, `inputs`, `model`: shown in addition to figures, operators and graph
 
         Only the returned value has the address of the link. Raises ProblemError without a result.
         """
@@ -362,7 +362,7 @@ class Site:
         return cast(Task, self.api.post(f"tasks/{task}/enough/", repeatable=True))
 
     def retry(self, task: int) -> int:
-        """Ask once more for a task that has ended; return the number of the new one."""
+        """Repeat a task that has ended; return the number of the new task."""
         return int(self.api.post(f"tasks/{task}/retry/", key=str(uuid.uuid4()))["id"])
 
     def delete(self, task: int) -> None:

@@ -19,8 +19,8 @@ from webprofile.terminal.progress import Progress
 ROOM_PAUSE_S = 5.0
 
 KEY_REUSED = (
-    "With this --key another task was submitted: its files, its arguments or the newest version of "
-    "its device have changed since. To submit it as it is now, use a new --key."
+    "This --key was used for a different task: the files, the arguments or the newest version of "
+    "the device have changed since. To submit the current state, use a new --key."
 )
 #: errors of a request that refers to files of an earlier task, after which they are uploaded
 _NOT_BY_NAME = frozenset({"idempotency_key_reused", "file_unknown", "file_gone", "file_changed"})
@@ -45,7 +45,7 @@ class BatchRun:
     """State of one submission: site, devices, files, and the files that the site has already.
 
     known: number of a file at the site by its content
-    reused: results that are used instead of new tasks, by `Cell.request_key`; None for none
+    reused: results that are used instead of new tasks, by `Cell.request_key`; None to use none
     """
 
     api: Api
@@ -127,8 +127,8 @@ def submit_cells(run: BatchRun, cells: Sequence[Cell], *, may_wait: bool) -> lis
     except (KeyboardInterrupt, ClientError):
         made = sum(row["task"] is not None for row in rows)
         print(
-            f"{made} of {len(cells)} tasks are submitted and go on. To submit the rest, and none "
-            f"twice, say the same with --key {run.key}",
+            f"{made} of {len(cells)} tasks were submitted and continue. To submit the rest "
+            f"without duplicates, repeat the command with --key {run.key}",
             file=run.api.log,
         )
         raise
@@ -210,7 +210,7 @@ def _created(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -
             is_full = error.code == "quota_reached" and may_wait
             if not is_full or time.monotonic() >= run.deadline:
                 raise
-            progress.note("waiting until one of your tasks ended")
+            progress.note("waiting until one of your tasks ends")
             time.sleep(ROOM_PAUSE_S)
         else:
             return task
@@ -239,7 +239,8 @@ def prepared(
 ) -> tuple[BatchRun, list[Cell]]:
     """Return the submission of these matrices and its tasks, with the files read.
 
-    key: Idempotency-Key of the whole; deadline: monotonic time until which to wait for room
+    key: prefix of the Idempotency-Keys of all tasks
+    deadline: monotonic time until which to wait while the user's limit is reached
 
     Raises BatchError; ClientError.
     """

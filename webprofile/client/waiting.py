@@ -1,4 +1,4 @@
-"""Wait until tasks have ended, without state, so that it may be repeated."""
+"""Wait until tasks have ended, without state, so that waiting can be repeated."""
 
 import math
 import time
@@ -54,7 +54,7 @@ def wait_until_ended(
             _wait(api, waiting, ended, deadline, progress, names or {})
         left = {number: _get_task(api, number) for number in waiting}
         if waiting:
-            print(f"Waited long enough. {_going_on(waiting, command)}", file=api.log)
+            print(f"The timeout has passed. {_going_on(waiting, command)}", file=api.log)
     except (KeyboardInterrupt, ClientError):
         print(_going_on(waiting, command), file=api.log)
         raise
@@ -110,8 +110,8 @@ def _going_on(waiting: Iterable[int], command: str) -> str:
     if not numbers:
         return "All tasks have ended."
     text = " ".join(map(str, numbers[:MOST_NAMED])) + (" ..." if numbers[MOST_NAMED:] else "")
-    how_many = "1 task goes on" if len(numbers) == 1 else f"{len(numbers)} tasks go on"
-    return f"{how_many}. To wait again: webprofile {command} {text}"
+    how_many = "1 task has" if len(numbers) == 1 else f"{len(numbers)} tasks have"
+    return f"{how_many} not ended. To wait again: webprofile {command} {text}"
 
 
 def code_of(tasks: Iterable[Task]) -> int:
@@ -148,9 +148,9 @@ def summary_of(tasks: Iterable[Task], *, refused: int = 0) -> str:
 
     refused: number of tasks that could not be created
     """
-    counts = Counter("going on" if is_live(task) else task["status"] for task in tasks)
+    counts = Counter("not ended" if is_live(task) else task["status"] for task in tasks)
     counts["refused"] = refused
-    others = ("cancelled", "unknown", "refused", "going on")
+    others = ("cancelled", "unknown", "refused", "not ended")
     always = [f"{counts[name]} {name}" for name in ("succeeded", "failed")]
     return ", ".join([*always, *(f"{counts[name]} {name}" for name in others if counts[name])])
 

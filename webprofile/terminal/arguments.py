@@ -21,7 +21,7 @@ def seconds(text: str) -> float:
 def count(text: str) -> int:
     """Parse a non-negative integer. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"“{text}” is not an integer of 0 or more")
+        raise argparse.ArgumentTypeError(f"“{text}” is not a non-negative integer")
     return int(text)
 
 

@@ -1,7 +1,7 @@
 """Exit codes of `webprofile` and of the `manage.py` commands."""
 
 SUCCEEDED = 0
-#: a task failed, was cancelled, or could not be made; something could not be done
+#: a task failed, was cancelled or could not be created; an action failed
 FAILED = 1
 #: a mistake in the arguments or in a file
 USAGE = 2
@@ -16,9 +16,9 @@ INTERRUPTED = 130
 
 HELP = """exit codes:
   0    all succeeded
-  1    a task failed, was cancelled or could not be made; a file could not be written
+  1    a task failed, was cancelled or could not be created; a file could not be written
   2    a mistake in the arguments or in a file
-  3    the site cannot be reached, or does not allow it
-  4    not ended yet: --timeout passed, or show of a task that is under way
+  3    the site cannot be reached, or refuses access
+  4    not ended yet: --timeout passed, or show was used for a task that has not ended
   5    ab, check, compare --fail-above or --gate: not enough evidence for a verdict
-  130  Ctrl-C; tasks that were submitted go on"""
+  130  Ctrl-C; submitted tasks continue"""

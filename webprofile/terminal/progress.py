@@ -50,7 +50,7 @@ class Progress:
         self.advance()
 
     def note(self, text: str) -> None:
-        """Set the text behind the bar, if there is a bar."""
+        """Set the text after the bar, if there is a bar."""
         self._bar.set_postfix_str(plain(text))
 
     def line(self, text: str) -> None:

@@ -10,7 +10,7 @@ from webprofile.client.batchfile.values import FORMATS, KEYS, PLAN_KEYS
 
 #: text below the examples of `--help`
 FORMAT_HELP = (
-    """a file of tasks (TOML, or YAML with the same keys; [[tasks]] makes further blocks):
+    """a file of tasks (TOML, or YAML with the same keys; each [[tasks]] starts a block):
   models = ["resnet18.mge", "mobile*.mge"]
   workers = ["x86-1", "pi-4"]
   repeats = 3
@@ -21,18 +21,18 @@ FORMAT_HELP = (
   [option_sets.fast]
   fast_run = true
 
-its keys; arguments replace what the file says:
+keys of the file, which arguments override:
 """
     + "\n".join(f"  {key:<14} {text}" for key, text in KEYS.items())
     + """
 
-a plan of your own has at least one run; --plan clean=true,clean_min_s=5,profiled=0, or in a file
+a custom plan has at least one pass; write --plan clean=true,clean_min_s=5,profiled=0, or in a file
   [plan]
   clean = true
   clean_min_s = 5
   profiled = 0
 
-its keys:
+keys of a custom plan:
 """
     + "\n".join(f"  {key:<20} {text}" for key, text in PLAN_KEYS.items())
 )
@@ -73,21 +73,21 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
         help="version of MegEngine, or all; may be repeated",
     )
     add("-o", "--option", action="append", metavar="NAME=VALUE", help="option of load_and_run")
-    add("--preset", metavar="NAME", help="preset of options; --option replaces its values")
+    add("--preset", metavar="NAME", help="preset of options; --option overrides its values")
     add(
         "-d",
         "--data",
         action="append",
         metavar="VARIABLE=FILE",
-        help="input file of a variable; a .json file names its variables itself; for a script any "
-        "file",
+        help="input file of a variable; a .json file contains the names of its variables; for a "
+        "script, any file",
     )
     add(
         "-i",
         "--input",
         action="append",
         metavar="VARIABLE=NUMBERS",
-        help="numbers of an input, such as x=1,2,3",
+        help="values of an input, such as x=1,2,3",
     )
     add(
         "-p",
@@ -120,7 +120,7 @@ def blocks_from_arguments(args: argparse.Namespace) -> list[Block]:
         return read_batch(args.file, replaced)
     if not replaced:
         raise BatchError(
-            [("arguments", "name a file of tasks, or at least --model or --script, and --worker")]
+            [("arguments", "give a file of tasks, or --worker with --model or --script")]
         )
     return blocks_of({}, folder=Path(), replaced=replaced)
 

@@ -94,5 +94,5 @@ def entry_mistake(path: Path, entry: str | None) -> str:
     programs = [name for name in names if name.endswith(".py")]
     names_text = ", ".join(programs[:_NAMED]) + (", …" if len(programs) > _NAMED else "") or "–"
     if entry is None:
-        return f"Name the program within “{path.name}” to start. Programs in it: {names_text}."
+        return f"Choose the program in “{path.name}” to start. Programs in it: {names_text}."
     return f"The archive “{path.name}” has no “{entry}”. Programs in it: {names_text}."

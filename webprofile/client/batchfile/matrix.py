@@ -285,7 +285,7 @@ def _check_number(
         largest = numbers.index(max(numbers))
         template = "{} models x {} devices and versions x {} option sets x {} repeats"
         product = template.format(*factors[largest])
-        text = f"{total:,} tasks in all; at most {MOST_TASKS:,} go into one run ({product})"
+        text = f"{total:,} tasks; one run can have at most {MOST_TASKS:,} ({product})"
         mistakes.add(blocks[largest].place, text)
         mistakes.raise_any()
 
@@ -304,10 +304,12 @@ def _spots(
             yield from _targets(block, worker, place, mistakes)
         elif worker not in devices:
             mistakes.add(
-                place, f"there is no device “{worker}” that you may use; {_known(devices)}"
+                place,
+                f"device “{worker}” does not exist, or you don’t have access; "
+                f"{_known(devices)}",
             )
         elif not devices[worker]:
-            mistakes.add(place, f"{worker} has no MegEngine that can be used")
+            mistakes.add(place, f"{worker} has no usable MegEngine version")
         elif not block.versions:
             yield worker, devices[worker][0], None
         else:
@@ -323,7 +325,11 @@ def _targets(
     if not block.versions:
         yield f"any ({words})" if words else "any", "", target
     elif target.get("versions") or block.versions == (ALL_VERSIONS,):
-        mistakes.add(place, "a device of any name takes its versions from one place only")
+        mistakes.add(
+            place,
+            "give the versions either here or in “versions”, not in both; “all” needs a device "
+            "given by name",
+        )
     else:
         for version in block.versions:
             own = {**target, "versions": f"=={version}"}
@@ -348,7 +354,7 @@ def _versions(
 def _known(devices: Mapping[str, Sequence[str]]) -> str:
     names = ", ".join(sorted(devices)[:MOST_NAMED])
     more = ", ..." if len(devices) > MOST_NAMED else ""
-    return f"there are {names}{more}" if devices else "there is none"
+    return f"your devices: {names}{more}" if devices else "you have access to no device"
 
 
 def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, bool]:
@@ -357,11 +363,11 @@ def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, 
     waits: whether the command waits and submits further tasks when others have ended
     """
     room = max(0, limit - live)
-    text = f"{live} of your at most {limit} tasks have not ended"
+    text = f"{live} of your tasks have not ended (limit: {limit})"
     if tasks <= room:
         return f"{text}; all of these fit.", True
     if waits and limit:
-        return f"{text}: {room} of these are submitted at once, the rest as others end.", True
+        return f"{text}: {room} of these are submitted now, the rest when others end.", True
     return f"{text}: {tasks - room} of these would be refused.", False
 
 
@@ -388,12 +394,12 @@ def _document(path: Path) -> Document:
     except OSError as error:
         raise BatchError([(str(path), error.strerror or str(error))]) from error
     except UnicodeDecodeError as error:
-        raise BatchError([(str(path), f"no UTF-8 at byte {error.start}")]) from error
+        raise BatchError([(str(path), f"invalid UTF-8 at byte {error.start}")]) from error
     if len(data) > SIZE_LIMIT_BYTES:
         raise BatchError([(str(path), f"larger than {SIZE_LIMIT_BYTES // 1024} KiB")])
     document = _toml(path, text) if suffix == ".toml" else _yaml(path, text)
     if not isinstance(document, dict):
-        raise BatchError([(str(path), "expected a table of keys, as “models: [...]”")])
+        raise BatchError([(str(path), "expected a table of keys, such as “models: [...]”")])
     return document
 
 

@@ -25,31 +25,32 @@ CODES: dict[GateResult, int] = {
     "passed": SUCCEEDED,
 }
 #: text below the examples of `--help`
-PAIRED_HELP = """The first model, A, is the baseline of the others, B, C and D. Each pair starts
-a fresh process for each arm, and the processes take turns, until the verdict
-is clear or the budget is over. The outputs on the same data are compared first.
+PAIRED_HELP = """The first model, A, is the baseline; the others are B, C and D. Each pair starts
+a new process for each arm, and the processes take turns. Pairs are added until
+the verdict is clear or the budget is used up. Before that, the outputs for the
+same data are compared.
 
 exit codes:
   0    no arm is slower than A
   1    an arm is slower than A, or its outputs differ from those of A; the task failed
   2    a mistake in the arguments
-  3    the site cannot be reached, or does not allow it
+  3    the site cannot be reached, or refuses access
   4    not ended yet: --timeout passed
   5    not enough evidence for a verdict, and no arm is slower
-  130  Ctrl-C; a task that was submitted goes on"""
+  130  Ctrl-C; a submitted task continues"""
 
 
 @dataclass(frozen=True)
 class PairedModels:
-    """What is compared in pairs of processes, and how.
+    """The models and the settings of a paired comparison.
 
     models: one for each arm; the first is the baseline
-    versions: none for the newest of the device, one for all arms, or one for each
-    options, data, inputs: of all arms, as in a batch file
-    arm_options, arm_data: of single arms by letter; options are added to those of all, data
-        replaces that of all, with `inputs`
+    versions: empty for the newest of the device, one for all arms, or one for each
+    options, data, inputs: those of all arms, as in a batch file
+    arm_options, arm_data: those of single arms by letter; `arm_options` is merged into `options`,
+        `arm_data` replaces `data` and `inputs`
     margin: ratios of times within 1 ± `margin` are equal; None for the site's default, 0.01
-    budget_s: longest time of measuring, which ends earlier with a verdict; None: 60
+    budget_s: maximum measuring time; a verdict ends the measurement earlier; None: 60
     least_cosine: outputs with a smaller cosine similarity differ; None: 0.999
     """
 
@@ -95,17 +96,17 @@ class PairedModels:
         mistakes = Mistakes()
         count = len(self.models)
         if not 2 <= count <= len(LETTERS):
-            mistakes.add("models", f"a paired comparison has 2 to {len(LETTERS)} of them")
+            mistakes.add("models", f"a paired comparison needs 2 to {len(LETTERS)} models")
         if len(self.versions) not in (0, 1, count) or ALL_VERSIONS in self.versions:
             mistakes.add("versions", "give one for all arms, or one for each")
         arms = [*LETTERS[:count]]
         mistakes_of = {
             "arm_options": (set(self.arm_options) - {*arms}, f"the arms are {', '.join(arms)}"),
-            "arm_data": (set(self.arm_data) - {*arms[1:]}, "that of A is `data`"),
+            "arm_data": (set(self.arm_data) - {*arms[1:]}, "`data` is the data of A"),
         }
         for place, (letters, hint) in mistakes_of.items():
             for letter in sorted(letters):
-                mistakes.add(place, f"there is no arm “{letter}” that could have its own; {hint}")
+                mistakes.add(place, f"arm “{letter}” is not allowed; {hint}")
         mistakes.raise_any()
 
     def _options(self, number: int) -> dict[str, Value]:
@@ -116,7 +117,7 @@ class PairedModels:
         return tuple(CellFile("data", Path(path), name, arm=number) for name, path in data.items())
 
     def _arm(self, number: int) -> dict[str, Any]:
-        """Return what an arm has in place of the baseline's, for the API."""
+        """Return the API fields in which an arm differs from the baseline."""
         arm: dict[str, Any] = {}
         if len(self.versions) > 1:
             arm["runtime_version"] = self.versions[number]
@@ -182,7 +183,7 @@ def add_paired_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         action="append",
         metavar="VARIABLE=NUMBERS",
-        help="numbers of an input, such as x=1,2,3",
+        help="values of an input, such as x=1,2,3",
     )
     add("--title", metavar="TEXT", help="title of the task")
     add(

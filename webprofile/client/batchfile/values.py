@@ -15,39 +15,40 @@ from webprofile.client.batchfile import Mistakes
 
 #: keys of a block with their descriptions in `submit --help`
 KEYS = {
-    "models": "a model file or several; * matches names",
-    "scripts": "in place of models: Python programs, each a .py or a .zip; no options, plan, seed",
-    "entry": 'of scripts that are zips: the program within, such as "train/main.py"',
-    "arguments": "of scripts: a text as typed into a shell, or a list of texts",
-    "formats": 'of scripts: "timeline", "memory" or both in a list, a run each',
-    "sample_rate": "of scripts: memory is counted every so many operators; 0 for never",
-    "profile_device": "of scripts: false to leave out the device's times",
-    "workers": 'names of devices; {labels = {...}, pool = "...", versions = "..."} is any such',
-    "versions": 'MegEngine versions in quotes, or "all"; without it the newest of each device',
-    "options": "a table: load_and_run's options of all tasks",
-    "option_sets": "a table of tables: each is one more factor, added to `options`",
-    "option_preset": "name of one of your presets of options; `options` replaces its values",
+    "models": "a model file or a list of them; * matches names",
+    "scripts": "instead of models: Python programs (.py or .zip); without options, plan and seed",
+    "entry": 'for scripts in a .zip: path of the program, such as "train/main.py"',
+    "arguments": "for scripts: command-line arguments, as for a shell or as a list",
+    "formats": 'for scripts: "timeline", "memory" or a list of both; one run for each',
+    "sample_rate": "for scripts: record the memory every N operators; 0 for never",
+    "profile_device": "for scripts: false to omit the device times",
+    "workers": 'device names, or requirements: {labels = {...}, pool = "...", versions = "..."}',
+    "versions": 'MegEngine versions in quotes, or "all"; default: the newest of each device',
+    "options": "a table: options of load_and_run for all tasks",
+    "option_sets": "a table of tables: a task for each set of options, which overrides `options`",
+    "option_preset": "name of one of your presets of options; `options` overrides its values",
     "option_files": "a table: option = file",
-    "data": "a table: input variable = file; or a list of .json files, which name theirs; "
-    "of scripts a list of any files, which lie beside them",
+    "data": "a table: input variable = file; or a list of .json files, which contain the names "
+    "of their variables; for scripts a list of any files, which are stored next to them",
     "inputs": 'a table: input variable = "numbers", or {shape = [...], dtype = "..."}',
-    "plan": '"quick", "standard" (default), "thorough", or a table of one of your own: see below',
-    "time_limit_s": "a task ends after so many seconds, all passes or runs together; at most the "
-    "site's",
-    "repeats": "how often each task is made",
-    "seed": "of random inputs",
-    "title": "{model}, {worker}, {version}, {options} and {repeat} are filled in",
-    "priority": "more goes first among your own tasks",
+    "plan": '"quick", "standard" (default), "thorough", or a table for a custom plan (see below)',
+    "time_limit_s": "time limit of each task in seconds, for all passes or runs together; at most "
+    "the site's limit",
+    "repeats": "number of tasks for each combination; default: 1",
+    "seed": "seed of random inputs",
+    "title": "title; {model}, {worker}, {version}, {options} and {repeat} are replaced",
+    "priority": "tasks with a higher priority run first among your own",
 }
 #: keys of a custom plan
 PLAN_KEYS = {
-    "clean": "true: runs without profiling come first, for the time of an iteration",
-    "clean_passes": "how many of them, 1 to 100; 1 if it is not given",
-    "clean_min_s": "each lasts at least so many seconds, 0 to 60",
-    "clean_min_iterations": "each has at least so many iterations, 0 to 10000",
-    "budget_s": "seconds in all for more of them until the median is sure, 0 to 1800; 0 by default",
-    "half_width": "then its interval is within ± this ratio, 0.001 to 0.5; 0.01 by default",
-    "profiled": "how many profiled runs follow, 0 to 50; 1 if it is not given",
+    "clean": "true: latency passes (profiler off) run first",
+    "clean_passes": "number of latency passes, 1 to 100; default: 1",
+    "clean_min_s": "minimum duration of each in seconds, 0 to 60",
+    "clean_min_iterations": "minimum number of iterations of each, 0 to 10000",
+    "budget_s": "time limit in seconds for adding latency passes, 0 to 1800; default: 0",
+    "half_width": "add them until the median's confidence interval is ± this ratio, 0.001 to 0.5; "
+    "default: 0.01",
+    "profiled": "number of profiled passes that follow, 0 to 50; default: 1",
 }
 #: recordings of a script by their names in batch files; the values are MegEngine's file formats
 FORMATS = {"timeline": "chrome_timeline.json", "memory": "memory_flow.svg"}
@@ -87,7 +88,7 @@ class BlockReader:
         for key in self._values:
             if key not in KEYS:
                 known = ", ".join(KEYS)
-                self._wrong(key, f"there is no such key; known are {known}")
+                self._wrong(key, f"unknown key; the keys are {known}")
 
     def paths(self, key: str) -> tuple[Path, ...]:
         """Return the existing files of a key; those of a pattern are sorted by name."""
@@ -103,7 +104,7 @@ class BlockReader:
         fields = self.request_values(*_OF_SCRIPTS)
         if "scripts" not in self._values:
             for key in fields:
-                self._wrong(key, "only scripts have it")
+                self._wrong(key, "only valid for scripts")
             return None
         if "models" in self._values:
             self._wrong("scripts", "a block has either models or scripts")
@@ -128,7 +129,7 @@ class BlockReader:
             if isinstance(device, dict):
                 self._check_target(place, device)
             elif not isinstance(device, str) or not device:
-                self._wrong(place, "expected a device's name or a table of what it must have")
+                self._wrong(place, "expected a device name or a table of requirements")
             if device not in devices:
                 devices.append(device)
         if not values:
@@ -144,7 +145,9 @@ class BlockReader:
             else:
                 is_right = key in {"pool", "versions"} and isinstance(value, str)
             if not is_right:
-                self._wrong(f"{place}.{key}", "expected labels, a table of texts; pool or versions")
+                self._wrong(
+                    f"{place}.{key}", "expected labels (a table of strings), pool or versions"
+                )
 
     def repeats(self) -> int:
         value = self._values.get("repeats", 1)
@@ -157,7 +160,7 @@ class BlockReader:
     def text(self, key: str) -> str:
         value = self._values.get(key, "")
         if not isinstance(value, str):
-            self._wrong(key, "expected a text; write it in quotes")
+            self._wrong(key, "expected a string; write it in quotes")
             return ""
         return value
 
@@ -183,8 +186,8 @@ class BlockReader:
                 else:
                     self._wrong(
                         place,
-                        "the input variable is missing: --data VARIABLE=FILE, or VARIABLE = FILE "
-                        "in the table [data]; only a .json file names its variables",
+                        "the input variable is missing: use --data VARIABLE=FILE, or VARIABLE = "
+                        "FILE in the table [data]; only a .json file contains names of variables",
                     )
         for name, text in self._table("option_files").items():
             yield from self._file("option_files", f"option_files.{name}", text, name)
@@ -239,7 +242,7 @@ class BlockReader:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", "") or str(error)
             if isinstance(error, UnicodeEncodeError):
-                why = "the name is no UTF-8"
+                why = "the file name is not valid UTF-8"
             self._wrong(place, f"{path}: {why}")
             return False
 
@@ -253,7 +256,7 @@ class BlockReader:
                 yield place, text
             else:
                 # YAML reads 1.10 as the number 1.1
-                self._wrong(place, "expected a text; write it in quotes")
+                self._wrong(place, "expected a string; write it in quotes")
 
     def _table(self, key: str) -> dict[str, Any]:
         table = self._values.get(key, {})
@@ -276,7 +279,7 @@ class BlockReader:
             if all(map(_is_plain, values)):
                 plain[name] = value
             else:
-                self._wrong(f"{place}{name}", "expected true, false, a number or a text")
+                self._wrong(f"{place}{name}", "expected true, false, a number or a string")
         return plain
 
     def _folder(self, key: str) -> Path:

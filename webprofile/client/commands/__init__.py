@@ -10,7 +10,7 @@ from webprofile.terminal.arguments import explain
 
 
 class Parsers(Protocol):
-    """What `add_subparsers` returns."""
+    """Type of the value that `add_subparsers` returns."""
 
     def add_parser(
         self, name: str, *, aliases: Sequence[str], help: str, description: str

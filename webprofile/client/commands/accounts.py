@@ -28,11 +28,11 @@ def add_parsers(commands: Parsers) -> None:
     login = added(
         commands,
         "login",
-        "log in to a site: an access token for it is kept in a file that only you may read",
+        "log in to a site and store an access token in a file that only you can read",
         "https://profile.example.com --email you@example.com",
         "https://profile.example.com --token-stdin < token.txt",
-        notes="Passwords, codes and tokens are asked for; none is an argument, so that none stands "
-        "in\nthe list of processes or in the shell's history.",
+        notes="The command prompts for passwords, codes and tokens. As arguments, they would be "
+        "visible\nin the process list and in the shell's history.",
     )
     login.add_argument("site", nargs="?", help="such as https://profile.example.com")
     login.add_argument("--email", help="log in with password and code, and create a token")

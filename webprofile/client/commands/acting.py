@@ -20,14 +20,14 @@ _OVER = "The run had already ended."
 #: statuses of errors that concern a single task, after which the command continues
 _OF_ONE = {404, 409, 422}
 _EXIT_CODES = """exit codes:
-  0    done to all{also}
-  1    something was left out; the output says which task and why
+  0    done for all tasks{also}
+  1    a task was left unchanged; the output shows the task and the reason
   2    a mistake in the arguments
-  3    the site cannot be reached, or does not allow it
-  130  Ctrl-C; what was done so far stays done"""
+  3    the site cannot be reached, or refuses access
+  130  Ctrl-C; changes made so far remain"""
 
-_SHARE_NOTES = """Anyone who has the link can view the result. It ends when it expires, when
-you revoke it on the page "Share links" of the site, or when the task is deleted."""
+_SHARE_NOTES = """Anyone who has the link can view the result. The link works until it expires,
+you revoke it on the page "Share links" of the site, or the task is deleted."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Done:
 
 
 def add_parsers(commands: Parsers) -> None:
-    also = ", or it had already ended"
+    also = " that had not ended"
     cancel = _added(commands, "cancel", "end tasks", "12 13", "--all-mine", also=also)
     cancel.add_argument(
         "--all-mine", action="store_true", help="cancel all your tasks that have not ended"
@@ -84,7 +84,7 @@ def add_parsers(commands: Parsers) -> None:
     )
     share.add_argument(
         "--show", action="append", choices=("log", "inputs", "model"), default=[],
-        help="shown in addition to figures, operators and graph; may be repeated",
+        help="show this in addition to figures, operators and graph; may be repeated",
     )  # fmt: skip
     share.add_argument("--json", action="store_true", help="print all details as JSON")
     share.set_defaults(command=share_task)
@@ -102,7 +102,7 @@ def _added(
         help="numbers of tasks; without them, use filters",
     )
     add_filters(parser)
-    text = "do not ask" if name == "delete" else "do not ask for confirmation (filters do)"
+    text = "do not ask for confirmation" + ("" if name == "delete" else " when filters are used")
     parser.add_argument("--yes", action="store_true", help=text)
     parser.add_argument(
         "--json", action="store_true", help="print the result for each task as JSON"
@@ -117,13 +117,13 @@ def share_task(args: argparse.Namespace) -> int:
         print_json(link)
     else:
         print(link["url"])
-        print(f"Expires {link['expires_at'][:10]}. It is not shown again.", file=sys.stderr)
+        print(f"Expires {link['expires_at'][:10]}. The link is not shown again.", file=sys.stderr)
     return SUCCEEDED
 
 
 def cancel_tasks(args: argparse.Namespace) -> int:
     if args.all_mine and (args.tasks or query_of(args)):
-        raise UsageError("Give tasks or filters, or use --all-mine.")
+        raise UsageError("Use --all-mine without tasks and filters.")
     with open_site() as site:
         numbers = [] if args.all_mine else _chosen(site, args, LIVE, "Cancel")
         with _Report(args.json) as report:

@@ -17,22 +17,22 @@ from webprofile.terminal.exit_codes import FAILED, SUCCEEDED, UNDECIDED
 from webprofile.terminal.output import duration, percent, plain, print_json, print_table, size
 
 USUAL_ROWS = 15
-_EXIT_CODES = """--fail-above and --gate fail only on a difference that is more than noise. They
+_EXIT_CODES = """--fail-above and --gate fail only if a difference is more than noise. They
 judge the median latency with the profiler off, or, if a result has none, the sum of the operators'
 times on the device. The runs were not measured in pairs, so a verdict needs undisturbed results
-(for the sum with four profiled passes or more, as the plan "standard" makes them) and equal runs of
-the device that show how far these differ. --fail-above passes a change below its limit without a
-verdict; for --gate this is not enough evidence, and with --confirm the tasks are measured once
-more, in pairs of processes on the device of the baseline, as webprofile ab does.
+(for the sum, with at least four profiled passes, as in the plan "standard") and equal runs on the
+device that show how much they differ. Without a verdict, --fail-above passes a change below its
+limit, and --gate reports not enough evidence. With --confirm, the tasks are then measured again in
+pairs of processes on the device of the baseline, as by webprofile ab.
 
 exit codes:
   0    compared; no task is slower than the baseline (with --fail-above: by more)
   1    with --fail-above: a task is slower by more; with --gate: a task is slower, or its outputs
-       differ in pairs; there is no time to judge; a task has no result
-  2    a mistake in the arguments, or a task that you may not see
-  3    the site cannot be reached, or does not allow it
+       differ in pairs; there are no times to judge; a task has no result
+  2    a mistake in the arguments, or a task that you cannot access
+  3    the site cannot be reached, or refuses access
   5    with --fail-above or --gate: not enough evidence, and no other task fails
-  130  Ctrl-C; the paired comparison of --confirm goes on"""
+  130  Ctrl-C; the paired comparison of --confirm continues"""
 
 _CHECK_NOTES = """The check runs the stored files on the same device, as a new task. A result
 still holds if the new latency differs by no more than equal runs on this device do. After Ctrl-C,
@@ -42,11 +42,11 @@ exit codes:
   0    the result still holds
   1    it no longer holds, it cannot be checked, or the check failed
   2    a mistake in the arguments
-  3    the site cannot be reached, or does not allow it
+  3    the site cannot be reached, or refuses access
   4    --timeout passed
   5    not enough evidence
-  130  Ctrl-C; the check goes on"""
-#: by the verdict on the latency; others are no verdict
+  130  Ctrl-C; the check continues"""
+#: exit codes by the verdict on the latency; without a verdict, UNDECIDED
 _CHECK_CODES = {"none": SUCCEEDED, "faster": FAILED, "slower": FAILED}
 #: runs that show how far equal runs of the device differ
 _SOURCES = {
@@ -62,7 +62,7 @@ def add_parsers(commands: Parsers) -> None:
         "compare",
         "compare the results of two to eight tasks; the first is the baseline",
         "12 17",
-        "12 17 --fail-above 5    # in a CI: exit code 1 if 17 is more than 5 % slower",
+        "12 17 --fail-above 5    # in CI: exit code 1 if 17 is more than 5 % slower",
         "12 17 --gate verdict --confirm    # exit code 1 if 17 is slower at all",
         notes=_EXIT_CODES,
     )
@@ -81,25 +81,25 @@ def add_parsers(commands: Parsers) -> None:
         "--fail-above",
         type=_share,
         metavar="PERCENT",
-        help="exit code 1 if another task is slower than the baseline by more; 5 if the evidence "
-        "does not suffice",
+        help="exit code 1 if another task is slower than the baseline by more; 5 if there is not "
+        "enough evidence",
     )
     gates.add_argument(
         "--gate",
         choices=["verdict"],
-        help="exit code 1 if the verdict on another task is slower; 5 if there is no verdict",
+        help='exit code 1 if the verdict on another task is "slower"; 5 if there is no verdict',
     )
     compare.add_argument(
         "--confirm",
         action="store_true",
-        help="with --gate: measure 2 to 4 tasks in pairs if the evidence does not suffice",
+        help="with --gate: measure 2 to 4 tasks in pairs if there is not enough evidence",
     )
     compare.add_argument("--json", action="store_true", help="print all details as JSON")
     compare.set_defaults(command=compare_tasks)
     check = added(
         commands,
         "check",
-        "measure the latency of a result again in a few seconds; tell whether it still holds",
+        "measure the latency of a result again in a few seconds; report whether it still holds",
         "12",
         notes=_CHECK_NOTES,
     )
@@ -171,10 +171,10 @@ def _measured_in_pairs(site: Site, tasks: list[int]) -> tuple[int, Pairs]:
     Raises ClientError without one.
     """
     number = site.compare_paired(tasks)
-    print(f"Not enough evidence: task {number} measures in pairs.", file=site.api.log)
+    print(f"Not enough evidence; task {number} measures in pairs.", file=site.api.log)
     task, pairs = wait_for_pairs(site, number, math.inf)
     if pairs is None:
-        raise ClientError(f"The paired comparison gives no result: {line_of(task)}")
+        raise ClientError(f"The paired comparison has no result: {line_of(task)}")
     return number, pairs
 
 
@@ -219,7 +219,7 @@ def _print(comparison: Comparison, tasks: list[int], address: str) -> None:
     ]
     letters = [profile["letter"] for profile in comparison["profiles"]]
     print_table(rows, ("operator", "type", *letters), right=len(letters))
-    print(f"{len(rows)} of {comparison['total']} rows that changed most\n{address}")
+    print(f"{len(rows)} of {comparison['total']} rows, largest changes first\n{address}")
 
 
 def _cell(other: dict[str, Any] | None) -> str:

@@ -56,9 +56,9 @@ def add_parsers(commands: Parsers) -> None:
         help="format; default: that of the file's extension, otherwise csv",
     )
     export.add_argument(
-        "-o", "--output", type=Path, help="one file, or a folder for a file of each task: that is "
-        "a name without an ending; several tasks fit into one .csv, whose rows then begin with the "
-        "task's number; without it standard output"
+        "-o", "--output", type=Path, help="a file, or a folder (a name without an extension) for "
+        "one file per task; one .csv can contain several tasks, and its rows then start with the "
+        "task's number; default: standard output"
     )  # fmt: skip
     export.add_argument(
         "--table", action="store_true", help="one row per task instead of its operators: "
@@ -93,7 +93,7 @@ def _format_of(path: Path | None) -> str:
     match = next((kind for kind in by_length if path.name.endswith(FORMATS[kind])), None)
     if match is None:
         endings = ", ".join(FORMATS.values())
-        raise UsageError(f"{path}: an ending of {endings} says the format, or --format does.")
+        raise UsageError(f"{path}: unknown extension; use {endings} or --format.")
     return match
 
 
@@ -155,7 +155,7 @@ def _together(site: Site, tasks: Sequence[int], output: Path | None) -> int:
 def _table(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
     """Write one row for each task, in several requests, and report unknown tasks."""
     if args.format not in TABLE_FORMATS or _is_folder(args.output):
-        raise UsageError("--table is one file of CSV or JSON.")
+        raise UsageError("--table writes a single file, CSV or JSON.")
     numbers = sorted(set(tasks))
     if args.format == "json":
         rows = site.table(numbers)

@@ -19,8 +19,8 @@ from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import duration, plain, print_json, print_table
 
-_NOTES = f"""With a number in place of the models, ab waits for an earlier comparison, for
-example after Ctrl-C.
+_NOTES = f"""With the number of a task instead of models, ab waits for an earlier comparison,
+for example after Ctrl-C.
 
 {PAIRED_HELP}"""
 
@@ -33,7 +33,7 @@ def add_parsers(commands: Parsers) -> None:
         "old.mge new.mge -w x86-1 -d data=cat.npy",
         "net.mge net.mge -w x86-1 --arm-option B:fast_run --margin 2%",
         "net.mge net.mge -w x86-1 -V 1.13.0 -V 1.13.1 --budget 300s --json",
-        "12    # the verdict of task 12, which was submitted before",
+        "12    # the verdict of task 12, which was submitted earlier",
         notes=_NOTES,
     )
     ab.add_argument(
@@ -43,8 +43,8 @@ def add_parsers(commands: Parsers) -> None:
     add = ab.add_argument
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for the verdict")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
-    add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
-        "nothing is created twice and an interrupted run continues")  # fmt: skip
+    add("--key", metavar="NAME", help="name of this run; a repetition with the same name within a "
+        "day continues an interrupted run and creates nothing twice")  # fmt: skip
     add("--json", action="store_true", help="print all details as JSON")
     ab.set_defaults(command=compare_arms)
 
@@ -122,7 +122,7 @@ def _print_operators(arm: PairedOperators) -> None:
     if not arm["named"]:
         print(f"{arm['letter']}: no operator differs in {arm['pairs']} pairs with profiled turns")
         return
-    explained = "" if arm["share"] is None else f", which explain {100 * arm['share']:.0f} %"
+    explained = "" if arm["share"] is None else f", explaining {100 * arm['share']:.0f} %"
     print(f"operators of {arm['letter']} that differ{explained}:")
     for operator in arm["named"]:
         effect = operator["effect"]

@@ -34,7 +34,9 @@ def add_parsers(commands: Parsers) -> None:
         metavar="N",
         help="number of operators to list",
     )
-    show.add_argument("--by-type", action="store_true", help="list the sum of each type")
+    show.add_argument(
+        "--by-type", action="store_true", help="list the sum for each type of operator"
+    )
     show.add_argument("--host", action="store_true", help="list times on the host")
     show.add_argument("--json", action="store_true", help="print all details as JSON")
     show.set_defaults(command=show_task)
@@ -95,7 +97,8 @@ def _print_task(task: Task, address: str) -> None:
 def _print_latency(latency: Latency | None, profile: dict[str, Any] | None) -> None:
     """Print the clean latency, or else the iteration times from the first profiled pass's log."""
     if latency and latency["median_ms"] is not None:
-        _print_iteration("an iteration", latency, ("median", "mean", "p90", "p99", "min", "max"))
+        names = ("median", "mean", "p90", "p99", "min", "max")
+        _print_iteration("latency (profiler off)", latency, names)
     elif profile and profile["mean_ms"] is not None:
         _print_iteration("latency (profiler on)", profile, ("mean", "min", "max"))
     if latency is None:

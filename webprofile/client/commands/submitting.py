@@ -33,7 +33,7 @@ def add_parsers(commands: Parsers) -> None:
     submit = added(
         commands,
         "submit",
-        "submit tasks, models x devices x versions x option sets x repeats, and wait for them",
+        "submit tasks (models x devices x versions x option sets x repeats) and wait for them",
         "-m resnet18.mge -w x86-1 -d data=cat.npy -p standard -r 3",
         '-s train.py --arguments "--epochs 1" --format timeline -w x86-1',
         "-m resnet18.mge -w x86-1 --reuse",
@@ -46,14 +46,14 @@ def add_parsers(commands: Parsers) -> None:
     add(
         "--reuse",
         action="store_true",
-        help="use your earlier result of the same files, options, "
-        "plan, device and version, if there is one, instead of a new task",
+        help="if you have a result for the same files, options, plan, device and version, use it "
+        "instead of creating a task",
     )
-    add("--dry-run", action="store_true", help="check everything and print the matrix only")
+    add("--dry-run", action="store_true", help="only check everything and print the matrix")
     add("--wait", action=argparse.BooleanOptionalAction, default=True, help="wait for the results")
     add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
-    add("--key", metavar="NAME", help="a name for this run; with the same name within a day, "
-        "nothing is created twice and an interrupted run continues")  # fmt: skip
+    add("--key", metavar="NAME", help="name of this run; a repetition with the same name within a "
+        "day continues an interrupted run and creates nothing twice")  # fmt: skip
     add("--json", action="store_true", help="print the tasks as JSON")
     submit.set_defaults(command=submit_batch)
 
@@ -61,7 +61,9 @@ def add_parsers(commands: Parsers) -> None:
 def submit_batch(args: argparse.Namespace) -> int:
     key = args.key or uuid.uuid4().hex
     if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(f"--key takes 1 to {LONGEST_KEY} printable ASCII characters.")
+        raise UsageError(
+            f"--key must have 1 to {LONGEST_KEY} printable ASCII characters, without spaces."
+        )
     blocks = blocks_from_arguments(args)
     with open_site() as site:
         run, cells = prepared(site.api, blocks, key, deadline_of(args.timeout))

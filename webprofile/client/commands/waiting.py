@@ -1,4 +1,4 @@
-"""Command `wait`: wait until tasks have ended. It keeps no state and may be run again."""
+"""Command `wait`: wait until tasks have ended. It keeps no state and can be repeated."""
 
 import argparse
 import sys

@@ -91,7 +91,7 @@ def test_invalid_token_is_reported_with_a_suggested_fix(live_server, alice, anon
 def test_response_404_asks_whether_the_address_is_the_site(live_server, proxy, alice, anonymous):
     anonymous.environment |= {"WEBPROFILE_SITE": proxy.address, "WEBPROFILE_TOKEN": "mwp_x"}
     proxy.plan = lambda method, path: "404"
-    assert "is it the site?" in anonymous.run("list", code=1).stderr
+    assert "Check the URL of the site." in anonymous.run("list", code=1).stderr
 
 
 def test_logout_removes_an_invalid_token(live_server, alice, anonymous, login_file):

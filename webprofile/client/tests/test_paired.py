@@ -127,7 +127,7 @@ def test_the_operators_that_made_an_arm_slower_are_printed(client, alice):
     task = make_paired_task(SLOWER, owner=alice, operators=files)
     output = client.run("ab", task.pk, code=1).stdout
     share = client.json("ab", task.pk, code=1)["pairs"]["operators"][0]["share"]
-    assert f"operators of B that differ, which explain {100 * share:.0f} %:" in output
+    assert f"operators of B that differ, explaining {100 * share:.0f} %:" in output
     assert re.search(r"^  \+\d{3}\.\d us \(\+\d+\.\d %\)  op2  Elemwise$", output, re.MULTILINE)
     assert "op1" not in output
 
@@ -152,7 +152,7 @@ def test_an_interrupted_comparison_can_be_waited_for(client, proxy):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert f"1 task goes on. To wait again: webprofile ab {task.pk}\n" in err
+    assert f"1 task has not ended. To wait again: webprofile ab {task.pk}\n" in err
     client.run("ab", task.pk, "--timeout", "0.1", code=4)
     finish_in_pairs(Task.objects.get(pk=task.pk), SAME)
     assert "SAME" in client.run("ab", task.pk).stdout
@@ -163,17 +163,17 @@ def test_an_interrupted_comparison_can_be_waited_for(client, proxy):
     [
         (["ab", "net.mge", "-w", "x86-1"], "Give two to four models, or the number"),
         (["ab", "net.mge", "other.mge"], "--worker: missing"),
-        (["ab", *["net.mge"] * 5, "-w", "x86-1"], "a paired comparison has 2 to 4 of them"),
-        ([*AB, "--arm-option", "C:fast_run"], "there is no arm “C”"),
+        (["ab", *["net.mge"] * 5, "-w", "x86-1"], "a paired comparison needs 2 to 4 models"),
+        ([*AB, "--arm-option", "C:fast_run"], "arm “C” is not allowed; the arms are A, B"),
         ([*AB, "--arm-option", "fast_run"], "is not ARM:NAME=VALUE"),
-        ([*AB, "--arm-data", "A:data=cat.npy"], "that of A is `data`"),
+        ([*AB, "--arm-data", "A:data=cat.npy"], "`data` is the data of A"),
         ([*AB, *["-V", "1.13.0"] * 3], "versions: give one for all arms, or one for each"),
         ([*AB, "-V", "1.13.0", "-V", "1.0.0"], "1.0.0"),
         ([*AB, "-o", "iter=10"], "iter"),
         ([*AB, "--budget", "1"], "must be between 5 and 1800"),
         ([*AB, "--margin", "much"], "“much” is not a percentage"),
         (["ab", "net.mge", "none.mge", "-w", "x86-1"], "none.mge"),
-        (["ab", "net.mge", "other.mge", "-w", "lost"], "there is no device “lost”"),
+        (["ab", "net.mge", "other.mge", "-w", "lost"], "device “lost” does not exist"),
         (["ab", "999"], "Task 999 does not exist"),
     ],
 )
@@ -223,7 +223,7 @@ def test_confirm_measures_in_pairs_what_the_gate_cannot_decide(
     assert (other["paired"]["verdict"], other["verdict"]) == (verdict.verdict, "none")
     output = client.run(*gate, code=code)
     assert "measured in pairs by #" in output.stdout
-    assert "Not enough evidence: task" in output.stderr
+    assert "Not enough evidence; task" in output.stderr
 
 
 def test_confirm_measures_nothing_if_the_verdict_is_clear(client, make_steady):

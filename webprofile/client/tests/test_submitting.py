@@ -184,7 +184,7 @@ def test_data_without_a_variable_tells_what_to_write(client, home):
     (home / "batch.toml").write_text('models = "net.mge"\nworkers = "x86-1"\ndata = ["cat.npy"]\n')
     for arguments in (["-m", "net.mge", "-w", "x86-1", "-d", "cat.npy"], ["batch.toml"]):
         stderr = client.run("submit", *arguments, code=2).stderr
-        assert "data[0]: the input variable is missing: --data VARIABLE=FILE" in stderr
+        assert "data[0]: the input variable is missing: use --data VARIABLE=FILE" in stderr
 
 
 def test_dry_run_creates_nothing(client, matrix):
@@ -197,7 +197,7 @@ def test_dry_run_creates_nothing(client, matrix):
 def test_private_device_is_unknown_to_others(client):
     make_worker("secret", is_public=False)
     stderr = client.run("submit", "-m", "net.mge", "-w", "secret", code=2).stderr
-    assert "there is no device" in stderr
+    assert "device “secret” does not exist, or you don’t have access" in stderr
 
 
 def test_preset_of_options_is_listed_and_used(client, alice):
@@ -248,7 +248,7 @@ def test_unavailable_site_has_its_own_exit_code(client, proxy):
 def test_failed_submit_continues_with_the_same_key(client, matrix, proxy):
     proxy.plan = lambda method, path: "403" if proxy.count("/submit/") == 3 else ""
     first = client.run("submit", matrix, "-r", "1", "--no-wait", "--key", "nightly-7", code=1)
-    assert "is it the site?" in first.stderr
+    assert "Check the URL of the site." in first.stderr
     broken = Task.objects.order_by("-pk").first()
     assert broken.state == TaskState.INITIATED
     proxy.plan = lambda method, path: ""
@@ -274,7 +274,7 @@ def test_interrupted_submit_prints_the_key_to_continue(client, matrix, proxy):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in err) == (130, False)
-    assert "2 of 4 tasks are submitted and go on" in err
+    assert "2 of 4 tasks were submitted and continue" in err
     proxy.plan = lambda method, path: ""
     client.run("submit", matrix, "-r", "1", "--no-wait", "--key", err.split("--key ")[1].split()[0])
     assert Task.objects.count() == 4
@@ -285,7 +285,7 @@ def test_interrupted_submit_prints_the_key_to_continue(client, matrix, proxy):
 def test_submit_prints_the_key_if_the_site_becomes_unavailable(client, matrix, proxy):
     proxy.plan = lambda method, path: "503" if proxy.count("/submit/") > 3 else ""
     stderr = client.run("submit", matrix, "-r", "1", "--no-wait", code=3).stderr
-    assert "3 of 4 tasks are submitted and go on" in stderr
+    assert "3 of 4 tasks were submitted and continue" in stderr
     assert "answered 503" in stderr
     proxy.plan = lambda method, path: ""
     key = stderr.split("--key ")[1].split()[0]
@@ -336,7 +336,7 @@ def test_invalid_names_are_reported_without_control_characters(client, home):
     assert stderr.startswith("webprofile: models")
     assert "\x1b" not in stderr
     (home / os.fsdecode(b"\xff.mge")).write_bytes(b"x")
-    assert "no UTF-8" in client.run("submit", "-m", "*.mge", "-w", "x86-1", code=2).stderr
+    assert "not valid UTF-8" in client.run("submit", "-m", "*.mge", "-w", "x86-1", code=2).stderr
     bad = os.fsdecode(b"\xff")
     stderr = client.run("submit", "-m", "net.mge", "-w", "x86-1", "--title", bad, code=2).stderr
     assert stderr == "webprofile: the arguments are not valid UTF-8\n"
@@ -347,7 +347,7 @@ def test_changed_task_is_refused_under_the_same_key(client, home):
     client.run(*submit)
     (home / "net.mge").write_bytes(model_bytes(b"changed"))
     stderr = client.run(*submit, code=1).stderr
-    assert "With this --key another task was submitted" in stderr
+    assert "This --key was used for a different task" in stderr
     assert Task.objects.count() == 1
 
 
@@ -360,7 +360,7 @@ def test_wait_names_its_tasks_when_the_token_is_revoked(client, alice, proxy):
 
     proxy.plan = plan
     stderr = client.run("wait", task.pk, code=3).stderr
-    assert f"1 task goes on. To wait again: webprofile wait {task.pk}\n" in stderr
+    assert f"1 task has not ended. To wait again: webprofile wait {task.pk}\n" in stderr
 
 
 @pytest.mark.exhaustive
@@ -372,8 +372,8 @@ def test_interrupted_wait_can_be_repeated(client, alice, proxy):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in err) == (130, False)
-    assert f"1 task goes on. To wait again: webprofile wait {task.pk}\n" in err
-    assert "1 task goes on" in client.run("wait", task.pk, "--timeout", "0.1", code=4).stderr
+    assert f"1 task has not ended. To wait again: webprofile wait {task.pk}\n" in err
+    assert "1 task has not ended" in client.run("wait", task.pk, "--timeout", "0.1", code=4).stderr
     finish_oldest("succeeded")
     assert client.json("wait", task.pk)[0]["status"] == "succeeded"
 
@@ -407,9 +407,9 @@ def test_submit_beyond_the_task_limit_waits_or_is_refused(client, alice):
     # checked before anything is created
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
     stderr = client.run(*arguments, "--no-wait", code=1).stderr
-    assert "1 of your at most 1 tasks have not ended: 3 of these would be refused." in stderr
+    assert "1 of your tasks have not ended (limit: 1): 3 of these would be refused." in stderr
     assert (
-        "0 of these are submitted at once, the rest as others end." in client.run(*arguments).stderr
+        "0 of these are submitted now, the rest when others end." in client.run(*arguments).stderr
     )
     alice.task_limit = 4
     alice.save()
@@ -427,7 +427,7 @@ def test_submit_does_not_wait_for_room_if_the_limit_is_zero(client, alice):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Name the program within “all.zip” to start. Programs in it: train/main.py, net.py."),
+        ([], "Choose the program in “all.zip” to start. Programs in it: train/main.py, net.py."),
         (["--entry", "main.py"], "has no “main.py”. Programs in it: train/main.py, net.py."),
     ],
 )
