@@ -1,7 +1,7 @@
 """The agent's command line: enrol, run, doctor, tune, runtime, options.
 
-Exit codes: 0 success, 1 a problem on this device, 2 refused by the server, 75 the agent has
-replaced its own file and must be started again.
+Exit codes: 0 success, 1 a problem on this device, 2 the server refused the agent, 75 the agent has
+replaced its own file and must be restarted.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from agent.runtimes.manage import runtime_add, runtime_check, runtime_list
 from agent.tune import tune
 
 _NO_RUNTIME = """\
-Without --runtime-python or --runtime-binary it can run nothing yet. Add to {config}:
+The device has no runtime yet, so it cannot run tasks. Add one to {config}:
   [[runtime]]
   version = "1.13.0"
   kind = "wheel"
-  path = "..."   # an interpreter with MegEngine: `python -m agent.runtimes ensure` makes one"""
+  path = "..."   # an interpreter with MegEngine; `python -m agent.runtimes ensure` creates one"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,23 +49,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_enrol(commands.add_parser("enrol", help="connect this device to a server, once"))
-    run = commands.add_parser("run", help="run the agent until stopped")
-    run.add_argument("--verbose", action="store_true", help="log more")
+    run = commands.add_parser("run", help="run the agent until it is stopped")
+    run.add_argument("--verbose", action="store_true", help="log more details")
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="check the agent's requirements")
     doctor.set_defaults(command=lambda namespace: report_health(namespace.config))
     tuning = commands.add_parser(
-        "tune", help="set the kernel's settings for measuring, until --restore or a reboot"
+        "tune", help="adjust kernel settings for measuring, until --restore or a reboot"
     )
-    tuning.add_argument("--restore", action="store_true", help="bring the former settings back")
+    tuning.add_argument("--restore", action="store_true", help="restore the previous settings")
     tuning.set_defaults(command=lambda namespace: tune(namespace.config, restore=namespace.restore))
-    _add_runtime(commands.add_parser("runtime", help="the MegEngine versions of this device"))
+    _add_runtime(commands.add_parser("runtime", help="manage this device's MegEngine versions"))
     for name in ("enrol", "run", "doctor", "tune"):
         _add_config(commands.choices[name])
     options = commands.add_parser(
         "options", help="list load_and_run's options that this agent supports"
     )
-    options.add_argument("--json", action="store_true", help="the complete table as JSON")
+    options.add_argument("--json", action="store_true", help="print the complete table as JSON")
     options.set_defaults(command=_options)
     return parser
 
@@ -88,10 +88,10 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
     listing = commands.add_parser("list", help="list the configured runtimes and their state")
     listing.set_defaults(command=lambda namespace: runtime_list(namespace.config))
     check = commands.add_parser("check", help="run a small model and measure the peak performance")
-    check.add_argument("version", nargs="?", help="only this version")
+    check.add_argument("version", nargs="?", help="check only this version")
     check.add_argument("--quick", action="store_true", help="do not measure the peak performance")
     check.add_argument(
-        "--missing", action="store_true", help="only versions that were never measured"
+        "--missing", action="store_true", help="check only versions that were never measured"
     )
     check.set_defaults(
         command=lambda namespace: runtime_check(
@@ -112,7 +112,9 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
         "--spool", default="spool", help="folder for attempts (default: next to the configuration)"
     )
     parser.add_argument(
-        "--force", action="store_true", help="enrol again; a configuration for this server stays"
+        "--force",
+        action="store_true",
+        help="enrol again; an existing configuration for this server is kept",
     )
     parser.add_argument(
         "--runtime-python",
@@ -131,7 +133,7 @@ def _add_enrol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--find-runtimes",
         action="store_true",
-        help="use the interpreters with MegEngine on this device",
+        help="find and add the interpreters with MegEngine on this device",
     )
     parser.add_argument(
         "--update",
@@ -174,7 +176,7 @@ def _enrol(namespace: argparse.Namespace) -> int:
 def _describe(
     pythons: Sequence[str], binaries: Sequence[str], find: bool
 ) -> tuple[RuntimeEntry, ...]:
-    """Describe the named runtimes. Raises EnrolError if one does not work.
+    """Describe the given runtimes. Raises EnrolError if one does not work.
 
     If `find` is true, add wheels on this device that have other versions.
     """

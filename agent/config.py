@@ -17,7 +17,7 @@ LOG_LIMIT_BYTES = 1 << 20
 
 
 class ConfigError(ValueError):
-    """The file is unusable; the text names the file, the key and what to do."""
+    """The file is invalid; the text contains the file, the key and what to do."""
 
 
 class _Table(BaseModel):
@@ -85,7 +85,7 @@ class COprLibrary(_Table):
 class RuntimeEntry(_Table):
     """One `[[runtime]]`: `path` is an interpreter (wheel) or load_and_run itself (binary).
 
-    An entry with a `problem`, the reason why the device lacks this runtime, is only reported.
+    An entry with a `problem`, the reason why the device has no such runtime, is only reported.
     """
 
     version: str = Field(min_length=1, max_length=40)
@@ -95,13 +95,13 @@ class RuntimeEntry(_Table):
 
 
 class _Settings(_Table):
-    """The settings that the agent uses as they are in the file.
+    """The settings that the agent uses unchanged from the file.
 
     `memory_limit_bytes`: memory limit of a run; None for a share of the machine's memory, 0 for no
     limit. `warm`: keep an interpreter of each wheel ready while the device is idle; it uses about
-    150 MB of memory, and saves each attempt about half a second. `require_sandbox`: run no model
-    without bubblewrap. `labels` describe the device; tasks select devices by them. `update`: the
-    agent may replace its own file.
+    150 MB of memory, and saves each attempt about half a second. `require_sandbox`: do not run
+    models without bubblewrap. `labels` describe the device; tasks select devices by them. `update`:
+    the agent may replace its own file.
     """
 
     server: str
@@ -216,7 +216,7 @@ def _parse(path: Path) -> _ConfigFile:
     try:
         return _ConfigFile.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not TOML: {exc}") from exc
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     except ValidationError as exc:
         # without the values, because one of them is the token
         problems = "; ".join(_explain(e) for e in exc.errors(include_input=False))
@@ -266,7 +266,7 @@ def _libraries(
         if library.is_file():
             libraries[entry.name] = library
         else:
-            text = f"c_opr_lib {entry.name!r}: there is no file {library}: correct its `path`"
+            text = f"c_opr_lib {entry.name!r}: {library} does not exist: correct its `path`"
             warnings.append(text)
     return libraries, tuple(warnings)
 

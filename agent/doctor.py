@@ -168,19 +168,19 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
     with tempfile.TemporaryDirectory() as folder:
         rules = ScriptRules.determine(sandbox, pythons, Path(folder))
     if problem := rules.problem(pythons):
-        text = f"allowed, but none can run. {problem} Restart the agent afterwards"
+        text = f"allowed, but none can run. {problem} Then restart the agent"
         return Check("problem", "scripts", text)
     text = "allowed: all users of this device can run programs on it, in a closed sandbox"
     text = f"{text}, {rules.sandbox.describe_user()}"
     me, owner = os.geteuid(), config.spool.stat().st_uid
     if me != owner:
-        text += f"; tested as user {me}, but the spool belongs to user {owner}: run doctor as it"
+        text += f"; tested as user {me}, but the spool belongs to user {owner}: use that user"
     is_root = me == 0 and rules.sandbox.owner is None
     return Check("note" if is_root or me != owner else "ok", "scripts", text)
 
 
 def _check_measuring(config: Config) -> Iterator[Check]:
-    """Check what keeps results comparable: cores, kernel, the gate, and the device's sensors."""
+    """Check what makes results comparable: cores, kernel, the gate, and the device's sensors."""
     machine = Machine(configured=config.cores)
     try:
         cores = machine.cores()
@@ -188,7 +188,7 @@ def _check_measuring(config: Config) -> Iterator[Check]:
         yield Check("problem", "cores", f"{exc}: correct `cores` of [measure]")
     else:
         shared = f"runs: {format_cores(cores.measured)}; agent: {format_cores(cores.own) or 'any'}"
-        text = shared if cores.measured else "all, not bound (fewer than 4, or configured so)"
+        text = shared if cores.measured else "all, not pinned (fewer than 4, or by configuration)"
         yield Check("ok", "cores", text)
         for setting in read_settings(machine):
             yield Check(setting.level, setting.name, setting.text)
@@ -198,7 +198,7 @@ def _check_measuring(config: Config) -> Iterator[Check]:
     except TuneError as exc:
         yield Check("problem", "tune", str(exc))
     gate = config.gate
-    text = "disabled: add a [gate] table, so that a run waits until the device is idle"
+    text = "disabled: add a [gate] table to make runs wait until the device is idle"
     if gate.enabled:
         text = (
             f"other load below {gate.max_load:g} cores, CPU below {gate.max_temperature_c:g} °C; "

@@ -14,14 +14,14 @@ from agent.config import RuntimeEntry, distinct_runtimes, server_address
 from agent.runtimes.config_file import replace_file
 
 _NEXT = {
-    "code_used": "a code works once: an administrator makes a new one on the device's page",
-    "code_expired": "an administrator makes a new one on the device's page",
-    "code_unknown": "check the code for a typing mistake, or make a new one on the device's page",
+    "code_used": "a code works once: an administrator can create a new one on the device's page",
+    "code_expired": "an administrator can create a new one on the device's page",
+    "code_unknown": "check the code for typing errors, or create a new one on the device's page",
 }
 
 
 class EnrolError(RuntimeError):
-    """Enrolment failed; the text names the cause and the next step."""
+    """Enrolment failed; the text contains the cause and the next step."""
 
 
 class Enrolled(NamedTuple):
@@ -53,10 +53,10 @@ def enrol_device(
 ) -> Enrolled:
     """Enrol the device. Raises EnrolError, ConfigError.
 
-    `config` is the file to write, with the keys `spool` and `update`. With `force`, an existing one
-    for this server is kept, as it has the choices of the device's owner, and gets the new token;
-    any other is replaced. The code can be used once, so everything else is checked before it is
-    sent to the server.
+    `config` is the file to write, with the keys `spool` and `update`. With `force`, an existing
+    file for this server is kept with the settings of the device's owner, and gets the new token;
+    any other file is replaced. The code can be used once, so everything else is checked before it
+    is sent to the server.
     """
     server = server_address(server)
     distinct_runtimes(config, runtimes)
@@ -83,7 +83,7 @@ def enrol_device(
 
 
 def _token_file_of(config: Path, server: str) -> Path | None:
-    """Return the token file that an existing configuration for this server names."""
+    """Return the path of the token file in an existing configuration for this server."""
     try:
         known = tomllib.loads(config.read_text(encoding="utf-8"))
         if server_address(str(known.get("server"))) != server:
@@ -112,7 +112,7 @@ def _redeem(server: str, code: str) -> _EnrolResponse:
 
 
 def explain_refusal(server: str, response: httpx2.Response) -> str:
-    """Return the reason and the next step, with the message of the server if it is ours."""
+    """Return the cause and the next step, with the server's message if it is our server."""
     try:
         error = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:

@@ -33,7 +33,7 @@ _TUNABLE = re.compile(
 
 
 class TuneError(RuntimeError):
-    """Nothing can be set or restored; the text says why, and what to do."""
+    """Nothing can be set or restored; the text contains the cause and what to do."""
 
 
 def _tunable(path: str) -> str:
@@ -81,18 +81,18 @@ def read_tuning(spool: Path) -> Tuning | None:
         return None
     except (OSError, ValueError) as exc:
         problem = exc.strerror if isinstance(exc, OSError) else "`agent tune` did not write it"
-        text = f"{path} cannot be read ({problem}), so the former settings are unknown: delete it, "
-        raise TuneError(f"{text}and restart the device, which undoes the settings") from exc
+        text = f"{path} cannot be read ({problem}), so the previous settings are unknown: delete "
+        raise TuneError(f"{text}the file and restart the device, which resets them") from exc
 
 
 def describe_tuning(spool: Path, machine: Machine) -> str:
-    """Say whether the device is tuned; empty if it never was. Raises TuneError."""
+    """Return whether the device is tuned, in words; empty if it never was. Raises TuneError."""
     tuning = read_tuning(spool)
     if tuning is None:
         return ""
     if tuning.boot != machine.boot():
-        return "a reboot has undone what `agent tune` set: run it again, or `agent tune --restore`"
-    return "set by `agent tune`; `agent tune --restore` brings the former settings back"
+        return "a reboot has reset what `agent tune` set: run it again, or `agent tune --restore`"
+    return "set by `agent tune`; `agent tune --restore` restores the previous settings"
 
 
 def _set(spool: Path, machine: Machine, config: Path) -> int:
@@ -139,7 +139,7 @@ def _restore(spool: Path, machine: Machine) -> int:
         return 0
     if tuning.boot != machine.boot():
         _store(spool, None)
-        print("Nothing to restore: a reboot has undone the settings.")
+        print("Nothing to restore: a reboot has reset the settings.")
         return 0
     # SMT is the first, and brings the files of its cores back
     for path, text in tuning.former.items():
@@ -151,7 +151,7 @@ def _restore(spool: Path, machine: Machine) -> int:
         print(f"{level:9}/{path}: {why}")
     if not _keep_changed(spool, machine, tuning.former):
         return 0
-    print("agent: not all settings were restored: run it as root, again", file=sys.stderr)
+    print("agent: not all settings were restored: run it again as root", file=sys.stderr)
     return 1
 
 
@@ -201,13 +201,13 @@ def _locked(spool: Path) -> Iterator[None]:
         descriptor = os.open(spool, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as exc:
         # made by root, it would be closed to the agent's user
-        text = f"the spool {spool} cannot be opened ({exc.strerror}): start the agent once before"
+        text = f"the spool {spool} cannot be opened ({exc.strerror}): start the agent once first"
         raise TuneError(text) from exc
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise TuneError("another `agent tune` runs: wait for its end") from exc
+            raise TuneError("another `agent tune` is running: wait until it ends") from exc
         yield
     finally:
         os.close(descriptor)

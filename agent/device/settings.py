@@ -119,19 +119,19 @@ def _read_smt(machine: Machine, cores: Cores) -> Setting:
         return Setting("smt", "ok", value, "each core runs one thread", {_SMT: value})
     if value != "on":
         return Setting(
-            "smt", "unknown", value, "the kernel does not say whether threads share a core"
+            "smt", "unknown", value, "the kernel does not report whether threads share a core"
         )
     siblings = {
         thread
         for path in machine.find(f"{_CPU}/cpu[0-9]*/topology/thread_siblings_list")
-        # the kernel keeps the first thread of each core
+        # `off` keeps the first thread of each core
         for thread in sorted(parse_cores(machine.read(path)))[1:]
     }
-    reason = "two threads share a core, so a run is slowed by what the other thread does. "
+    reason = "two threads share a core, so the other thread can slow a run down. "
     if lost := sorted(siblings & set(cores.measured if machine.configured != "auto" else ())):
         names = ", ".join(map(str, lost))
-        reason += "`agent tune` leaves it on, since `cores` of [measure] names the second threads "
-        reason += f"{names}: remove them there first"
+        reason += "`agent tune` leaves it on, because `cores` of [measure] contains the second "
+        reason += f"threads {names}: remove them first"
         return Setting("smt", "hurts", value, reason, {_SMT: value})
     return Setting("smt", "hurts", value, reason + _TUNED, {_SMT: value}, {_SMT: "off"})
 
@@ -140,7 +140,7 @@ def _read_governor(machine: Machine, _: Cores) -> Setting:
     paths = machine.find(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
     files = {path: value for path in paths if (value := machine.read(path))}
     if not files:
-        reason = "the kernel does not control the clock; that of a virtual machine is the host's"
+        reason = "the kernel does not control the clock; for a virtual machine the host does"
         return Setting("governor", "unknown", "", reason)
     value = ", ".join(sorted(set(files.values())))
     slow = [path for path in files if files[path] != "performance"]
@@ -152,7 +152,7 @@ def _read_governor(machine: Machine, _: Cores) -> Setting:
         if "performance"
         in (machine.read(path.replace("_governor", "_available_governors")) or "performance")
     }
-    step = _TUNED if wanted else "the kernel offers no `performance`: load its cpufreq driver"
+    step = _TUNED if wanted else "the kernel has no `performance`: load its cpufreq driver"
     reason = f"the clock follows the load, so short runs are slower. {step}"
     return Setting("governor", "hurts", value, reason, files, wanted)
 
@@ -160,24 +160,24 @@ def _read_governor(machine: Machine, _: Cores) -> Setting:
 def _read_turbo(machine: Machine, _: Cores) -> Setting:
     files = {path: value for path in _TURBO if (value := machine.read(path)) in ("0", "1")}
     if not files:
-        reason = "the kernel does not say whether the clock is raised above its nominal value"
+        reason = "the kernel does not report whether the clock can exceed its nominal value"
         return Setting("turbo", "unknown", "", reason)
     wanted = {path: _TURBO[path][0] for path in files if files[path] != _TURBO[path][0]}
     if not wanted:
         return Setting("turbo", "ok", "off", "the clock stays at or below its nominal value", files)
-    reason = "the clock depends on the temperature and on how many cores are busy. " + _TUNED
+    reason = "the clock depends on the temperature and the number of busy cores. " + _TUNED
     return Setting("turbo", "hurts", "on", reason, files, wanted)
 
 
 def _read_aslr(machine: Machine, _: Cores) -> Setting:
     value = machine.read(_ASLR)
     if value == "2":
-        reason = "each process has other addresses, so their effect averages out over passes"
+        reason = "each process has different addresses, so their effect averages out over passes"
         return Setting("aslr", "ok", "on", reason, {_ASLR: value})
     if value not in ("0", "1"):
-        reason = "the kernel does not say whether the addresses of processes are random"
+        reason = "the kernel does not report whether the addresses of processes are random"
         return Setting("aslr", "unknown", "", reason)
-    reason = "all processes have the same addresses, so their effect shifts every pass alike. "
+    reason = "all processes have the same addresses, so their effect is the same in every pass. "
     name = "off" if value == "0" else "partly"
     return Setting("aslr", "hurts", name, reason + _TUNED, {_ASLR: value}, {_ASLR: "2"})
 
@@ -189,7 +189,7 @@ def _read_huge_pages(machine: Machine, _: Cores) -> Setting:
         return Setting("thp", "ok", value, reason, {_HUGE_PAGES: value})
     if value != "always":
         return Setting("thp", "unknown", value, "the kernel has no transparent huge pages")
-    reason = "how many huge pages a run gets depends on what ran before. " + _TUNED
+    reason = "the number of huge pages of a run depends on what ran before. " + _TUNED
     return Setting("thp", "hurts", value, reason, {_HUGE_PAGES: value}, {_HUGE_PAGES: "madvise"})
 
 
@@ -205,23 +205,23 @@ def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
     measured = frozenset(cores.measured)
     if not measured:
         value = f"{len(files)} on any core"
-        reason = "runs use all cores, so interrupts stop them. On a device of 4 cores or more, "
-        reason += "name cores of runs by `cores` of [measure], and leave one out"
+        reason = "runs use all cores, so interrupts delay them. On a device with 4 or more cores, "
+        reason += "set `cores` of [measure] to the cores of runs, and omit at least one"
         return Setting("irq", "hurts", value, reason, files)
     on_runs = [path for path in files if parse_cores(files[path]) & measured]
     value = f"{len(on_runs)} of {len(files)} on cores of runs"
     if not on_runs:
-        return Setting("irq", "ok", value, "interrupts do not stop runs", files)
+        return Setting("irq", "ok", value, "interrupts do not delay runs", files)
     rest = format_cores((machine.online() or machine.offered()) - measured)
     if not rest:
-        reason = "runs use all cores, so interrupts stop them. Leave a core out of `cores` of "
+        reason = "runs use all cores, so interrupts delay them. Remove a core from `cores` of "
         return Setting("irq", "hurts", value, reason + "[measure]", files)
-    reason = "interrupts stop runs. `agent tune` moves those that the kernel lets it move"
+    reason = "interrupts delay runs. `agent tune` moves those that the kernel allows to move"
     return Setting("irq", "hurts", value, reason, files, dict.fromkeys(on_runs, rest))
 
 
 def _read_cpuset(machine: Machine, cores: Cores) -> Setting:
-    """Judge which cores the agent may use; `agent tune` cannot change what started the agent."""
+    """Judge which cores the agent may use; they depend on how the agent was started."""
     online, offered = machine.online(), machine.offered()
     if not online:
         return Setting("cpuset", "unknown", "", "the kernel does not list its cores")
@@ -230,10 +230,10 @@ def _read_cpuset(machine: Machine, cores: Cores) -> Setting:
     isolated = used & parse_cores(machine.read(f"{_CPU}/isolated"))
     if isolated and len(used) > 1:
         reason = "the kernel does not spread threads over the isolated cores "
-        reason += f"{format_cores(isolated)}: leave them out of `cores` of [measure]"
+        reason += f"{format_cores(isolated)}: remove them from `cores` of [measure]"
         return Setting("cpuset", "hurts", value, reason)
     if not cores.own and offered < online:
-        reason = "the agent shares its few cores with runs. Start it with more cores: AllowedCPUs "
-        reason += "of its systemd unit, --cpuset-cpus of its container"
+        reason = "the agent shares its few cores with runs. Start it with more cores: set "
+        reason += "AllowedCPUs in its systemd unit, or --cpuset-cpus for its container"
         return Setting("cpuset", "hurts", value, reason)
-    return Setting("cpuset", "ok", value, "the agent's cores do not limit how it measures")
+    return Setting("cpuset", "ok", value, "the agent's cores do not limit its measurements")

@@ -1,4 +1,7 @@
-"""`python -m agent.install`: build what the site serves to devices. Exit codes: 0 done, 1 not."""
+"""`python -m agent.install`: build the agent's files that the site serves to devices.
+
+Exit codes: 0 success, 1 the build failed.
+"""
 
 import argparse
 import os
@@ -17,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--machine",
         action="append",
         choices=[*MACHINES, "this"],
-        help="kind of processor; may be given several times (default: all)",
+        help="processor architecture; can be repeated (default: all)",
     )
     options = parser.parse_args(arguments)
     os.nice(10)  # a site may be starting at the same time

@@ -60,7 +60,7 @@ BuildManifest = dict[str, Any]
 
 
 class BuildFailed(RuntimeError):
-    """The build failed; the text says why, and what to do."""
+    """The build failed; the text contains the cause and what to do."""
 
 
 def build(
@@ -191,7 +191,7 @@ def _add(bundle: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _write_wheel(out: Path, version: str) -> Path:
-    """Build a wheel with the installer alone, which downloads the agent from the site."""
+    """Build a wheel that contains only the installer, which downloads the agent from the site."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "megengine_web_profile_agent"
         package.mkdir()

@@ -52,7 +52,7 @@ WantedBy={target}
 
 
 class InstallError(Exception):
-    """The installation failed; the text says why, and what to do."""
+    """The installation failed; the text contains the cause and what to do."""
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -72,19 +72,19 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0])
     add = result.add_argument
-    add("--server", default=SITE, metavar="URL", help="the site (default: filled in)")
+    add("--server", default=SITE, metavar="URL", help="the site; default: the source of this script")
     add("--code", default="", help="the one-time code from the device's page")
     add("--home", metavar="FOLDER", help="default: " + default_home())
     add(
         "--start",
         action="store_true",
-        help="start the agent now and at each boot (a service of a user: at login)",
+        help="start the agent now and at each boot (for a user's service: at each login)",
     )
-    add("--no-service", action="store_true", help="--start starts a process alone")
+    add("--no-service", action="store_true", help="with --start: start a process, no service")
     add("--user", default="", help="as root: the user that the agent runs as")
-    text = "if this device has none: ask, install the wheel, or go without"
+    text = "if this device has none: ask, install the wheel, or continue without it"
     add("--megengine", choices=["ask", "install", "find"], default="ask", help=text)
-    add("--no-measure", action="store_true", help="save the 10 s that it takes")
+    add("--no-measure", action="store_true", help="do not measure the peak performance (10 s)")
     add("--force", action="store_true", help="enrol again, also for another site")
     add("--uninstall", action="store_true", help="stop and remove the agent")
     return result
@@ -107,11 +107,11 @@ def install(options: argparse.Namespace) -> None:
 
 def prepare(options: argparse.Namespace, site: str, python: str) -> None:
     if version_of(python) < [3, 11]:
-        raise InstallError(f"the user cannot run {python}: run the line with another Python")
+        raise InstallError(f"the user cannot run {python}: run the command with another Python")
     bundle = fetch_agent(site, options.home, python)
     worker = enrolled_as(site, options.home)
     if worker and not options.force:
-        say(f"This device is {worker} already.")
+        say(f"This device is already enrolled as {worker}.")
     else:
         enrol(options, site, python, bundle)
 
@@ -119,12 +119,12 @@ def prepare(options: argparse.Namespace, site: str, python: str) -> None:
 def choose_user(home: str, requested: str) -> str:
     """Return the user that the agent runs as; empty for the current user. Raises InstallError.
 
-    It is the requested user, or else the user of the present installation. The folder is given to
-    that user, because root must not run or write files that another user can change.
+    It is the requested user, or else the user of the existing installation. That user becomes the
+    owner of the folder, because root must not run or write files that another user can change.
     """
     if os.geteuid():
         if requested:
-            raise InstallError("only root can give --user")
+            raise InstallError("only root can use --user")
         return ""
     unit, owner = read_text(unit_path()), os.lstat(home).st_uid
     try:
@@ -134,9 +134,11 @@ def choose_user(home: str, requested: str) -> str:
     except KeyError as error:
         raise InstallError(f"no such user: {error}") from None
     if owner not in (0, user.pw_uid):
-        raise InstallError(f"{home} belongs to another user: give that one, or another --home")
+        raise InstallError(
+            f"{home} belongs to another user: give that user as --user, or another --home"
+        )
     if owner != user.pw_uid and subprocess.run(["chown", "-hR", user.pw_name, home]).returncode:
-        raise InstallError(f"the files could not be given to {user.pw_name}")
+        raise InstallError(f"the owner of {home} could not be changed to {user.pw_name}")
     return user.pw_name if user.pw_uid else ""
 
 
@@ -150,7 +152,7 @@ def as_user(name: str, work: Callable[[], None]) -> None:
         work()
     elif child:
         if os.waitpid(child, 0)[1]:
-            raise InstallError(f"it did not work as user {name}; see above")
+            raise InstallError(f"the installation as user {name} failed; see above")
     else:
         try:
             become(name)
@@ -178,7 +180,7 @@ def choose_python() -> str:
     """
     is_linux = platform.system() == "Linux" and sys.maxsize > 2**32
     if not is_linux or platform.libc_ver()[0] != "glibc":
-        raise InstallError("the agent runs on 64-bit Linux with glibc 2.28 or newer only")
+        raise InstallError("the agent needs 64-bit Linux with glibc 2.28 or newer")
     # the base Python of a virtual environment: pipx removes its environments after days
     current = getattr(sys, "_base_executable", "") or sys.executable
     for name in [current, "python3.13", "python3.12", "python3.11", "python3.14"]:
@@ -187,8 +189,8 @@ def choose_python() -> str:
             return path
     raise InstallError(
         "the agent needs Python 3.11 to 3.14, and this is {}.{}.\n"
-        "Install one beside it (Debian, Ubuntu: apt install python3.11; anywhere: "
-        "`uv python install 3.13`) and run the same line with it.".format(*sys.version_info[:2])
+        "Install a newer one (Debian, Ubuntu: apt install python3.11; elsewhere: "
+        "`uv python install 3.13`) and run the same command with it.".format(*sys.version_info[:2])
     )
 
 
@@ -218,7 +220,7 @@ def fetch_agent(site: str, home: str, python: str) -> str:
         say(f"Downloading the agent {manifest['version']} ({file['size_bytes'] / 1e6:.0f} MB).")
         content = fetch("{}/agent/{}".format(site, file["name"]))
         if hashlib.sha256(content).hexdigest() != file["sha256"]:
-            raise InstallError("the download is damaged: run the line again")
+            raise InstallError("the download is damaged: run the command again")
         write_file(path, content, 0o700)
     with zipfile.ZipFile(path) as bundle:
         launcher = bundle.read("site/agent/install/launch.py")
@@ -256,9 +258,9 @@ def enrol(options: argparse.Namespace, site: str, python: str, bundle: str) -> N
     config = os.path.join(options.home, "agent.toml")
     server = "server = {}\n".format(json.dumps(site))
     if os.path.exists(config) and server not in read_text(config) and not options.force:
-        raise InstallError("{} is for another site: --force replaces it".format(config))
+        raise InstallError("{} is for another site: use --force to replace it".format(config))
     if not options.code:
-        raise InstallError("give --code: an administrator makes one on the device's page")
+        raise InstallError("give --code: an administrator creates one on the device's page")
     command = [python, "-I", bundle, "enrol", "--server", site, "--code", options.code]
     command += ["--config", config, "--update", "--find-runtimes", "--quiet"]
     command += ["--force"] if os.path.exists(config) else []
@@ -277,7 +279,7 @@ def offer_megengine(options: argparse.Namespace, python: str, bundle: str, confi
     question = "No MegEngine was found here. Install 1.13.0 (downloads 0.9 GB)? [y/N] "
     is_requested = options.megengine == "install" or (options.megengine == "ask" and ask(question))
     if not is_requested or subprocess.run(add).returncode:
-        say("This device cannot run models before it has MegEngine (compiled: --binary PATH):")
+        say("This device needs MegEngine to run models. Install it (compiled: --binary PATH):")
         say("  " + (f"sudo -u {options.user} " if options.user else "") + " ".join(add))
 
 
@@ -300,7 +302,7 @@ def start(options: argparse.Namespace, python: str) -> None:
             as_user(options.user, lambda: start_process(options.home, python, launcher))
         else:
             as_whom = f"sudo -u {options.user} " if options.user else ""
-            say(f"Start it: {as_whom}{python} -I {launcher}")
+            say(f"To start the agent: {as_whom}{python} -I {launcher}")
         return
     target = "multi-user.target" if os.geteuid() == 0 else "default.target"
     user = "User={}\n".format(options.user) if options.user else ""
@@ -310,17 +312,18 @@ def start(options: argparse.Namespace, python: str) -> None:
     write_file(unit_path(), unit.encode(), 0o644)
     systemctl("daemon-reload")
     if not options.start:
-        say("Start it: {}".format(" ".join([*systemctl_command(), "enable", "--now", SERVICE])))
+        enable = " ".join([*systemctl_command(), "enable", "--now", SERVICE])
+        say("To start the agent: {}".format(enable))
         return
     # started before with --no-service: two agents cannot share a folder
     stop_process(options.home)
     systemctl("enable", SERVICE)
     systemctl("restart", SERVICE)
-    say("The agent runs. See: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
+    say("The agent is running: {}".format(" ".join([*systemctl_command(), "status", SERVICE])))
     if os.geteuid() == 0 and not options.user:
         say("It runs as root: use `--user NAME` to run it as a user with fewer permissions.")
     elif os.geteuid():
-        say("To run it while you are logged out, and from boot on: loginctl enable-linger")
+        say("To run it from boot and while you are logged out: loginctl enable-linger")
 
 
 def unit_word(text: str) -> str:
@@ -344,7 +347,7 @@ def systemctl(*words: str) -> None:
     if process.returncode:
         message = process.stderr.decode(errors="replace").strip()
         raise InstallError(
-            f"systemctl {' '.join(words)}: {message}\nWithout a service: add --no-service"
+            f"systemctl {' '.join(words)}: {message}\nTo run without a service, add --no-service"
         )
 
 
@@ -363,7 +366,7 @@ def start_process(home: str, python: str, launcher: str) -> None:
             command, stdin=nothing, stdout=out, stderr=out, start_new_session=True, cwd=home
         ).pid
     write_file(os.path.join(home, "launch.pid"), str(pid).encode(), 0o600)
-    say(f"The agent runs as process {pid}; it does not outlive a reboot. Log: {log}")
+    say(f"The agent is running as process {pid}, until the next reboot. Log: {log}")
 
 
 def stop_process(home: str) -> None:
@@ -387,12 +390,12 @@ def is_ours(pid: int, home: str) -> bool:
 
 def uninstall(home: str) -> None:
     if not os.path.exists(os.path.join(home, "launch.py")):
-        raise InstallError("there is no agent in {}".format(home))
+        raise InstallError("no agent is installed in {}".format(home))
     if os.path.exists(os.path.join(home, "spool", "tuning.json")):
         words = [choose_python(), "-I", os.path.join(home, "agent.pyz"), "tune", "--restore"]
         words += ["--config", os.path.join(home, "agent.toml")]
         command = " ".join(map(shlex.quote, words))
-        raise InstallError("the device is tuned: run `{}` before".format(command))
+        raise InstallError("the device is tuned: run `{}` first".format(command))
     stop_process(home)
     launcher = os.path.join(home, "launch.py")
     if unit_word(launcher) in read_text(unit_path()):

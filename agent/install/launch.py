@@ -1,7 +1,7 @@
 """Parent process of the agent: restart it after an update, and undo an update that does not work.
 
-The file is beside `agent.pyz`, which it runs. It uses only the standard library, because it must
-work if the agent does not. It shares these files of its folder with `agent.install.update`:
+The file is in the folder of `agent.pyz`, which it runs. It uses only the standard library, because
+it must work if the agent does not. It shares these files of its folder with `agent.install.update`:
 
     agent.pyz, agent.before.pyz   the agent, and its previous version
     trial                         exists from an update until the server accepts the new agent
@@ -109,7 +109,7 @@ def _restore_previous() -> int:
     if is_restored:
         BEFORE.replace(AGENT)
     TRIAL.unlink(missing_ok=True)
-    sys.stderr.write("launch: the new agent was not welcomed: back to the one before\n")
+    sys.stderr.write("launch: the server did not accept the new agent: restored the previous one\n")
     try:
         _record_refused(digest)
     except OSError as exc:

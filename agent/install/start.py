@@ -60,7 +60,7 @@ def _unpacked(bundle, name):
 
 def _root():
     # type: () -> str
-    """Return the folder of unpacked versions: beside the zipapp, or in the user's cache."""
+    """Return the folder of unpacked versions: next to the zipapp, or in the user's cache."""
     beside = os.path.dirname(BUNDLE)
     if not os.access(beside, os.W_OK):
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -39,7 +39,7 @@ class Replaced(Exception):
 
 
 class UpdateFailed(RuntimeError):
-    """The update failed, and may succeed later; the text says why."""
+    """The update failed, and can succeed later; the text contains the cause."""
 
 
 class _AgentFile(BaseModel):
@@ -68,7 +68,7 @@ class Updater:
         self._offered = asyncio.Event()
         #: an update waits until no attempt is held, is being downloaded, or is in place
         self._is_due = False
-        #: of the download, while there is one
+        #: the timeout of the download, while there is one
         self._limit: asyncio.Timeout | None = None
 
     @property
@@ -105,8 +105,8 @@ class Updater:
             return
         if not self.can_update:
             log.warning(
-                "agent_behind own=%s served=%s update: run the line of the device's page again, or "
-                "pull the repository",
+                "agent_behind own=%s served=%s update: run the command on the device's page again, "
+                "or pull the repository",
                 __version__,
                 served,
             )
@@ -125,12 +125,12 @@ class Updater:
                 await asyncio.sleep(AGAIN_S)
 
     async def replace(self) -> None:
-        """Replace the agent's file once it has no attempts; it takes none meanwhile.
+        """Replace the agent's file once it has no attempts; it accepts none meanwhile.
 
         Raises Replaced, UpdateFailed, OSError.
         """
         if self._home is None:
-            raise UpdateFailed("no launcher watches")
+            raise UpdateFailed("the agent has no launcher")
         self._is_due = True
         try:
             while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
@@ -141,7 +141,7 @@ class Updater:
             _put_in_place(self._home, draft)
         except TimeoutError as error:
             self._is_due = False
-            raise UpdateFailed(f"the download lets an order wait for {_ORDER_S:g} s") from error
+            raise UpdateFailed(f"the download delayed an order by {_ORDER_S:g} s") from error
         except (UpdateFailed, OSError):
             self._is_due = False
             raise
@@ -158,7 +158,7 @@ class Updater:
                 response = await client.get(self._server + _MANIFEST)
             manifest = _AgentManifest.model_validate_json(response.content)
         except (httpx2.HTTPError, ValidationError) as error:
-            raise UpdateFailed(f"the manifest: {type(error).__name__}") from error
+            raise UpdateFailed(f"cannot read the manifest: {type(error).__name__}") from error
         file = manifest.files.get(kind)
         if file is None or not is_other(manifest.version):
             raise UpdateFailed(f"the site has no other agent for {kind}")
@@ -185,7 +185,7 @@ class Updater:
         except httpx2.HTTPError as error:
             raise UpdateFailed(f"{file.name}: {type(error).__name__}") from error
         if digest.hexdigest() != file.sha256:
-            raise UpdateFailed(f"{file.name} arrived damaged")
+            raise UpdateFailed(f"{file.name} is damaged")
 
 
 def is_other(served: str) -> bool:
@@ -199,9 +199,9 @@ def is_other(served: str) -> bool:
 
 
 def _put_in_place(home: Path, draft: Path) -> None:
-    """Replace the agent by the draft, and keep the old file for the launcher.
+    """Replace the agent with the draft, and keep the old file for the launcher.
 
-    After each step there is an agent that can be started.
+    After each step an agent can be started.
     """
     with draft.open("rb") as file:
         os.fsync(file.fileno())

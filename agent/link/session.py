@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 #: than the frames that an agent may send
 _MOST_BYTES = 1 << 20
 _WELCOME_S = 20.0
-#: frames that are sent at once and per second after that; fewer than the server takes by default
+#: frames that are sent at once and per second after that; fewer than the server accepts by default
 #: (`AGENT_FRAMES_BURST`, `AGENT_FRAMES_PER_S`)
 _FRAMES_AT_ONCE = 800
 _FRAMES_PER_S = 40.0
@@ -49,8 +49,8 @@ ENROL_AGAIN = (
 _STOPS = {
     CloseCode.UNKNOWN_TOKEN: f"the server does not know this agent's token: {ENROL_AGAIN}",
     CloseCode.REVOKED_TOKEN: f"this agent's token was revoked: {ENROL_AGAIN}",
-    CloseCode.REPLACED: "another agent uses this token and took over: stop one of the two, or "
-    "enrol each under a device of its own",
+    CloseCode.REPLACED: "another agent has connected with the same token: stop one of the two, or "
+    "enrol each as a separate device",
     CloseCode.TOO_OLD: f"this agent ({__version__}) is too old for the server: update it",
 }
 
@@ -173,9 +173,9 @@ class Session:
                 await socket.send(frame)
 
     async def _wait_for_room(self) -> None:
-        """Wait until the server takes another frame, as after the logs of many long scripts.
+        """Wait until the server accepts another frame, for example after logs of many long scripts.
 
-        It counts the frames of all connections of the device.
+        The server counts the frames of all connections of the device.
         """
         now = time.monotonic()
         sent = max(0.0, self._frames - (now - self._sent_at) * _FRAMES_PER_S)

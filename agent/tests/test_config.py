@@ -107,7 +107,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
         (GOOD.replace("spool", "# spool"), "key 'spool' is missing"),
         (GOOD.replace("https://", ""), "server must look like"),
         (GOOD.replace("mgw_secret", "mgw_secret\\n"), "contains no token"),
-        ("server = ", "not TOML"),
+        ("server = ", "not valid TOML"),
         (GOOD + "[gate]\nspeed = 1", "unknown key 'gate.speed'"),
         (GOOD + '[gate]\nmax_load = "low"', "'gate.max_load'"),
         (GOOD + '[measure]\ncores = "all"', "'measure.cores"),

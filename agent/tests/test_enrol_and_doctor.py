@@ -116,7 +116,7 @@ def test_enrol_with_a_used_code_explains_the_next_step(site, tmp_path, capsys):
     site.answer = (400, {"error": "code_used", "message": "This code was used."})
     assert enrol(site.url, tmp_path / "agent.toml") == 1
     errors = capsys.readouterr().err
-    assert "This code was used. (a code works once: an administrator makes a new one" in errors
+    assert "This code was used. (a code works once: an administrator can create a new one" in errors
     assert list(tmp_path.iterdir()) == []
 
 
@@ -265,7 +265,7 @@ def test_doctor_does_not_change_the_spool_of_another_user(site, tmp_path, capsys
     for path in (spool, spool / "seccomp.bpf"):
         os.chown(path, 1234, 1234)
     main(["doctor", "--config", str(config)])
-    assert "the spool belongs to user 1234: run doctor as it" in capsys.readouterr().out
+    assert "the spool belongs to user 1234: use that user" in capsys.readouterr().out
     assert (spool / "seccomp.bpf").read_bytes() == b"the agent's"
     assert (spool / "seccomp.bpf").stat().st_uid == 1234
 

@@ -85,7 +85,7 @@ async def test_an_end_is_sent_after_the_reconnect(device, server):
     [
         (4401, "does not know this agent's token"),
         (4403, "was revoked"),
-        (4409, "another agent uses this token"),
+        (4409, "another agent has connected with the same token"),
         (4426, "too old"),
     ],
 )

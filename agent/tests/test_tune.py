@@ -219,9 +219,9 @@ def test_after_a_reboot_nothing_is_restored_and_the_agent_says_so(untuned, capsy
     untuned.tune()
     untuned.write(BOOT, "second")
     untuned.write(NO_TURBO, "1")
-    assert "a reboot has undone" in describe_tuning(untuned.spool, untuned.machine)
+    assert "a reboot has reset" in describe_tuning(untuned.spool, untuned.machine)
     assert untuned.tune(restore=True) == 0
-    assert "a reboot has undone the settings" in capsys.readouterr().out
+    assert "a reboot has reset the settings" in capsys.readouterr().out
     assert untuned.contents()[NO_TURBO] == "1"
     assert describe_tuning(untuned.spool, untuned.machine) == ""
 
@@ -265,7 +265,7 @@ def test_a_link_in_place_of_the_record_is_not_followed(untuned, tmp_path):
 def test_without_a_spool_tune_says_to_start_the_agent_first(untuned, capsys):
     untuned.spool.rmdir()
     assert untuned.tune() == 1
-    assert "start the agent once before" in capsys.readouterr().err
+    assert "start the agent once first" in capsys.readouterr().err
 
 
 def test_the_manifest_has_the_settings_and_their_values_before_tuning(untuned):

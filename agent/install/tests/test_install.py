@@ -94,7 +94,7 @@ def test_a_fresh_device_is_enrolled(site: BundleSite, home: Path, capfd):
     assert run(site, home) == 0
     output = capfd.readouterr().out
     assert "--update --find-runtimes" in output
-    assert f"Start it: {PYTHON} -I" in output
+    assert f"To start the agent: {PYTHON} -I" in output
     assert (home / "agent.pyz").read_bytes() == site.content
     assert {path.name: oct(path.stat().st_mode & 0o77) for path in (home, home / "launch.py")} == {
         "agent": "0o0",
@@ -106,7 +106,7 @@ def test_a_second_installation_needs_no_code(site: BundleSite, home: Path, capfd
     run(site, home)
     site.requested_paths.clear()
     assert run(site, home, code="") == 0
-    assert "This device is desk already." in capfd.readouterr().out
+    assert "This device is already enrolled as desk." in capfd.readouterr().out
     assert "/agent/a.pyz" not in site.requested_paths
 
 
@@ -149,7 +149,7 @@ def test_a_device_of_another_site_is_replaced_only_with_force(site: BundleSite, 
     run(site, home)
     (home / "agent.toml").write_text('server = "https://other.example.org"\n')
     assert run(site, home) == 1
-    assert "is for another site: --force" in capfd.readouterr().err
+    assert "is for another site: use --force" in capfd.readouterr().err
     assert run(site, home, "--force") == 0
 
 
@@ -220,7 +220,7 @@ def test_uninstall_keeps_the_former_settings_of_a_tuned_device(tmp_path: Path, c
 def test_uninstall_keeps_a_folder_without_an_agent(tmp_path: Path, capfd):
     (tmp_path / "thesis.tex").touch()
     assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
-    assert "there is no agent in" in capfd.readouterr().err
+    assert "no agent is installed in" in capfd.readouterr().err
     assert (tmp_path / "thesis.tex").exists()
 
 

@@ -130,7 +130,7 @@ def test_health_check_of_the_device_passes(administrator, visitor, device: NewDe
 def test_pasting_the_same_command_again_changes_nothing(visitor, device: NewDevice):
     before = (device.home / "agent.token").read_text()
     output = paste(device.line, device.folder, device.python)
-    assert "This device is pasted already." in output
+    assert "This device is already enrolled as pasted." in output
     assert "Downloading" not in output
     assert (device.home / "agent.token").read_text() == before
     visitor.device("pasted")
