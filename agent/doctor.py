@@ -174,7 +174,8 @@ def _check_scripts(config: Config, sandbox: Sandbox, runtimes: dict[str, LocalRu
     text = f"{text}, {rules.sandbox.describe_user()}"
     me, owner = os.geteuid(), config.spool.stat().st_uid
     if me != owner:
-        text += f"; tested as user {me}, but the spool belongs to user {owner}: use that user"
+        text += f"; tested as user {me}, but the spool belongs to user {owner}: "
+        text += "run doctor as that user"
     is_root = me == 0 and rules.sandbox.owner is None
     return Check("note" if is_root or me != owner else "ok", "scripts", text)
 

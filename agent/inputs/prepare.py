@@ -47,7 +47,7 @@ _UNNAMED = "data"
 
 @dataclass(frozen=True)
 class RandomSource:
-    """Random numbers from `seed` and the input's name. None: the model's own shape or dtype."""
+    """Random numbers from `seed` and the input's name. None: the model's shape or dtype."""
 
     shape: Shape | None = None
     dtype: str | None = None
@@ -200,7 +200,7 @@ class PreparedInputs:
             raise InputError.of("format", "input_suffix", name=path.name)
 
     def _write(self, name: str, array: Array, ready: Path | None = None) -> None:
-        """Write the array to a file, or link `ready`, a file that already holds it."""
+        """Write the array to a file, or link `ready`, a file that already contains it."""
         self._check(name, array.dtype, array.shape)
         shape = (self.batch or array.shape[0], *array.shape[1:])
         target = self._reserve(name)

@@ -43,7 +43,7 @@ def _chunks(name: str, count: int, dtype: np.dtype[np.generic], seed: int) -> It
 
 
 def _numbers(raw: NDArray[np.uint64], dtype: np.dtype[np.generic]) -> Array:
-    """Convert 64 random bits per element to numbers, using as many bits as the dtype holds."""
+    """Convert 64 random bits per element to numbers, using as many bits as the dtype has."""
     if dtype.kind == "f":
         bits = {2: 11, 4: 24}[dtype.itemsize]
         return (raw >> np.uint64(64 - bits)) / np.float64(1 << bits)

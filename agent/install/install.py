@@ -72,7 +72,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0])
     add = result.add_argument
-    add("--server", default=SITE, metavar="URL", help="the site; default: the source of this script")
+    add("--server", default=SITE, metavar="URL", help="the site; default: that of this script")
     add("--code", default="", help="the one-time code from the device's page")
     add("--home", metavar="FOLDER", help="default: " + default_home())
     add(

@@ -22,12 +22,12 @@ _SHORTEST = 16
 _OTHER_FORMATS = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"PK\x03\x04", "a zip archive (PyTorch and npz files are such)"),
+    (b"PK\x03\x04", "a zip archive, such as a PyTorch or npz file"),
     (b"\x1f\x8b", "a gzip archive"),
-    (b"\x80\x02", "a Python pickle (as megengine.save writes)"),
-    (b"\x80\x03", "a Python pickle (as megengine.save writes)"),
-    (b"\x80\x04", "a Python pickle (as megengine.save writes)"),
-    (b"\x80\x05", "a Python pickle (as megengine.save writes)"),
+    (b"\x80\x02", "a Python pickle, as written by megengine.save"),
+    (b"\x80\x03", "a Python pickle, as written by megengine.save"),
+    (b"\x80\x04", "a Python pickle, as written by megengine.save"),
+    (b"\x80\x05", "a Python pickle, as written by megengine.save"),
     (b"\x93NUMPY", "an npy file"),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x7fELF", "a program"),
@@ -78,7 +78,7 @@ def check_model(path):
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise ModelError("{} is no file".format(path))
+            raise ModelError("{} is not a file".format(path))
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             offset = skip_test_header(file)
@@ -98,7 +98,7 @@ def check_model(path):
     elif not head.startswith(_PLAIN + (_PACKED,)):
         raise ModelError("not a MegEngine model: {}".format(_looks_like(head)))
     if size < _SHORTEST:
-        raise ModelError("the model file is cut short: it has only {} bytes".format(size))
+        raise ModelError("the model file is truncated: it has only {} bytes".format(size))
 
 
 def _check_length(head, size):
@@ -106,7 +106,7 @@ def _check_length(head, size):
     (length,) = struct.unpack("<I", head[:4])
     if length + 4 > size:
         raise ModelError(
-            "the model file is cut short: it has {} of {} bytes".format(size, length + 4)
+            "the model file is truncated: it has {} of {} bytes".format(size, length + 4)
         )
 
 
@@ -139,7 +139,7 @@ def check_algo_cache(path):
         )
     if not _is_cache(content):
         raise FlagError(
-            "ERROR: --fast_run_algo_policy: {} is no cache of algorithms; remove it or name "
+            "ERROR: --fast_run_algo_policy: {} is not a cache of algorithms; remove it or use "
             "another file".format(path)
         )
 

@@ -57,7 +57,7 @@ def run(name, job, folder):
 
 
 def main(name, path):
-    """Entry point of the child: run the job in the file `path`, write an answer file beside it."""
+    """Entry point of the child: run the job in the file `path`, write an answer file next to it."""
     import importlib
 
     try:

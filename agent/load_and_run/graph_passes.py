@@ -1,6 +1,6 @@
 """Inspect and transform the model's graph before the run, in a child process.
 
-The child loads the model with MegEngine's graph API, which can do what megenginelite cannot: list
+The child loads the model with MegEngine's graph API, which can do more than megenginelite: list
 the operators, optimize the graph (optimize_for_inference), write it (model_dump), and compute its
 static memory plan (get_static_mem_info). It writes the transformed graph as a plain model, which is
 then run like any other.

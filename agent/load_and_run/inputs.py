@@ -96,7 +96,7 @@ def match(entries, tensors):
         pairs.append((entry, tensor))
     given = {entry.name for entry in entries}
     warnings.extend(
-        'input "{}" ({} {}) is not given: the run takes what its memory holds'.format(
+        'input "{}" ({} {}) is not given: the run uses whatever its memory contains'.format(
             tensor.name, tensor.dtype, braces(tensor.shape)
         )
         for tensor in tensors

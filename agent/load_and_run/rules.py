@@ -1,7 +1,7 @@
-"""Reject flags that do not fit the model, the files or this machine, which only a run can tell.
+"""Reject flags that do not fit the model, the files or this machine; only a run can check this.
 
 Each rejection is one line, written before the library is loaded and before a file is written. The
-agent has rejected values and combinations that never work (`agent/protocol/options.py`).
+agent has already rejected values and combinations that never work (`agent/protocol/options.py`).
 """
 
 import os
@@ -16,11 +16,11 @@ def check(flags):
     """Raise FlagError if the wheel, a file, or this machine does not support one of the flags."""
     for name in COMPILED_ONLY:
         if is_set(flags, name):
-            _refuse("--{} needs a compiled load_and_run; the wheel has no way to do it", name)
+            _refuse("--{} needs a compiled load_and_run; the wheel does not support it", name)
     if flags["fast_run_algo_policy"]:
         check_algo_cache(flags["fast_run_algo_policy"])
     if flags["c_opr_lib"] and not os.path.isfile(flags["c_opr_lib"]):
-        _refuse("--c_opr_lib: there is no file {}", flags["c_opr_lib"])
+        _refuse("--c_opr_lib: the file {} does not exist", flags["c_opr_lib"])
     if flags["enable_nchw88"] and devices.is_amd():
         _refuse("--enable_nchw88 hangs or crashes MegEngine on AMD CPUs; it needs an Intel CPU")
     devices.core_ids(flags)
@@ -30,10 +30,10 @@ def check_model(model, flags):
     """Raise FlagError if the flags do not fit the model or would overwrite its file."""
     if is_packed(model):
         if flags["mdl"]:
-            _refuse("--mdl cannot run a packed model; leave it out")
+            _refuse("--mdl cannot run a packed model; remove it")
         _refuse_in_lite_mode(flags)
         if flags["enable_ioc16"]:
-            _refuse("--enable_ioc16 cannot convert a packed model; give the plain one")
+            _refuse("--enable_ioc16 cannot convert a packed model; use the plain model")
     elif flags["record_comp_seq2"] and not flags["optimize_for_inference"]:
         if mentions(model, b"BatchNorm"):
             _refuse(
@@ -56,13 +56,13 @@ def check_operators(model, flags):
     if is_packed(model):
         _refuse(
             "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions, "
-            "which cannot be told of a packed model; give the plain one, or use an Intel CPU"
+            "which cannot be checked for a packed model; use the plain model, or an Intel CPU"
         )
     for name in graph_passes.operator_types(model):
         if "Conv" in name:
             _refuse(
                 "--layout_transform=cpu hangs MegEngine on AMD CPUs if the model has convolutions "
-                "(this one has {}), because it tries nchw88; leave it out, or use an Intel CPU",
+                "(this one has {}), because it tries nchw88; remove it, or use an Intel CPU",
                 name,
             )
 
@@ -82,7 +82,7 @@ def _refuse(text, *names):
 
 
 def _refuse_in_lite_mode(flags):
-    """Reject flags that abort load_and_run in lite mode, as of a packed model, or do nothing."""
+    """Reject flags that abort load_and_run in lite mode (for a packed model) or do nothing."""
     for name, row in OPTIONS.items():
         effect = row.get("lite", "ok") if is_set(flags, name) else "ok"
         if effect == "abort":
@@ -103,7 +103,7 @@ _ADVICE = (
     (
         "invalid conv format",
         ("enable_nhwcd4",),
-        "the layout nhwcd4 is for OpenCL, which the wheel does not have; leave it out",
+        "the layout nhwcd4 is for OpenCL, which the wheel does not support; remove it",
     ),
     (
         "can not handle dtype Byte",
@@ -120,7 +120,7 @@ _ADVICE = (
     (
         "out of valid range [0, 0)",
         ("cuda",),
-        "MegEngine finds no CUDA device here; leave out --cuda",
+        "MegEngine finds no CUDA device on this machine; remove --cuda",
     ),
 )
 

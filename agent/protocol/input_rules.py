@@ -26,7 +26,7 @@ JSON_DTYPES = {
 
 
 def can_be_given(name: str, kind: str) -> bool:
-    """Return whether a kind of runtime takes an input of this name; its length is not checked."""
+    """Return whether a kind of runtime accepts an input of this name; ignores its length."""
     is_split = kind == "binary" and not set(name).isdisjoint(SEPARATORS)
     return bool(name) and name.isprintable() and not is_split
 
@@ -37,5 +37,5 @@ def escaped(name: str) -> str:
 
 
 def instead_of(dtype_kind: str) -> str:
-    """Suggest a dtype in place of one that MegEngine lacks, by the letter of numpy's kind."""
+    """Suggest a dtype instead of one that MegEngine lacks, by the letter of numpy's kind."""
     return "float32" if dtype_kind in "fc" else "int32"

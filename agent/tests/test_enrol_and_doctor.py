@@ -265,7 +265,7 @@ def test_doctor_does_not_change_the_spool_of_another_user(site, tmp_path, capsys
     for path in (spool, spool / "seccomp.bpf"):
         os.chown(path, 1234, 1234)
     main(["doctor", "--config", str(config)])
-    assert "the spool belongs to user 1234: use that user" in capsys.readouterr().out
+    assert "the spool belongs to user 1234: run doctor as that user" in capsys.readouterr().out
     assert (spool / "seccomp.bpf").read_bytes() == b"the agent's"
     assert (spool / "seccomp.bpf").stat().st_uid == 1234
 

@@ -130,7 +130,7 @@ def test_failed_pass_is_attributed_to_an_option_only_if_one_was_set():
         (1, "MemoryError", "out_of_memory"),
         (
             134,
-            'input "mask" (float32 {2,1}) is not given: the run takes what its memory holds\n'
+            'input "mask" (float32 {2,1}) is not given: the run uses whatever its memory contains\n'
             "what():  bad input shape for polyadic operator: {2,1}, {4,1}",
             "input_missing",
         ),

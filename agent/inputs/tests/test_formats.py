@@ -193,4 +193,4 @@ def test_large_json_is_rejected_in_favour_of_npy(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(content)
     error = expect_error(tmp_path, tmp_path / "a.json")
     assert error.code == "too_large"
-    assert error.text == '"a.json" is over 8 MiB; give large inputs as npy.'
+    assert error.text == '"a.json" is larger than 8 MiB; use npy files for large inputs.'

@@ -23,14 +23,14 @@ def test_possible_model_files_pass(content, tmp_path):
     ("content", "message"),
     [
         (b"", "is empty (0 bytes)"),
-        (V2[:16], "is cut short: it has 16 of 32 bytes"),
-        (V2[:-1], "is cut short: it has 31 of 32 bytes"),
-        (b"MGBC", "is cut short: it has only 4 bytes"),
+        (V2[:16], "is truncated: it has 16 of 32 bytes"),
+        (V2[:-1], "is truncated: it has 31 of 32 bytes"),
+        (b"MGBC", "is truncated: it has only 4 bytes"),
         (b"\x89PNG\r\n", "looks like a PNG picture"),
         (b"PK\x03\x04", "looks like a zip archive"),
         (b"\x80\x04\x95", "looks like a Python pickle"),
         (b"\x01\x02 whatever this is", "begins with the bytes 01 02 20"),
-        (b"mgbtest0\x01\0\0\0" + V2[:-1], "is cut short: it has 31 of 32 bytes"),
+        (b"mgbtest0\x01\0\0\0" + V2[:-1], "is truncated: it has 31 of 32 bytes"),
         (b"mgbtest0\x01\0\0\0" + V2 + b"y:expect", "compares its outputs with the values"),
     ],
 )
@@ -45,5 +45,5 @@ def test_the_error_names_the_kind_of_an_invalid_file(content, message, tmp_path)
 def test_a_missing_model_or_a_folder_is_rejected(tmp_path):
     with pytest.raises(ModelError, match="No such file"):
         check_model(str(tmp_path / "none.mge"))
-    with pytest.raises(ModelError, match="is no file"):
+    with pytest.raises(ModelError, match="is not a file"):
         check_model(str(tmp_path))

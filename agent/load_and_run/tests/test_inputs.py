@@ -102,7 +102,7 @@ def test_wrong_shapes_and_missing_inputs_cause_warnings():
     assert [entry.shape for entry, _ in pairs] == [(4, 3)]
     assert warnings == [
         'input "data" is {4,3}, the model was made for {2,3}',
-        'input "mask" (float32 {2,1}) is not given: the run takes what its memory holds',
+        'input "mask" (float32 {2,1}) is not given: the run uses whatever its memory contains',
     ]
 
 

@@ -71,7 +71,7 @@ def test_an_unsupported_option_prints_one_line_and_exits_with_1(run):
     ended = run(model("tiny"), "--fitting")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        "ERROR: --fitting needs a compiled load_and_run; the wheel has no way to do it\n"
+        "ERROR: --fitting needs a compiled load_and_run; the wheel does not support it\n"
     )
 
 
@@ -278,7 +278,7 @@ def test_threads_are_bound_to_the_given_cores(run):
 def test_the_error_for_cuda_without_a_gpu_suggests_a_solution(run):
     ended = run(model("tiny"), "--cuda", "--iter=1")
     if ended.returncode:
-        assert_died(ended, "mgb::AssertionError", "leave out --cuda")
+        assert_died(ended, "mgb::AssertionError", "remove --cuda")
 
 
 def test_workspace_limit_changes_the_choice_of_algorithms(run):

@@ -25,7 +25,7 @@ InputErrorCode = typing.Literal[
     "unreadable",  # no such file, or not a regular one
     "format",  # neither npy, JSON nor a picture, or not the format of its suffix
     "header",  # an invalid npy or picture header
-    "size",  # the file is shorter or longer than its header says
+    "size",  # the file is shorter or longer than its header requires
     "axes",  # none, more than seven, or one of length zero
     "dtype",  # not supported by MegEngine or this kind of runtime
     "json",
@@ -78,19 +78,19 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: RuntimeKind) -> No
     """
     name = dtype.newbyteorder("=").name
     if dtype.hasobject:
-        text = f"{what} holds Python objects, which are never unpickled."
+        text = f"{what} contains Python objects, which are never unpickled."
         raise InputError("dtype", text, "pickled")
     if dtype.names is not None or dtype.subdtype is not None:
-        text = f"{what} holds a structured type; inputs are plain numbers."
+        text = f"{what} has a structured type; inputs must be plain numbers."
         raise InputError("dtype", text, "structured")
     if dtype.kind not in "biufc":
-        text = f"{what} holds {name}; inputs are numbers."
+        text = f"{what} contains {name}; inputs must be numbers."
         raise InputError("dtype", text, "not_numbers", dtype=name)
     if name not in ALL_DTYPES:
         instead = instead_of(dtype.kind)
         raise InputError(
             "dtype",
-            f"{what} holds {name}, which MegEngine has no type for. Save it as {instead}, for "
+            f"{what} contains {name}, which MegEngine does not support. Save it as {instead}, for "
             "example with astype.",
             "no_type",
             dtype=name,
@@ -100,7 +100,7 @@ def check_dtype(what: str, dtype: np.dtype[np.generic], kind: RuntimeKind) -> No
         choices = ", ".join(BINARY_DTYPES)
         raise InputError(
             "dtype",
-            f"{what} holds {name}, which a compiled load_and_run cannot read from a file; it "
+            f"{what} contains {name}, which a compiled load_and_run cannot read from a file; it "
             f"reads {choices}. Choose a device with the MegEngine wheel, or a model with an input "
             "of one of these types.",
             "dtype_not_here",
@@ -115,13 +115,13 @@ def check_axes(what: str, shape: Shape, **data: Any) -> None:
         text = f"{what} is a single number without axes; give it the shape {{1}}."
         raise InputError("axes", text, "no_axes", **data)
     if len(shape) > MOST_AXES:
-        text = f"{what} has {len(shape)} axes; MegEngine knows at most {MOST_AXES}."
+        text = f"{what} has {len(shape)} axes; MegEngine supports at most {MOST_AXES}."
         raise InputError("axes", text, "many_axes", axes=len(shape), limit=MOST_AXES, **data)
     if 0 in shape:
         raise InputError(
             "axes",
-            f"{what} has the shape {braces(shape)} and so holds no numbers; "
-            "every axis needs a length of at least 1.",
+            f"{what} has the shape {braces(shape)} and contains no numbers; "
+            "every axis must be at least 1.",
             "no_numbers",
             shape=braces(shape),
             **data,
@@ -136,7 +136,7 @@ def check_size(what: str, promise: str, expected: int, actual: int) -> None:
     if actual < expected:
         raise InputError(
             "size",
-            f"{what} is cut short: {promise} takes {expected} bytes, the file has {actual}. "
+            f"{what} is truncated: {promise} needs {expected} bytes, the file has {actual}. "
             "Upload it again.",
             "cut_short",
             promise=promise,
@@ -146,7 +146,8 @@ def check_size(what: str, promise: str, expected: int, actual: int) -> None:
     if actual > expected:
         raise InputError(
             "size",
-            f"{what} has {actual - expected} bytes after its array ({promise}). Save it again.",
+            f"{what} has {actual - expected} extra bytes after its array ({promise}). Save it "
+            "again.",
             "trailing",
             promise=promise,
             extra=actual - expected,

@@ -65,7 +65,7 @@ def check_json_size(name: str, size: int) -> None:
     """Raise InputError if the file is too large to be read as a whole."""
     if size > LONGEST_JSON:
         limit = LONGEST_JSON >> 20
-        text = f'"{name}" is over {limit} MiB; give large inputs as npy.'
+        text = f'"{name}" is larger than {limit} MiB; use npy files for large inputs.'
         raise InputError("too_large", text, "json_large", limit_mib=limit)
 
 
@@ -74,7 +74,7 @@ def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[Json
     try:
         content = _decode(name, data)
     except RecursionError:
-        raise InputError("json", f'"{name}" nests too deeply.', "json_deep") from None
+        raise InputError("json", f'"{name}" is nested too deeply.', "json_deep") from None
     except InputError:
         raise
     except ValueError as error:
@@ -84,7 +84,7 @@ def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[Json
     if not 1 <= len(content) <= _MOST_INPUTS:
         raise InputError(
             "json",
-            f'"{name}" describes {len(content)} inputs; it must be 1 to {_MOST_INPUTS}.',
+            f'"{name}" describes {len(content)} inputs; the number must be 1 to {_MOST_INPUTS}.',
             "json_count",
             count=len(content),
             limit=_MOST_INPUTS,
@@ -95,7 +95,7 @@ def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[Json
 def _wrong(name: str, problem: str) -> InputError:
     return InputError(
         "json",
-        f'"{name}" is not the JSON of inputs ({problem}). It is an object: '
+        f'"{name}" is not valid JSON of inputs ({problem}). It must be an object: '
         '{"<input>": {"shape", "type", "raw"}}.',
         "json",
         problem=problem[:200],
@@ -115,7 +115,7 @@ def _decode(name: str, data: bytes) -> Any:
         if token[0] == '"':
             return token
         if token[0] != "[":
-            raise ValueError(f"{token} is no JSON number")
+            raise ValueError(f"{token} is not a JSON number")
         lists.append(token)
         return "NaN"  # a NaN of the file itself was rejected above
 
@@ -133,7 +133,7 @@ def _distinct(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in content:
             short_key = key[:_SHOWN]
-            text = f'In "{name}" the key "{short_key}" stands twice in one object.'
+            text = f'In "{name}" the key "{short_key}" occurs twice in one object.'
             raise InputError("json", text, "json_twice", input=short_key)
         content[key] = value
     return content
@@ -147,9 +147,9 @@ def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
     if len(key) > LONGEST_NAME or not can_be_given(key, kind):
         raise InputError(
             "name",
-            f'In "{name}" an input is called {short_key!a}. Names are 1 to {LONGEST_NAME} '
-            'printable characters; a compiled load_and_run takes none with ":" or ";". Rename the '
-            "input when the model is dumped.",
+            f'In "{name}" an input has the name {short_key!a}. Names have 1 to {LONGEST_NAME} '
+            'printable characters; a compiled load_and_run accepts no ":" or ";". Rename the '
+            "input when you dump the model.",
             "json_name",
             input=ascii(short_key),
             limit=LONGEST_NAME,
@@ -162,7 +162,7 @@ def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
         kinds = ", ".join(JSON_DTYPES)
         raise InputError(
             "json",
-            f"{what} has a type that load_and_run does not know ({kinds}).",
+            f"{what} has an unknown type. Use one of: {kinds}.",
             "json_type",
             input=short_key,
             type=dtype[:40],
@@ -171,10 +171,10 @@ def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
     check_axes(what, shape, name=f"{name}: {short_key}")
     expected, count = math.prod(shape), len(raw) if isinstance(raw, _Numbers) else None
     if count != expected:
-        problem = "is no flat list of numbers" if count is None else f"has {count}"
+        problem = "is not a flat list of numbers" if count is None else f"has {count}"
         raise InputError(
             "json",
-            f"{what}: shape {braces(shape)} takes {expected} numbers, raw {problem}.",
+            f"{what}: shape {braces(shape)} needs {expected} numbers, but raw {problem}.",
             "json_numbers",
             input=short_key,
             wanted=expected,

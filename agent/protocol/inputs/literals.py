@@ -58,7 +58,7 @@ def read_literal(text: str) -> ParsedLiteral:
 
 
 def _brackets() -> InputError:
-    text = "Brackets or commas do not fit together; write 1,2.5 or [[1,2],[3,4]]."
+    text = "Brackets or commas do not match; write 1,2.5 or [[1,2],[3,4]]."
     return InputError("literal", text, "brackets")
 
 
@@ -78,7 +78,7 @@ def _tokens(text: str) -> list[str]:
             raise _out_of_range(token[:_SHOWN], "float32")
         depth += {"[": 1, "]": -1}.get(token, 0)
         if depth > _MOST_DEEP:
-            message = f"The brackets are more than {_MOST_DEEP} deep."
+            message = f"The brackets are nested more than {_MOST_DEEP} levels deep."
             raise InputError("axes", message, "deep", limit=_MOST_DEEP)
         tokens.append(token)
         position += len(token)
@@ -90,7 +90,7 @@ def _no_number(text: str, position: int) -> InputError:
     advice = ", or choose random numbers of this shape." if text[:1] == "{" else "."
     return InputError(
         "literal",
-        f'"{excerpt}" at character {position + 1} is no number; '
+        f'"{excerpt}" at character {position + 1} is not a number; '
         f"write 1,2.5 or [[1,2],[3,4]]{advice}",
         "bad",
         place=position + 1,
@@ -139,7 +139,7 @@ def _check_numbers(flat: list[float], texts: list[str], dtype: str) -> None:
         elif not _INT32[0] <= value <= _INT32[-1]:
             raise _out_of_range(excerpt, dtype)
         elif value != value // 1:
-            message = f"{excerpt} is not whole, but without a dot all numbers are int32."
+            message = f"{excerpt} is not a whole number, but without a dot all numbers are int32."
             raise InputError("literal", message, "fraction", value=excerpt)
 
 

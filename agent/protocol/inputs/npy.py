@@ -191,7 +191,7 @@ def _check_magic(what: str, head: bytes) -> None:
     elif not head:
         why = "it is empty (0 bytes). Upload it again"
     else:
-        why = "it does not begin as one. Save the array with numpy.save"
+        why = "it does not start like one. Save the array with numpy.save"
     raise InputError("format", f"{what} is not an npy file: {why}.", rule)
 
 

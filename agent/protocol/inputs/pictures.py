@@ -46,7 +46,7 @@ def parse_picture(name: str, head: bytes, size: int) -> tuple[Shape, int]:
         )
     header = _HEADER.match(head)
     if header is None:
-        text = f"{what} has an unreadable header. Write the picture again, or give npy."
+        text = f"{what} has an unreadable header. Save it again, or give the input as npy."
         raise InputError("header", text, "picture")
     width, height, largest = (int(number) for number in header.groups())
     if not 1 <= largest <= 255:
