@@ -28,11 +28,11 @@ class ResultError(Exception):
 
 
 def check_files(order: Start) -> None:
-    """Reject names that clash or that no runtime takes. Raises ValueError.
+    """Reject names that clash or that no runtime accepts. Raises ValueError.
 
     `agent.inputs` checks the names of variables for the kind of the runtime: a compiled
     load_and_run splits `--input` at `;` and each part at its first `:`, so that a name with one of
-    them could name a file of the device.
+    them could refer to a file of the device.
     """
     names = [PROFILE_NAME, order.model.name, *(file.name for file in order.data)]
     if len(set(names)) != len(names):
@@ -46,7 +46,7 @@ def check_files(order: Start) -> None:
             raise ValueError(f"input {name!r} cannot be given to load_and_run")
     for file in order.data:
         if file.option and file.name != OPTIONS[file.option].file:
-            raise ValueError(f"the file of option {file.option} has another name")
+            raise ValueError(f"the file of option {file.option} has the wrong name")
 
 
 def make_folders(folder: Folder, arguments: Iterable[str]) -> None:

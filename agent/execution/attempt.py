@@ -369,8 +369,8 @@ class Attempt:
     ) -> None:
         """Run all passes, twice if the device is not as fast as usual after the first time.
 
-        Only passes that fit into the time limit twice are repeated, and only if the user has not
-        had enough; and no pairs, since their arms share what happens to the device.
+        Passes are repeated only if they fit into the time limit twice and the user has not ended
+        the run. Pairs are not repeated, since their arms share the state of the device.
         """
         await pass_runner.run(run)
         # while another attempt is measured, the device cannot be as fast as usual
@@ -382,7 +382,7 @@ class Attempt:
         if self._halted.is_set() or done.has_enough or done.run_s * _TWICE > self._order.timeout_s:
             return
         canary.repeated()
-        # otherwise the reading after the first time says how fast the device was in what is kept
+        # otherwise the reading after the first time belongs to the results that are kept
         if await pass_runner.repeat(run):
             await canary.after()
 
@@ -438,7 +438,7 @@ class Attempt:
                 stored = await fetch_all(files, target)
                 report.received += tuple(f.model_copy(update={"arm": number}) for f in stored)
         except TransferError as exc:
-            # by the arm, the server knows which of the files with this name it is
+            # files of several arms can have the same name: the arm tells the server which it is
             values = exc.note.values | ({"arm": arm_name} if arm_name else {})
             note = exc.note.model_copy(update={"values": values})
             raise Ending(EndReason.DOWNLOAD_FAILED, note, exc.cause) from exc

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class UploadFailed(RuntimeError):
-    """A result file could not be uploaded; the note names the file and the cause."""
+    """A result file could not be uploaded; the note contains the file and the cause."""
 
     def __init__(self, note: Note) -> None:
         self.note = note

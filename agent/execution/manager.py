@@ -1,6 +1,6 @@
-"""Manage the attempts that this agent holds, each in an asyncio task of its own.
+"""Manage the attempts that this agent holds, each in its own asyncio task.
 
-The server decides how many there are.
+The server decides their number.
 """
 
 import asyncio

@@ -178,7 +178,7 @@ class PassRunner:
         cores: tuple[int, ...],
     ) -> None:
         self.done = PassResults(notes=list(oversubscription(builder.options, cores)))
-        # with more threads than cores, their waiting says nothing about other processes
+        # with more threads than cores, their waiting does not indicate other processes
         self._waits_for_itself = bool(self.done.notes)
         self._order, self._builder, self._folder = order, builder, folder
         self._known_inputs, self._runtime = known_inputs, runtime
@@ -200,9 +200,9 @@ class PassRunner:
     async def repeat(self, run: Runner) -> bool:
         """Run all passes again without their files; return whether their results are kept.
 
-        If one fails, or the user ends the repetition before a profile that it had the first time,
-        what was there before is kept. Raises the errors of `run`, but PassFailed only if the
-        attempt is cancelled.
+        If one fails, or the user ends the repetition before a profile that existed the first time,
+        the earlier results are kept. Raises the errors of `run`, but PassFailed only if the attempt
+        is cancelled.
         """
         done, before = self.done, dataclasses.replace(self.done)
         aside = self._folder.path / "before"
@@ -235,7 +235,7 @@ class PassRunner:
         return True
 
     def _restore(self, before: PassResults, aside: Path, note: Note) -> None:
-        """Replace the results of a repetition by those of the first time, in the folder `aside`."""
+        """Replace the results of a repetition with the first ones, in the folder `aside`."""
         done = self.done
         for record in done.records:
             if record.profile:

@@ -9,7 +9,7 @@ and the largest process at its end. The sum is an upper bound, because the proce
 their peaks at the same time. Of a process that starts and ends between two samples, only its own
 peak is known, not that of its siblings at that time.
 
-The control group of the agent is not used: it holds all runs and the agent, and counts the page
+The control group of the agent is not used: it contains all runs and the agent, and counts the page
 cache of files, such as that of the model.
 """
 
@@ -34,7 +34,7 @@ class PeakMemory:
 
 
 class MemoryMeter:
-    """The largest memory of one run that samples have shown. `gpus`: also on these."""
+    """The largest memory of one run in all samples; with `gpus`, also the memory on these."""
 
     def __init__(self, gpus: GpuReader | None = None) -> None:
         self._gpus = gpus

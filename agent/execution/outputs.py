@@ -30,11 +30,11 @@ Array = np.ndarray[Any, Any]
 
 
 def read_outputs(folder: Path) -> list[tuple[str, Array]]:
-    """Return the outputs that a run wrote to a folder, with their names, which need not differ.
+    """Return the outputs that a run wrote to a folder, with their names, which may be equal.
 
     Our runner of a wheel writes `output-<n>.npy` and `outputs.json`, a compiled load_and_run the
     files of `--bin_out_dump`, of which those of the last run count. Files that cannot be read are
-    left out; links are not followed. The arrays are mapped to the files, which must not change.
+    skipped; links are not followed. The arrays are mapped to the files, which must not change.
     """
     outputs: list[tuple[str, Array]] = []
     for number, name in enumerate(_names(folder / "outputs.json")):
@@ -53,7 +53,7 @@ def differences(
 ) -> tuple[OutputDifference, ...]:
     """Compare outputs by position, since versions of a model may name them differently.
 
-    Of more than MOST_OUTPUTS, those that differ most are returned.
+    If there are more than MOST_OUTPUTS, those that differ most are returned.
     """
     if not baseline or not other:
         return (OutputDifference(problem=Note.of("outputs_unknown")),)
@@ -118,7 +118,7 @@ def _blocks(one: Array, two: Array) -> Iterator[tuple[Array, Array]]:
 def plain(array: Array, shape: Sequence[int]) -> Array:
     """Return an array of a blocked layout as NCHW if `shape` is the plain form of its shape.
 
-    NCHW4 and its like have the axes (N, C / block, H, W, block), padded to whole blocks.
+    NCHW4 and similar layouts have the axes (N, C / block, H, W, block), padded to whole blocks.
     """
     if array.ndim != 5 or len(shape) != 4 or array.shape[4] not in _BLOCKS:
         return array

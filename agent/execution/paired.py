@@ -1,9 +1,9 @@
-"""Run a paired comparison: pairs of fresh processes, one for each arm, that take turns.
+"""Run a paired comparison: pairs of new processes, one for each arm, that take turns.
 
 First each arm is run once alone: its outputs are compared with those of the baseline, and its
-iteration time decides how many iterations a turn has. Then pairs are measured until every verdict
-is clear or the budget is over. After these turns, most pairs have profiled ones, which tell how
-long each operator took. The figures behind the design are in docs/decisions/measured-in-pairs.md.
+iteration time determines the number of iterations in a turn. Then pairs are measured until every
+verdict is clear or the budget is used up. After these turns, most pairs have profiled ones, which
+measure each operator. The figures behind the design are in docs/decisions/measured-in-pairs.md.
 """
 
 import asyncio
@@ -74,9 +74,9 @@ from agent.statistics.paired import (
 #: fewest and most blocks of turns in a pair; each block has every arm twice, in an order and its
 #: reverse. A compiled program has the fewest, since it starts a process for each turn
 _LEAST_BLOCKS, _MOST_BLOCKS = 2, 4
-#: ms that all turns of a pair take if so many blocks fit
+#: target duration of all turns of a pair, ms
 _TURNS_MS = 800.0
-#: what a turn lasts, ms: usually, and at most
+#: usual and longest duration of a turn, ms
 _USUAL_MS, _LONG_MS = 45.0, 100.0
 #: iterations of a turn where they fit into the longest turn, and where they do not
 _WANTED, _LEAST = 5, 2
@@ -136,7 +136,7 @@ class PairedResults(PassResults):
 
 @dataclass
 class Arm:
-    """One arm: its order, the files of which lie in `folder`. `passes` prepares its inputs."""
+    """One arm: its order, with files in `folder`. `passes` prepares its inputs."""
 
     number: int
     order: Start
@@ -167,7 +167,7 @@ class Arm:
         return command
 
     def outputs_command(self) -> list[str] | None:
-        """Return the command that makes a compiled binary write its outputs; None if it cannot."""
+        """Return the command with which a compiled binary writes its outputs; None if it cannot."""
         if self.order.options.get("lite"):  # load_and_run aborts with both options
             return None
         step = self.builder.dump(self.inputs, bin_out_dump=True)
@@ -186,12 +186,12 @@ class Arm:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether its process waits between turns; of a compiled binary, each turn is a process."""
+        """Whether its process waits between turns; a compiled binary has a process per turn."""
         return self.runtime.info.kind == "wheel"
 
 
 def arm_orders(order: Start) -> Iterator[Start]:
-    """Yield the order of each arm, as if it were to be run alone; the first is the baseline."""
+    """Yield the order of each arm, as for a run of this arm alone; the first is the baseline."""
     yield order.model_copy(update={"arms": (), "pairing": None})
     for arm in order.arms:
         changes = {name: getattr(arm, name) for name in type(arm).model_fields}
@@ -209,9 +209,9 @@ def arm_folder(folder: Folder, number: int) -> Folder:
 def turn_iterations(usual_ms: float) -> int:
     """Return the iterations of a turn, given the usual time of one.
 
-    A turn lasts 45 to 100 ms. It has 5 iterations where they fit, else at least 2; of a model that
-    takes more than 50 ms, one. The first of several is dropped: it runs in the caches that another
-    arm left.
+    A turn lasts 45 to 100 ms. It has 5 iterations if they fit, else at least 2; one for a model
+    that takes more than 50 ms. The first of several is dropped: another arm has used the caches
+    before it.
     """
     if usual_ms <= 0:
         return _MOST_ITERATIONS
@@ -241,7 +241,7 @@ def turn_ms(times: Sequence[float]) -> float:
 
 
 class _Comparison:
-    """The pairs of one arm with the baseline, and the looks at them."""
+    """The pairs of one arm with the baseline, and the interim analyses (looks) of them."""
 
     def __init__(self, arm: int, margin: float) -> None:
         self.arm, self._margin = arm, margin
@@ -290,7 +290,7 @@ class _Comparison:
 
 
 class _Operators:
-    """The profiled turns of all pairs: which pairs have some, and the times that they yielded."""
+    """The profiled turns of all pairs: which pairs have any, and the times of the operators."""
 
     def __init__(self, arms: Sequence[Arm]) -> None:
         self._arms = arms
@@ -331,10 +331,10 @@ class _Operators:
     def are_wanted(
         self, verdicts: Iterable[ArmVerdict], pairs: int, used_s: float, budget_s: float
     ) -> bool:
-        """Return whether to go on after these verdicts; `pairs` took `used_s`.
+        """Return whether to continue after these verdicts; `pairs` took `used_s`.
 
-        If an arm differs, even by less than the margin, measuring goes on until enough pairs tell
-        by which operators, unless so many do not fit into the budget.
+        If an arm differs, even by less than the margin, the measurement continues until there are
+        enough pairs to determine the operators that differ, unless the budget is too small.
         """
         differs = any(
             verdict.low is not None and verdict.high is not None and verdict.low * verdict.high > 0
@@ -469,7 +469,7 @@ class PairedRuns:
             self.done.arms[arm.number] = record.model_copy(update={"outputs": compared})
 
     async def _measure(self, run: Runner) -> None:
-        """Measure pairs until all verdicts are clear, or until the budget is over."""
+        """Measure pairs until all verdicts are clear, or until the budget is used up."""
         self._say("pairs: processes that take turns")
         begun = time.monotonic()
         comparisons = [_Comparison(arm.number, self._pairing.margin) for arm in self._arms[1:]]
@@ -513,7 +513,7 @@ class PairedRuns:
             if is_last or is_done:
                 return
             if is_decided and not was_decided:
-                self._say("the verdict is clear: more pairs, to tell by which operators")
+                self._say("the verdict is clear: more pairs to find the operators that differ")
 
     def _take_turns(self) -> bool:
         """Whether a pair has one process for each arm, not one for each turn."""
@@ -565,7 +565,7 @@ class PairedRuns:
         )
         if is_profiled:
             self._operators.spend(profiling_s)
-            # waiting in the profiled turns spoils the operators only
+            # waiting in the profiled turns affects only the times of the operators
             if not disturbances and not pass_disturbances(
                 profiled_waits, before, after, self._cores, most_waited=PAIR_WAITED_PERCENT
             ):
@@ -615,7 +615,7 @@ class PairedRuns:
         raise _failure(result, arms[failed or 0] if is_known else None)
 
     def _has_own_folders(self) -> bool:
-        """Whether no process has put a link, which would open another folder, in place of one."""
+        """Whether no process has replaced a folder with a link, which would open another folder."""
         folders = (arm.folder.work for arm in self._arms)
         return all(path.is_dir() and not path.is_symlink() for path in folders)
 
@@ -667,7 +667,7 @@ class PairedRuns:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file is written again; None if there is none."""
+    """Return an identity that changes when a file is written again; None without a file."""
     try:
         state = path.lstat()
     except OSError:
@@ -695,7 +695,7 @@ def _nothing_timed(result: RunResult) -> PassFailed:
 
 
 def _waits(turns: Sequence[_TurnAnswer]) -> CoreWaits | None:
-    """Add up what the threads of all turns waited; None if the kernel does not count it."""
+    """Add up the waits of the threads in all turns; None if the kernel does not count them."""
     waited = [turn.waited_ms for turn in turns if turn.waited_ms is not None]
     elapsed_ms = math.fsum(turn.elapsed_ms for turn in turns)
     if len(waited) < len(turns) or elapsed_ms <= 0:

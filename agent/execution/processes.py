@@ -55,10 +55,10 @@ class EndedProcess:
 
 
 class ChildProcess:
-    """A process of the agent in a session of its own. Raises OSError if it cannot be started.
+    """A process of the agent in its own session. Raises OSError if it cannot be started.
 
-    asyncio's processes do not tell their memory, so this one is waited for here: in a thread, since
-    old kernels have no pidfd. `stdin` is its pipe, or None.
+    asyncio's processes do not report their memory, so a thread waits for this one (old kernels have
+    no pidfd). `stdin` is its pipe, or None.
     """
 
     def __init__(
@@ -184,9 +184,9 @@ def reap_group(group: int) -> list[EndedProcess]:
 def reap_orphans() -> list[EndedProcess]:
     """Wait for the first processes of sandboxes that have ended. Returns after two seconds at most.
 
-    bubblewrap ends as soon as its program does. The first process of the namespace that it made
+    bubblewrap ends as soon as its program does. The first process of the namespace that it created
     ends a moment later, and the kernel makes it a child of the agent (`runner.adopt_orphans`). It
-    is told from the agent's own children by its namespace: the agent starts none in another one.
+    is recognized by its namespace: the agent starts no children of its own in another namespace.
     """
     deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
     ended: list[EndedProcess] = []

@@ -69,7 +69,7 @@ class InputRecord(Frozen):
 
 
 class ArmManifest(Frozen):
-    """What an arm of a paired comparison has in place of the same fields of `Manifest`."""
+    """Fields of an arm of a paired comparison, which replace those of `Manifest`."""
 
     name: str
     files: tuple[FileRecord, ...] = ()
@@ -89,7 +89,7 @@ class SettingRecord(Frozen):
 class Manifest(Frozen):
     """The root object of `manifest.json`: everything needed to reproduce an attempt.
 
-    Of a paired comparison it describes the baseline, and `arms` the others.
+    For a paired comparison it describes the baseline, and `arms` the others.
     """
 
     format: Literal[1] = 1
@@ -118,7 +118,7 @@ class Manifest(Frozen):
 class Report:
     """The data of both files, collected during the attempt and written after any end of it.
 
-    Of a paired comparison it is about the baseline, and `arms` are the reports of the others.
+    For a paired comparison it describes the baseline, and `arms` are the reports of the others.
     """
 
     order: Start
@@ -271,7 +271,7 @@ def _phase(name: str, started_at: float, span_s: float) -> Phase:
 
 
 def _describe_runtime(runtime: LocalRuntime) -> dict[str, Any]:
-    """Describe the runtime, with the SHA-256 of a compiled program, as builds may differ."""
+    """Describe the runtime, with the SHA-256 of a compiled program, since builds may differ."""
     described: dict[str, Any] = runtime.info.model_dump(mode="json", exclude={"problem", "flags"})
     if runtime.info.kind == "binary" and runtime.path:
         # the program may have been removed in the meantime

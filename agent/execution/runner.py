@@ -1,4 +1,4 @@
-"""Run a process in a process group of its own, with resource limits, a timeout and cleanup."""
+"""Run a process in its own process group, with resource limits, a timeout and cleanup."""
 
 import asyncio
 import ctypes
@@ -322,7 +322,7 @@ async def start_process(
     *,
     stdin: int = subprocess.DEVNULL,
 ) -> ChildProcess:
-    """Start the command in a group of its own. Raises OSError.
+    """Start the command in its own process group. Raises OSError.
 
     prlimit(1) and taskset(1) set limits and cores before the command begins, in 1 ms each. A
     `preexec_fn` would cost 2 ms, because Python then cannot use vfork. If these programs are

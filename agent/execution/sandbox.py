@@ -103,7 +103,7 @@ def find_sandbox(
 ) -> Sandbox:
     """Return the sandbox of this device, after a trial run. `folders` must exist.
 
-    `visible` are the paths in home folders that runs may read besides their runtime.
+    `visible` are the paths in home folders that runs may read in addition to their runtime.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:

@@ -34,7 +34,7 @@ class ScriptRules:
         try:
             closed = find_closed_sandbox(sandbox, folder, pythons)
         except OSError as exc:
-            # a full disk: the agent must start, because it then removes what earlier attempts left
+            # a full disk: the agent must start, because it then removes files of earlier attempts
             cause = exc.strerror or type(exc).__name__
             closed = ClosedSandbox(problem=Note.of("closed_sandbox_failed", cause=cause))
         return cls(True, closed)

@@ -82,7 +82,7 @@ class ScriptRuns:
         started_at = time.time()
         result = self._with_file_limit(await run(command, self._folder.work))
         self.done.run_s += result.run_s
-        # also for a failed script, as its trace shows how far it came
+        # also for a failed script, since its trace shows what was run before the failure
         problem = await asyncio.to_thread(self._keep_trace, kind)
         self.done.records.append(
             PassRecord(
@@ -189,9 +189,9 @@ def check_script(order: Start) -> None:
     """Check the names in the order of a script. Raises ValueError."""
     name, script = order.model.name, order.script
     if script is None or not name.endswith((".py", ".zip")):
-        raise ValueError(f"{name}: a script is a .py file or a zip file with one")
+        raise ValueError(f"{name}: a script must be a .py file or a zip file that contains one")
     if name.endswith(".py") and script.entry not in (None, name):
-        raise ValueError(f"{name} is a file alone: there is no {script.entry} in it")
+        raise ValueError(f"{name} is a single file: it does not contain {script.entry}")
     names = [name, *(file.name for file in order.data)]
     if len(set(names)) != len(names):
         raise ValueError("two files have the same name")

@@ -1,10 +1,10 @@
 """The sandbox of scripts: it contains only what is explicitly added.
 
 The sandbox of models shows the device's system and hides parts of it. A hostile script would find
-what that list forgot, so this sandbox starts empty: it contains the system's programs and
+whatever that list misses, so this sandbox starts empty: it contains the system's programs and
 libraries, the runtime, and the attempt's own folder; no home folders, spool, token, sockets of
 services or other processes, and only a few files of `/etc`. The network has no interfaces.
-Everything but the attempt's folder is read-only, including `/` and `/dev`; `/tmp` and `/dev/shm`
+Everything except the attempt's folder is read-only, including `/` and `/dev`; `/tmp` and `/dev/shm`
 are subfolders of it, so that files there count towards the disk limit.
 
 If the agent runs as root, a script runs as another user, to whom process limits apply. This
@@ -122,15 +122,15 @@ class ClosedSandbox(Sandbox):
         return _SCRIPT_USER if self.setpriv else None
 
     def describe_user(self) -> str:
-        """Describe the user that scripts run as; if it is root, say how to change that."""
+        """Describe the user that scripts run as; if it is root, also how to change that."""
         if self.owner is not None:
-            return "as a user of their own"
-        confinement = "in a namespace of their own" if self.user else "without its powers"
+            return "as a separate user"
+        confinement = "in a separate namespace" if self.user else "without its privileges"
         if os.geteuid() != 0:
             return f"as the agent's user, {confinement}"
         return (
-            f"as root, {confinement}: for a user of their own, install setpriv (util-linux) and "
-            "let every user read the folders of MegEngine and of the agent"
+            f"as root, {confinement}: to use a separate user, install setpriv (util-linux) and "
+            "allow all users to read the folders of MegEngine and of the agent"
         )
 
     def hand_over(self, work: Path, output: Path) -> None:
@@ -162,7 +162,7 @@ class ClosedSandbox(Sandbox):
         return prefix
 
     def _visible_paths(self, command: Sequence[str]) -> list[str]:
-        """Return the paths to show besides the system folders, parents before their children."""
+        """Return the paths to add to the system folders, parents before their children."""
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
         named = [Path(part) for part in (*command, *libraries) if part.startswith("/")]
         roots = (Path("/"), *self.homes)
@@ -221,9 +221,9 @@ def _write_filter(folder: Path) -> Path | None:
 _TEST_SCRIPT = """
 for path in "$@"; do [ -s "$path" ] && echo "it shows ${path##*/}" >&2 && exit 9; done
 for path in / /usr /dev /proc/sys/kernel/core_pattern; do
-    [ -w "$path" ] && echo "$path can be written" >&2 && exit 9
+    [ -w "$path" ] && echo "$path is writable" >&2 && exit 9
 done
-unshare --user true 2>/dev/null && echo "it lets a program be root again" >&2 && exit 9
+unshare --user true 2>/dev/null && echo "a program can become root again" >&2 && exit 9
 : > program/file
 """
 

@@ -1,7 +1,7 @@
 """Apply changes of the [scripts] section of the configuration while the agent runs.
 
-An owner who forbids scripts expects that to take effect at once, and one who allows them would not
-suspect that the agent needs a restart. Other sections are read at the start only.
+An owner who forbids scripts expects an immediate effect, and one who allows them does not expect
+that the agent needs a restart. Other sections are read only at the start.
 """
 
 import asyncio

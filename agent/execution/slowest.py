@@ -53,7 +53,7 @@ def slowest_operators(path: Path) -> SlowestOperators | None:
     """Return the slowest operators of a profile by their times on the device.
 
     None if the profile is too large, cannot be read, has no times, or a time is impossible: the
-    server reads it later and tells what is wrong. Blocks for about 5 ms per MiB.
+    server reads it later and reports the cause. Blocks for about 5 ms per MiB.
     """
     profile = _read(path)
     if profile is None:

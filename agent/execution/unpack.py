@@ -48,14 +48,14 @@ class _LimitedFile(io.FileIO):
     def seek(self, position: int, whence: int = 0, /) -> int:
         try:
             return super().seek(position, whence)
-        except OSError as error:  # a position before the begin of the file
-            raise zipfile.BadZipFile("it names a place outside of itself") from error
+        except OSError as error:  # a position before the start of the file
+            raise zipfile.BadZipFile("it refers to a position outside of the file") from error
 
 
 def unpack(archive: Path, target: Path) -> list[str]:
     """Unpack into the empty folder `target`; return the paths of the files, sorted.
 
-    Raises InputError, which names the archive and the file in it, and OSError.
+    Raises InputError, which contains the names of the archive and the file in it, and OSError.
     """
     try:
         with _LimitedFile(archive) as file, zipfile.ZipFile(file) as zip_file:

@@ -160,7 +160,7 @@ class Watchdog:
         )
 
     def sample_memory(self, pid: int, mark: UUID) -> None:
-        """Sample the memory alone, before the run is ended."""
+        """Sample only the memory, before the run is ended."""
         self.memory.sample(self.members(pid, mark).values())
 
     def saw_full_disk(self) -> bool:

@@ -1,6 +1,6 @@
-"""`python -m agent.runtimes ensure`: make the MegEngine runtime, print its interpreter.
+"""`python -m agent.runtimes ensure`: create the MegEngine runtime and print its interpreter's path.
 
-Progress goes to stderr; the last line of stdout is the interpreter's path. Exit codes: 0, 1 if the
+Progress goes to stderr; the last line of stdout is the path. Exit codes: 0 for success, 1 if the
 installation failed, 2 for a wrong command line, 3 if there is no Python that MegEngine supports.
 """
 
@@ -16,8 +16,8 @@ NO_PYTHON = 3
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="agent.runtimes", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    ensure = commands.add_parser("ensure", help="make the MegEngine runtime unless it is there")
-    ensure.add_argument("--version", default=VERSION, help="of MegEngine (default: %(default)s)")
+    ensure = commands.add_parser("ensure", help="create the MegEngine runtime if it is missing")
+    ensure.add_argument("--version", default=VERSION, help="default: %(default)s")
     options = parser.parse_args(arguments)
     try:
         python = ensure_wheel_runtime(options.version, say=_say)

@@ -48,7 +48,7 @@ def _check(config: Path, before: bytes, after: bytes, entry: dict[str, str]) -> 
         other.get("version") == entry["version"] for other in entries if isinstance(other, dict)
     ):
         raise RuntimeProblem(
-            f"{config} has a runtime {entry['version']} already; remove it there to replace it"
+            f"{config} already has a runtime {entry['version']}; remove that entry to replace it"
         )
     if new != old | {"runtime": [*entries, entry]}:
         raise RuntimeProblem(f"{config} cannot be extended; {by_hand}")
@@ -86,7 +86,7 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
 
 def checks_path(config_path: Path) -> Path:
-    """Return the path of the check results: `<name>.runtimes.json` beside the configuration."""
+    """Return the path of the check results: `<name>.runtimes.json` next to the configuration."""
     return config_path.resolve().with_suffix(".runtimes.json")
 
 

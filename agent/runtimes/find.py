@@ -64,7 +64,7 @@ def chosen_python() -> Python | None:
 
 
 def probe(path: str) -> Python | None:
-    """Run the interpreter; return None if it fails or is no Python that MegEngine supports.
+    """Run the interpreter; return None if it fails or MegEngine does not support it.
 
     That the file exists is not enough: pyenv keeps shims for all versions ever installed.
     """

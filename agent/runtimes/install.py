@@ -17,12 +17,12 @@ from agent.runtimes.find import MINORS, Python, chosen_python, find_pythons, pre
 
 VERSION = "1.13.0"
 _HERE = Path(__file__).resolve()
-#: in a bundle it is beside this file
+#: in a bundle it is next to this file
 REQUIREMENTS = _HERE.with_name("megengine.txt")
 if not REQUIREMENTS.exists():
     REQUIREMENTS = _HERE.parents[2] / "requirements" / "megengine.txt"
 
-#: written last, by a rename: a folder without it is incomplete and is made again
+#: written last, by a rename: a folder without it is incomplete and is created again
 _MARKER = "runtime.json"
 #: fields of the description that do not change; GPUs may be added and removed
 _RECORDED = ("version", "kind", "path", "python")
@@ -44,11 +44,11 @@ Say = Callable[[str], None]
 
 
 class RuntimeProblem(Exception):
-    """A runtime could not be made; the text is shown to the user at the terminal."""
+    """A runtime could not be created; the text is shown to the user at the terminal."""
 
 
 class NoPython(RuntimeProblem):
-    """No Python that MegEngine supports; the text has two lines and says what to install."""
+    """No Python that MegEngine supports; the text has two lines and explains what to install."""
 
 
 class InstallFailed(RuntimeProblem):
@@ -96,8 +96,8 @@ def _probe_requested(path: str | None) -> Python | None:
     python = probe(path)
     if python is None:
         raise NoPython(
-            f"{path} is no Python that MegEngine supports.\n"
-            "Give an interpreter of Python 3.6 to 3.10, 64 bits, with venv and ensurepip."
+            f"{path} is not a Python that MegEngine supports.\n"
+            "Use an interpreter of Python 3.6 to 3.10, 64 bits, with venv and ensurepip."
         )
     return python
 

@@ -39,7 +39,7 @@ def runtime_add(
     try:
         if any(entry.version == version for entry in load_config(config_path).runtimes):
             raise RuntimeProblem(  # noqa: TRY301 - reported by the handler below
-                f"{config_path} has a runtime {version} already; remove it there to replace it"
+                f"{config_path} already has a runtime {version}; remove that entry to replace it"
             )
         if binary:
             path = _binary(binary, version)
@@ -49,7 +49,7 @@ def runtime_add(
     except (ConfigError, RuntimeProblem, OSError) as problem:
         return _fail(problem)
     _say(f"Added MegEngine {version} ({path}) to {config_path}.")
-    _say("Restart a running agent to offer it.")
+    _say("If the agent is running, restart it to offer this version.")
     return OK
 
 
@@ -81,7 +81,7 @@ def _state(entry: RuntimeEntry, check: CheckRecord | None) -> str:
     if entry.problem:
         return f"cannot be used: {entry.problem}"
     if not Path(entry.path).is_file():
-        return "missing: the file is not there"
+        return "missing: the file does not exist"
     if check is None or check.get("path") != entry.path:
         return "not checked yet"
     word = f"failed: {check['problem']}" if check.get("problem") else "works"
@@ -93,7 +93,7 @@ def runtime_check(
 ) -> int:
     """Run a tiny model on each runtime (or that of `version`); print and store the results.
 
-    If `limits` is true, the peak performance is measured, too. That takes seconds at full load, so
+    If `limits` is true, the peak performance is also measured. This takes seconds at full load, so
     it is skipped while the agent runs. `missing` selects runtimes that were never measured.
     """
     try:
@@ -173,8 +173,8 @@ def _measure_peaks(
 
 
 def _make_model(entries: Sequence[RuntimeEntry], model: Path) -> str:
-    """Make the tiny model with any available wheel; return the reason if none could, or ""."""
-    reason = "there is no MegEngine wheel on this device to create one: add one, or run a task"
+    """Create the tiny model with any available wheel; return the reason if none could, or ""."""
+    reason = "there is no MegEngine wheel on this device to create it: add a wheel, or run a task"
     for python in _makers(entries):
         reason = make_model(python, model)
         if not reason:

@@ -171,7 +171,7 @@ def measure_peaks(
     trial = PeakTrial(device)
     load = os.getloadavg()[0]
     if load > _QUIET_LOAD * (os.cpu_count() or 1):
-        trial.notes.append(f"others used the device (load {load:.1f}): measure it again when idle")
+        trial.notes.append(f"the device was in use (load {load:.1f}): measure it again when idle")
     deadline = time.monotonic() + LIMIT_S
     with tempfile.TemporaryDirectory(prefix="mgw-roofs-") as folder:
         measurement = _PeakMeasurement(
@@ -202,7 +202,7 @@ class _PeakMeasurement:
             _, ending, _ = run_briefly(self._bound(command), self.folder, self._left_s())
             if any((self.folder / f"{name}.mge").is_file() for name in names):
                 return
-            self.trial.notes.append(f"models were not made: {ending}")
+            self.trial.notes.append(f"models could not be created: {ending}")
 
     def run(self, model: str, name: str = "") -> float:
         """Run a model, record its fastest operator; return that one's FLOP/s, 0 on failure."""
@@ -226,7 +226,7 @@ class _PeakMeasurement:
         try:
             operators = list(_operators(json.loads(profile.read_bytes())))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self.trial.notes.append(f"{name}: no profile can be read ({type(error).__name__})")
+            self.trial.notes.append(f"{name}: cannot read the profile ({type(error).__name__})")
             return 0.0
         best = max(
             (operator.flops for operator in operators if operator.kind in _COMPUTING), default=0.0

@@ -115,4 +115,4 @@ def _ending(code: int, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     messages = [line for line in lines if line.startswith(("what():", "extra message:"))]
     ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"{ending}: {(messages or lines or ['it said nothing'])[-1]}"[:_LONGEST_REASON]
+    return f"{ending}: {(messages or lines or ['no output'])[-1]}"[:_LONGEST_REASON]

@@ -232,7 +232,7 @@ def test_doctor_explains_the_risk_of_allowing_scripts(site, tmp_path, capsys, me
     words = "allowed: all users of this device can run programs on it, in a closed sandbox, "
     out = capsys.readouterr().out
     assert f"scripts   {words}" in out
-    assert ("as a user of their own" in out) == (
+    assert ("as a separate user" in out) == (
         os.geteuid() == 0 and bool(shutil.which("setpriv"))
     )
 
@@ -250,7 +250,7 @@ def test_doctor_warns_if_scripts_would_run_as_root(
     main(["doctor", "--config", str(config)])
     out = capsys.readouterr().out
     assert "note    scripts   allowed: " in out
-    assert "as root, in a namespace of their own: for a user of their own, install setpriv" in out
+    assert "as root, in a separate namespace: to use a separate user, install setpriv" in out
 
 
 @pytest.mark.megengine

@@ -166,7 +166,7 @@ def test_a_runtime_that_runs_no_model_has_no_roofs_but_a_reason(device):
 def test_a_damaged_profile_is_reported_as_the_problem(device, tmp_path, content):
     (tmp_path / "profiles" / "float32.json").write_text(content)
 
-    assert "no profile can be read" in device.measure().problem
+    assert "cannot read the profile" in device.measure().problem
 
 
 def test_without_a_wheel_that_makes_models_nothing_is_measured(tmp_path, make_script):
@@ -185,7 +185,7 @@ def test_a_note_suggests_a_new_measurement_of_a_busy_device(device, monkeypatch)
     roofs = device.measure()
 
     assert not roofs.problem
-    assert roofs.notes[0] == "others used the device (load 1000.0): measure it again when idle"
+    assert roofs.notes[0] == "the device was in use (load 1000.0): measure it again when idle"
 
 
 def test_models_run_on_the_cores_of_tasks(device, tmp_path, make_script):
@@ -273,7 +273,7 @@ def test_a_failed_measurement_is_not_repeated(wheel, config, capsys):
     record = read_checks(config)["1.13.0"]
     # this wheel makes no models
     assert record["roofs"] == []
-    assert "not measured: cpu: models were not made" in capsys.readouterr().out
+    assert "not measured: cpu: models could not be created" in capsys.readouterr().out
 
     assert runtime_check(config, missing=True) == 0
     assert capsys.readouterr().out == ""
@@ -297,7 +297,7 @@ def test_nothing_is_measured_while_an_agent_uses_the_spool(wheel, config, capsys
     capsys.readouterr()
     runtime_check(config, missing=True)
     assert read_checks(config)["1.13.0"]["roofs"] == []
-    assert "models were not made" in capsys.readouterr().out
+    assert "models could not be created" in capsys.readouterr().out
 
 
 @pytest.mark.alone
