@@ -24,7 +24,7 @@ _THREADS = ("multithread", "multithread_default")
 
 
 class CoresUnavailable(ValueError):
-    """The configuration names cores that are not available on this machine or in this container."""
+    """The configuration contains cores that this machine or container does not have."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def choose_cores(
         return Cores(tuple(offered[:-1]), tuple(offered[-1:]))
     unknown = sorted(set(config) - set(offered))
     if unknown:
-        text = f"cores {unknown} are not available: this device offers {offered}"
+        text = f"cores {unknown} are not available: this device has {offered}"
         raise CoresUnavailable(text)
     measured = tuple(sorted(set(config)))
     if not measured:

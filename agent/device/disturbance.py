@@ -1,10 +1,10 @@
-"""Detect disturbances of a run: what its processes suffered, and the state of the device.
+"""Detect disturbances of a run: effects on its processes, and the state of the device.
 
-A pass suffered if its threads waited for a core while they were ready to run, or if the host gave
-the cores to other machines. The load of other processes does not define a disturbance, since it may
-have cost the run nothing; it is recorded as an explanation. Only where the kernel does not count
-waiting, or where the run waits for itself because it has more threads than cores, load on the
-cores of the run is the criterion.
+A pass was disturbed if its threads waited for a core while they were ready to run, or if the host
+gave the cores to other machines. The load of other processes does not define a disturbance, since
+it may have had no effect on the run; it is recorded as an explanation. Load on the cores of the run
+is the criterion only if the kernel does not count waiting, or if the run waits for itself because
+it has more threads than cores.
 """
 
 from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19})")
 
 
 class TransferError(RuntimeError):
-    """A file could not be transferred; the note names the file and the cause, never its URL.
+    """A file could not be transferred; the note contains the file and the cause, never its URL.
 
     `is_transient` is True if another try (for an upload, one with a new URL) may succeed. `cause`
     is a code for the server, or empty.
@@ -56,7 +56,7 @@ class Incoming:
         return plain | {"Range": f"bytes={self.size_bytes}-", "If-Match": self._etag}
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Check the response: it must hold the whole file or the missing rest.
+        """Check the response: it must contain the whole file or the missing rest.
 
         Raises TransferError.
         """

@@ -33,7 +33,7 @@ def core_ids(flags):
     for core in cores:
         if core not in allowed:
             raise FlagError(
-                "ERROR: --multi_thread_core_ids={}: this process may use the cores {}".format(
+                "ERROR: --multi_thread_core_ids={}: this process can use only cores {}".format(
                     text, ",".join(str(core) for core in sorted(allowed))
                 )
             )

@@ -101,7 +101,9 @@ def tensor_bytes(name, array):
     """Encode a tensor in the format that megengine.tools.compare_binary_iodump reads."""
     kind = _TYPES.get(array.dtype.name)
     if kind is None or array.ndim > _MOST_AXES:
-        raise Failure('output "{}" of type {} has no binary form'.format(name, array.dtype.name))
+        raise Failure(
+            'output "{}" of type {} cannot be written in binary form'.format(name, array.dtype.name)
+        )
     text = name.encode("utf-8")
     shape = array.shape + (0,) * (_MOST_AXES - array.ndim)
     head = struct.pack("<10I", len(text), kind, _MOST_AXES, *shape)

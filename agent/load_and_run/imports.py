@@ -11,7 +11,7 @@ _UNUSED = ("megfile", "pkg_resources")
 
 
 class _Empty(types.ModuleType):
-    """Stands in for a package of _UNUSED; what MegEngine takes from it at its import is empty.
+    """Replacement for a package of _UNUSED; the names that MegEngine imports from it are empty.
 
     If another package needs it then, it is imported. `agent/script_runner` has a similar class,
     because the sandbox of scripts shows no other folder of the agent.

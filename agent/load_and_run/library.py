@@ -132,7 +132,7 @@ class Network(object):
         call(self._network.io_txt_dump, path)
 
     def dump_binary_to(self, folder):
-        """Write each variable to a file of its own in `folder`, in each run."""
+        """Write each variable to its own file in `folder`, in each run."""
         call(self._network.io_bin_dump, folder)
 
     def profile_to(self, path):

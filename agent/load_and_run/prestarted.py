@@ -29,7 +29,7 @@ def wait_for_arguments():
 
     Return None if stdin ends before that, i.e. if the parent process is gone. Afterwards the
     process is in the same state as one started with these arguments: stdin is empty, and
-    environment variables that held the path of the working folder hold its current path.
+    environment variables that contained the path of the working folder contain its current path.
     """
     from load_and_run.library import import_library
 

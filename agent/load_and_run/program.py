@@ -101,7 +101,7 @@ def _run_lite(lite, model, flags, entries):
 
 
 def _open_profile(path):
-    """Empty the file, so that afterwards it holds the profile of this run or nothing."""
+    """Empty the file, so that afterwards it contains the profile of this run or nothing."""
     try:
         with open(path, "wb"):
             pass

@@ -134,7 +134,7 @@ def _arrays(entries, network, computes):
         nan, infinite = inputs.not_finite(array)
         if nan or infinite:
             log(
-                'input "{}" holds {} NaN and {} infinite of {} numbers'.format(
+                'input "{}" contains {} NaN and {} infinite of {} numbers'.format(
                     tensor.name, nan, infinite, array.size
                 ),
                 "WARN",

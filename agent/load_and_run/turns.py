@@ -28,18 +28,18 @@ def take_turns(network, run_once):
     """Answer each line on stdin by a JSON line on stdout, until stdin ends.
 
     `run_once()` runs one iteration of the network and returns its time in ms. The first line on
-    stdout says that the model is ready.
+    stdout indicates that the model is ready.
 
-    A number asks for so many iterations, or as many as fit into LONGEST_S. The answer holds the
-    times of the first MOST_TIMES (`ms`), their number (`count`), and what the threads waited for
-    meanwhile (`waited_ms`, null if the kernel does not count it; `elapsed_ms`, `switches`,
-    `stolen_ms`). The line `outputs` asks for files in the working folder: `output-<n>.npy` with the
-    values, `outputs.json` with their names.
+    A number requests this number of iterations, or as many as fit into LONGEST_S. The answer
+    contains the times of the first MOST_TIMES (`ms`), the number of iterations (`count`), and the
+    waits of the threads (`waited_ms`, null if the kernel does not count it; `elapsed_ms`,
+    `switches`, `stolen_ms`). The line `outputs` requests files in the working folder:
+    `output-<n>.npy` with the values, `outputs.json` with their names.
 
-    `profile` and a number ask for so many iterations with the profiler, which slows all later
-    ones. The answer is as for a number, with `ids` of the operators and `us`, their device times in
-    each iteration in µs. PROFILE then has the last of them. If the library cannot profile, `us` is
-    empty and `problem` is the reason.
+    `profile` and a number request iterations with the profiler, which slows all later ones. The
+    answer is as for a number, with `ids` of the operators and `us`, their device times in each
+    iteration in µs. PROFILE then contains the last iteration. If the library cannot profile, `us`
+    is empty and `problem` is the reason.
     """
     _answer({"ready": True})
     profiled = None
@@ -57,7 +57,7 @@ def take_turns(network, run_once):
             continue
         count = int(line)
         # the first of several iterations does not count, nor does its waiting time: the caches
-        # still hold the data of another process, and threads of that process are still busy-waiting
+        # contain the data of another process, and threads of that process are still busy-waiting
         times = [run_once()] if count > 1 else []
         meter = waits.Meter()
         times += _times(run_once, count - len(times))

@@ -4,9 +4,9 @@ The kernel counts this for each thread (second number of `/proc/PID/task/TID/sch
 for each core the time that the host gave to other machines (steal, `/proc/stat`). Both are read
 before and after timed iterations, so start-up and loading are not counted.
 
-What counts is what the figure of the run suffered. The median of the iterations does not change if
-other processes make less than half of them slower, so only the faster half of the iterations
-counts; a profile is of the last iteration alone.
+Only waiting that affects the figure of the run counts. The median of the iterations does not change
+if other processes make less than half of them slower, so only the faster half of the iterations
+counts; for a profile, only the last iteration counts.
 """
 
 import os
@@ -24,7 +24,7 @@ class Meter(object):
         self._started = time.perf_counter()
 
     def counts(self):
-        """Return what was counted since the creation; times in ms.
+        """Return the counts since the creation; times in ms.
 
         `waited_ms` is None if the kernel does not count (CONFIG_SCHED_INFO).
         """
@@ -40,7 +40,7 @@ class Meter(object):
 
 
 class Iterations(object):
-    """Count what the iterations that determine the figure of a run waited.
+    """Count the waiting time of the iterations that determine the figure of a run.
 
     Short iterations are counted together, in blocks of at least BLOCK_MS: each count reads a file
     for each thread.
@@ -78,7 +78,7 @@ class Iterations(object):
         self._start()
 
     def expect_last(self):
-        """Forget the iterations so far: the next one alone determines the figure."""
+        """Forget the iterations so far: only the next one determines the figure."""
         self._begin()
         self._is_last = True
 
@@ -126,7 +126,7 @@ def waited_ns_by_thread():
 
 
 def stolen_ms():
-    """Return the steal time of the cores of this process in ms; 0 if the kernel does not tell."""
+    """Return the steal time of the cores of this process in ms; 0 if it is not available."""
     ticks = 0
     try:
         cores = {"cpu{}".format(core) for core in os.sched_getaffinity(0)}

@@ -3,7 +3,7 @@
 Usage: python <this folder> SETUP RESULT [PATH...], the first two are paths of JSON files. The other
 paths are not read: the sandbox shows programs only if their paths are in the command.
 
-SETUP holds
+SETUP contains
     arms: for each arm {command: list of strings, folder: its working folder, count: iterations of
         a turn, profiled_count: those of a profiled one, operators: ids of the operators whose times
         are wanted}; a command runs `load_and_run --take-turns`
@@ -12,7 +12,7 @@ SETUP holds
     look: true to write the outputs of the only arm and its profile to files, and to measure its
         iteration time
 
-RESULT, written by this program, holds
+RESULT, written by this program, contains
     turns: for each turn {arm, ms: times of the iterations, count, waited_ms, elapsed_ms, switches,
         stolen_ms}, as `agent/load_and_run/turns.py` answers
     profiled: for each profiled turn the same, with `us`: for each iteration the device times of
@@ -23,8 +23,8 @@ RESULT, written by this program, holds
         operators is empty
 
 All arms start at once, but only one of them computes in a turn; the others wait for a line on
-stdin. If an arm ends before its last turn, its output is printed to stderr, RESULT holds {failed:
-its number}, and this program exits with the exit code that a shell would report.
+stdin. If an arm ends before its last turn, its output is printed to stderr, RESULT contains
+{failed: its number}, and this program exits with the exit code that a shell would report.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _MOST_OPERATORS = 2000
 
 
 class ArmFailed(Exception):
-    """An arm ended, or answered something else than a turn."""
+    """An arm ended, or its answer was not a turn."""
 
     def __init__(self, arm: "Arm") -> None:
         self.arm = arm
@@ -140,7 +140,7 @@ class Arm:
         return self._answer(expected)
 
     def _answer(self, expected: str) -> dict[str, Any]:
-        """Return the next answer; lines that are no JSON are messages of the library."""
+        """Return the next answer; lines that are not JSON are messages of the library."""
         while line := self._answering.readline():
             with contextlib.suppress(ValueError):
                 answer = json.loads(line)

@@ -54,7 +54,7 @@ def arm_profile_name(arm: int) -> str:
     return f"profile-{ARM_NAMES[arm].lower()}.json" if arm else PROFILE_NAME
 
 
-#: file names of the profiles of all arms but the baseline
+#: file names of the profiles of all arms except the baseline
 ARM_PROFILE_NAMES = tuple(map(arm_profile_name, range(1, len(ARM_NAMES))))
 
 

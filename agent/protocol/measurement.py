@@ -24,7 +24,7 @@ class _MeasurementModel(BaseModel):
 
 
 class Disturbance(_MeasurementModel):
-    """A disturbance that may have slowed down a run or a pass; `details` are what was observed."""
+    """A disturbance that may have slowed down a run or a pass; `details` are the observations."""
 
     code: str = Field(max_length=40)
     details: tuple[Note, ...] = Field(default=(), max_length=10)
@@ -33,7 +33,7 @@ class Disturbance(_MeasurementModel):
 class OtherLoad(_MeasurementModel):
     """Load of other processes during the run, mean and highest, in percent of one core.
 
-    It explains disturbances, but is none itself. `processes` are the busiest: `make (70 %)`.
+    It explains disturbances, but is not one itself. `processes` are the busiest: `make (70 %)`.
     """
 
     percent: LimitedNumber
@@ -58,9 +58,9 @@ class PassRecord(_MeasurementModel):
     this pass.
 
     `host_memory_bytes` is the peak of the resident memory of all processes of the pass, start-up
-    included; shared pages count once per process. `memory_method` says how it was read: `exit` also
-    at the end of the processes, `samples` only until the last sample. `gpu_memory_bytes` is the
-    largest sample of what NVML reports for these processes on all GPUs. Null if unknown.
+    included; shared pages count once per process. `memory_method`: `exit` if it was also read at
+    the end of the processes, `samples` if only until the last sample. `gpu_memory_bytes` is the
+    largest sample of NVML's values for these processes on all GPUs. Null if unknown.
     """
 
     number: LimitedCount
@@ -118,7 +118,7 @@ class Canary(_MeasurementModel):
 class Measurement(_MeasurementModel):
     """The root object of `measurement.json`.
 
-    `device` holds snapshots of the device: `before`, `during` (a list, taken while nothing is
+    `device` contains snapshots of the device: `before`, `during` (a list, taken while nothing is
     timed) and `after`. `disturbances` are disturbances of the whole run; each pass has its own.
     """
 
@@ -136,8 +136,7 @@ class Measurement(_MeasurementModel):
 def used_records(passes: Iterable[PassRecord]) -> list[PassRecord]:
     """Return the kept passes of which figures are computed, in their order.
 
-    Disturbed clean and profiled ones are not among them if enough others of their kind are not
-    disturbed.
+    Disturbed clean and profiled passes are excluded if enough passes of their kind are undisturbed.
     """
     kept = [record for record in passes if record.kept]
     used = []

@@ -4,8 +4,8 @@ Agent messages state facts (past tense), server messages give orders (imperative
 bytes, points in time in seconds since the epoch (UTC), durations in seconds. A frame is one JSON
 object in UTF-8. A frame of an agent has at most `MAX_FRAME_BYTES` bytes, whatever characters its
 texts contain (`agent.link.outbox` enforces it). A frame of the server may be larger, because a
-Start holds up to 65 URLs and the arguments of a script; `agent.link.session` sets the limit for
-what an agent reads.
+Start contains up to 65 URLs and the arguments of a script; `agent.link.session` sets the limit for
+frames that an agent reads.
 """
 
 from enum import IntEnum, StrEnum
@@ -323,7 +323,7 @@ EntryPath = Annotated[
 class Script(Frozen):
     """How a script is run. `entry` is the program's path inside a zip, None for a single `.py`.
 
-    `formats`: the traces to record, each in a run of its own, because MegEngine 1.13 crashes if one
+    `formats`: the traces to record, each in a separate run, because MegEngine 1.13 crashes if one
     Profiler writes two formats. `sample_rate`: memory usage is sampled every `sample_rate`
     operators, 0 for never. `profile_device`: whether device times are recorded as well.
     `time_limit_s`: the user's limit for all runs together, 0 for the site's limit; the order's
@@ -431,7 +431,7 @@ class AttemptFinished(Frozen):
     process ran. `notes` explain the end as far as only the agent knows it (a file, a limit).
     `detail` is one line of another program: an exception, or the name of a signal. `cause` is a
     code from `agent.protocol.inputs` if `reason` is `input_wrong`, and may be `CAUSE_DIGEST` if it
-    is `download_failed`. `command` holds one command line for each kind of pass, separated by
+    is `download_failed`. `command` contains one command line for each kind of pass, separated by
     newlines. `received` lists the first `MAX_RECEIVED` downloaded files of the order. `log_end` is
     the end of the output before a failure, since log chunks may be lost in transit. `phases` are in
     chronological order, at most `MAX_PHASES` of them. `host_memory_bytes` and `gpu_memory_bytes`
@@ -461,7 +461,7 @@ class AttemptFinished(Frozen):
 
 
 class Welcome(Frozen):
-    """Answer to Hello; sets the heartbeat interval. `agent_version` is what the server offers."""
+    """Answer to Hello; sets the heartbeat interval. `agent_version` is that on the server."""
 
     type: Literal["welcome"] = "welcome"
     protocol: Size = PROTOCOL_VERSION
@@ -475,7 +475,7 @@ class Welcome(Frozen):
 class ComparedArm(Frozen):
     """An arm of a paired comparison after the first, with the fields of `Start` that it replaces.
 
-    Its files lie in a folder of their own, so their names may be those of another arm.
+    Its files are in a separate folder, so they may have the same names as those of another arm.
     """
 
     runtime: str

@@ -37,8 +37,8 @@ OptionKind = Literal[
 class Option:
     """One option of load_and_run: a row of the table. Limits are inclusive.
 
-    `group` is that of load_and_run, which has a source file for each. `kind` says how the value is
-    given. `artifact`: a switch; load_and_run writes `file`, a name in the attempt's folder (a
+    `group` is that of load_and_run, which has a source file for each. `kind` is the form of the
+    value. `artifact`: a switch; load_and_run writes `file`, a name in the attempt's folder (a
     folder if it ends in `/`), which becomes an artifact. `file`: switched on by uploading a file.
     `library`: the name of a library that the device's owner configured. `agent`: set by the agent
     only, never by a user.
@@ -137,7 +137,7 @@ def _marked(key: str) -> frozenset[str]:
 
 OPTIONS: Mapping[str, Option] = {row["name"]: _option(row) for row in _TABLE["options"]}
 
-#: options that write files during iterations and slow them down; they get a pass of their own
+#: options that write files during iterations and slow them down; they get a separate pass
 DISTURBING = _marked("disturbs")
 #: options whose files are written once per attempt, by its first pass
 ONCE = _marked("once")
@@ -148,7 +148,7 @@ KEPT_BY_FITTING = _marked("kept_by_fitting")
 class OptionError(ValueError):
     """A value that load_and_run would reject, ignore or hang on, or that a device does not support.
 
-    `code` names the violated rule; `limit` is the limit that was exceeded, the choices, or the
+    `code` is the violated rule; `limit` is the limit that was exceeded, the choices, or the
     names of the missing or conflicting options. Codes: unknown, never (users may not set it),
     not_bool, not_int, not_number, not_text, too_small, too_large, bad_choice, bad_text, excluded,
     needs, needs_lite, lite (incompatible with --lite), mdl (on a wheel incompatible with the option

@@ -1,4 +1,4 @@
-"""Paired comparison: what an order asks for, and the schema of `paired.json`.
+"""Paired comparison: the settings of an order, and the schema of `paired.json`.
 
 Two to four *arms*, models or settings of one model, are compared on one device in one attempt. The
 unit of evidence is a *pair*: one freshly started process for each arm, which take turns. The first
@@ -71,11 +71,11 @@ class _PairedModel(BaseModel):
 
 
 class Pairing(_PairedModel):
-    """What decides a paired comparison.
+    """The settings of a paired comparison.
 
-    `margin`: arms whose ratio lies within 1 ± `margin` count as equally fast. `budget_s`: the
-    longest time of measuring, from the first pair on. `least_cosine`: outputs with a smaller cosine
-    similarity to those of the baseline differ.
+    `margin`: arms whose ratio is within 1 ± `margin` count as equally fast. `budget_s`: the maximum
+    measuring time, from the first pair on. `least_cosine`: outputs with a smaller cosine similarity
+    to those of the baseline differ.
     """
 
     margin: float = Field(default=0.01, ge=0.001, le=0.5, allow_inf_nan=False)
@@ -126,7 +126,7 @@ class Turn(_PairedModel):
 
 
 class PairRecord(_PairedModel):
-    """One pair: its turns in order, and what its processes suffered.
+    """One pair: its turns in order, and the waits and disturbances of its processes.
 
     `waited_ms` and `elapsed_ms` are sums over all turns, as in `PassRecord`. A pair with
     `disturbances` does not count.
@@ -161,7 +161,7 @@ class ArmOperators(_PairedModel):
 
 
 class OperatorTimes(_PairedModel):
-    """The root object of `paired_operators.json`: what the profiled turns yielded.
+    """The root object of `paired_operators.json`: the times from the profiled turns.
 
     `pairs` are the pairs that count, as indices of those in `paired.json`.
     """
@@ -185,8 +185,8 @@ class ArmVerdict(_PairedModel):
 
     `effect` is the ratio of times minus 1 (0.012: 1.2 % slower), `low` and `high` its 95 %
     interval; None with too few pairs. `smallest` is the smallest effect that the pairs could have
-    shown, `more_s` about how much longer would decide (None: unknown). `pairs` counts the pairs
-    that were used.
+    shown, `more_s` the estimated further time until a verdict (None: unknown). `pairs` counts the
+    pairs that were used.
     """
 
     arm: int = Field(ge=1, lt=MOST_ARMS)

@@ -58,7 +58,7 @@ class RunnerProfiler(object):
         try:
             self._mount()
         except Exception as error:
-            text = "MegEngine's Profiler does not start: {}: {}"
+            text = "MegEngine's Profiler could not be started: {}: {}"
             self._say(text.format(type(error).__name__, error))
 
     def _mount(self):
@@ -101,7 +101,7 @@ class RunnerProfiler(object):
     def _give_way(self, profiler):
         """Discard our Profiler for the program's, as MegEngine allows one at a time."""
         if self._profiler is not None:
-            self._say("the program uses a Profiler of its own: what that records is kept")
+            self._say("the program uses its own Profiler: only its records are kept")
             own, self._profiler = self._profiler, None
             if self._profiling._running_profiler is own:
                 own.stop()

@@ -42,7 +42,7 @@ def test_flags_of_compiled_binaries_are_rejected_by_name(name):
     ("arguments", "text"),
     [
         ("--c_opr_lib=missing.so", "missing.so does not exist"),
-        ("--multithread=1 --multi_thread_core_ids=4095", "may use the cores"),
+        ("--multithread=1 --multi_thread_core_ids=4095", "can use only cores"),
     ],
 )
 def test_what_is_missing_on_this_machine_is_named(arguments, text):

@@ -131,7 +131,7 @@ def test_infinite_numbers_cause_a_warning(run):
     np.save(run.folder / "a.npy", np.float32([[np.inf] + [1] * 7]))
     done = run(model("tiny"), "--input=data:a.npy", "--iter=1")
     assert done.returncode == 0, done.stderr
-    assert 'input "data" holds 0 NaN and 1 infinite of 8 numbers' in done.stderr
+    assert 'input "data" contains 0 NaN and 1 infinite of 8 numbers' in done.stderr
 
 
 def test_an_unwritable_profile_is_rejected_before_the_run(run):
