@@ -2,7 +2,7 @@
 
 The former contents of the files are stored durably in the agent's spool before anything changes,
 so they can be restored however the command ended. It usually runs as root in a folder of another
-user: only known files of the kernel are written, whatever the stored file says.
+user: only known files of the kernel are written, whatever the stored file contains.
 """
 
 import errno

@@ -41,7 +41,7 @@ _KINDS = ("gemm_ms", "copy_ms", "small_ms")
 
 
 class _History(BaseModel):
-    """The file of readings, the oldest first. `environment` is what the times depend on."""
+    """The file of readings, the oldest first. The times depend on the `environment`."""
 
     environment: dict[str, str] = Field(default_factory=dict)
     readings: list[tuple[LimitedMilliseconds, ...]] = Field(default_factory=list)
@@ -151,7 +151,7 @@ class DeviceCanary:
 
 
 class CanaryChecks:
-    """The readings of one attempt. `record` is what the result reports, None without readings."""
+    """The readings of one attempt. `record` is for the result, None without readings."""
 
     def __init__(self, canary: DeviceCanary | None, halted: asyncio.Event) -> None:
         self._canary, self._halted = canary, halted

@@ -1,14 +1,14 @@
-"""A separate process that times a short fixed piece of work, to see how fast the device is now.
+"""A separate process that times a short fixed piece of work, to determine the device's speed.
 
-It waits on stdin, so that a reading costs neither a start of an interpreter nor an import, and its
-memory stays where it is. Each line on stdin asks for one reading, which is one JSON line on stdout:
+It waits on stdin, so that a reading needs no start of an interpreter and no import, and its memory
+addresses do not change. Each line on stdin requests one reading, which is one JSON line on stdout:
 
     {"gemm_ms": 0.4, "copy_ms": 0.7, "small_ms": 0.1}
 
-The first line on stdout says that it is ready, and which versions decide the times. The only
-argument is a JSON list of the cores to run on; an empty one stands for all. The work runs in one
-thread: the caller sets the environment variables of BLAS. The process exits when stdin is closed,
-i.e. when the agent ends.
+The first line on stdout indicates that it is ready, and contains the versions that affect the
+times. The only argument is a JSON list of the cores to run on; an empty one stands for all. The
+work runs in one thread: the caller sets the environment variables of BLAS. The process exits when
+stdin is closed, i.e. when the agent ends.
 """
 
 import json

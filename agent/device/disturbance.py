@@ -71,7 +71,7 @@ def pass_disturbances(
 ) -> list[Disturbance]:
     """Return the disturbances of one pass or pair.
 
-    `waits` is None if the waiting of its threads says nothing about other processes. The counters
+    `waits` is None if the waiting of its threads does not indicate other processes. The counters
     are those just before and after the pass; `cores` are those of the run, empty for all.
     `most_waited` is the limit of the waiting time in percent.
     """

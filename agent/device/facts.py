@@ -55,7 +55,7 @@ def usable_memory_bytes(root: str = "/") -> int:
             top, name = PurePath(root, "sys/fs/cgroup/memory"), "memory.limit_in_bytes"
         else:
             continue
-        # a container sees its own group as the top, whatever the path says
+        # a container sees its own group as the top, whatever the path is
         folder = PurePath(group.lstrip("/"))
         texts = (read_text(f"{top / part}/{name}") for part in (folder, *folder.parents))
         sizes += [int(text) for text in texts if text.isdecimal()]

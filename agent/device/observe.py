@@ -48,7 +48,7 @@ class Observation(BaseModel):
     watch_cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the data for `Measurement.device`, i.e. without what has a field of its own."""
+        """Return the data for `Measurement.device`, without data that has a separate field."""
         own = {"disturbances", "other_load"}
         return self.model_dump(mode="json", exclude_none=True, exclude=own)
 

@@ -51,7 +51,7 @@ def read_governor() -> str:
 def read_max_clock_mhz(cores: Sequence[int] = ()) -> float | None:
     """Return the highest clock of `cores`, of all if it is empty; None if they are many.
 
-    The clock of some of them would say nothing: the run may be on the others.
+    The clock of only some of them would be useless: the run may be on the others.
     """
     files = _clock_files("scaling_cur_freq", tuple(cores))
     if len(files) > _MOST_CORES:

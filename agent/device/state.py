@@ -245,7 +245,7 @@ def _is_marked(pid: int) -> bool:
 def _read_cores() -> tuple[dict[int, float], dict[int, float]]:
     """Return the busy and the stolen seconds since boot of each core that is online, by its number.
 
-    The numbers have gaps, e.g. where SMT was turned off, so a position is no number.
+    The numbers have gaps, e.g. if SMT was turned off, so a position is not a core's number.
     """
     busy_s, stolen_s = {}, {}
     for line in read_text("/proc/stat").splitlines():

@@ -295,7 +295,7 @@ class Attempt:
         orders = arm_orders(self._order)
         for number, (order, (runtime, builder)) in enumerate(zip(orders, prepared, strict=True)):
             if builder is None:
-                raise TypeError("a script is no arm")
+                raise TypeError("a script cannot be an arm")
             own = arm_folder(folder, number)
             about = report.add_arm(order, runtime, builder.options) if number else report
             passes = self._pass_runner(builder, own, about)
@@ -438,7 +438,7 @@ class Attempt:
                 stored = await fetch_all(files, target)
                 report.received += tuple(f.model_copy(update={"arm": number}) for f in stored)
         except TransferError as exc:
-            # files of several arms can have the same name: the arm tells the server which it is
+            # files of several arms can have the same name, so the server needs the arm
             values = exc.note.values | ({"arm": arm_name} if arm_name else {})
             note = exc.note.model_copy(update={"values": values})
             raise Ending(EndReason.DOWNLOAD_FAILED, note, exc.cause) from exc

@@ -304,7 +304,7 @@ class _Operators:
         return all(arm.operators for arm in self._arms)
 
     def expect(self, turn_s: float) -> None:
-        """Add the duration of a profiled turn of an arm to what the turns of a pair take."""
+        """Add the duration of a profiled turn of an arm to that of a pair's profiled turns."""
         self._pair_s += 2 * turn_s
 
     def are_next(self, used_s: float, *, is_decided: bool) -> bool:
@@ -322,7 +322,7 @@ class _Operators:
         self._pair_s = profiling_s
 
     def add(self, pair: int, samples: Sequence[tuple[int, Sequence[float | None]]]) -> None:
-        """Add what the profiled turns of a pair yielded: (arm, time of each operator in µs)."""
+        """Add the samples of a pair's profiled turns: (arm, time of each operator in µs)."""
         self._pairs.append(pair)
         for arm in self._arms:
             columns = zip(*(us for number, us in samples if number == arm.number), strict=True)
@@ -382,7 +382,7 @@ class PairedRuns:
             for arm in arms
             for note in arm.passes.done.notes
         ]
-        # with more threads than cores, their waiting says nothing about other processes
+        # with more threads than cores, their waiting does not indicate other processes
         self._wait_for_themselves = bool(self.done.notes)
         self._pairing = order.pairing or Pairing()
         self._arms, self._folder, self._cores = arms, folder, cores

@@ -3,7 +3,7 @@
 While the device is idle, the pool keeps one interpreter per wheel that has imported the library and
 waits for its arguments, in the sandbox, with the limits and in the folder that the attempt will
 use. Each process serves one attempt. None runs during a measurement: when an attempt starts, all
-processes but the one that it uses are ended. A process exits when its stdin is closed, i.e. when
+processes except the one that it uses are ended. A process exits when its stdin is closed, i.e. when
 its agent dies.
 """
 

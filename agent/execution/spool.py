@@ -4,11 +4,11 @@ It survives restarts of the agent.
 
     <spool>/lock
     <spool>/attempts/<uuid>/record.json   the Record below, replaced atomically
-                            output        what the process printed, as it came
+                            output        the raw output of the process
                             work/         model, data, profile; the process's own folder
                             before/       profiles of passes that are run again
                             given/        for a script: its downloaded files, copied for each run
-                            result/       what is uploaded: log.txt, profile.json
+                            result/       files to upload: log.txt, profile.json
     <spool>/canary.json                  readings of the canary, see `agent.device.canary`
     <spool>/tuning.json                  former settings of the kernel, see `agent.tune`
     <spool>/warm/<uuid>/                  folder of a pre-started process; renamed to the folder of
@@ -77,8 +77,8 @@ class Folder:
     def write(self, *, durable: bool = True, **changes: object) -> None:
         """Replace the record atomically. `durable` calls fsync, which is needed before an ack.
 
-        Data that only matters until the machine stops (a pid) needs no fsync: a rename alone
-        survives the end of the agent process.
+        Data that only matters until the machine stops (a pid) needs no fsync: a rename survives the
+        end of the agent process.
         """
         self.record = self.record.model_copy(update=changes)
         new = self.path / "record.new"

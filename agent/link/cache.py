@@ -161,7 +161,7 @@ class ContentCache:
         self._known.pop(path.name, None)
 
     def _room(self) -> int:
-        """Return how many bytes the cache could hold without using the reserve of the disk."""
+        """Return the possible size of the cache in bytes without using the reserve of the disk."""
         disk = shutil.disk_usage(self._folder)
         reserve = min(_RESERVE_BYTES, int(disk.total * _RESERVE_SHARE))
         return self._held() + disk.free - reserve

@@ -128,7 +128,7 @@ class LogTail:
 
     def _cut(self, limit_bytes: int | None = None) -> None:
         """Split the held text into chunks, or only its begin if there is a limit (`release`)."""
-        # PostgreSQL's text cannot hold NUL; replaced here, so that offsets count what is stored
+        # PostgreSQL's text cannot contain NUL; replaced here, so that offsets count the stored text
         raw = "".join(self._held).replace("\0", "\ufffd").encode()
         self._held.clear()
         if limit_bytes is not None:

@@ -16,8 +16,8 @@ from agent.link.outbox import COMMAND_BYTES, Outbox, cut_to_bytes
 from agent.protocol.messages import AttemptLog, AttemptStarted, Start, encode
 
 LOG_TICK_S = 0.2
-#: the pauses double after each so many chunks, up to the longest: all chunks are sent again over a
-#: new connection, and `Session` delays frames beyond those that the server takes at once
+#: the pauses double after this many chunks, up to the longest: all chunks are sent again over a
+#: new connection, and `Session` delays frames beyond those that the server accepts at once
 _CHUNKS_UNTIL_SLOWER = 50
 _LONGEST_TICK_S = 6.4
 #: most bytes of all frames that are sent between two passes; over a slow link, more would be sent

@@ -33,7 +33,7 @@ class Policies:
 
     download: the device is occupied during a download. A storage server that restarts is back
         within a minute; during a longer outage the device should be free for other tasks.
-    upload: the run has already been done, so retries go on for up to eight minutes before its
+    upload: the run has already been done, so retries continue for up to eight minutes before its
         result is lost. Single delays are short, so that the end of an outage is noticed soon.
     reconnect: when a server restarts, all agents reconnect at once, so each one picks a random
         moment in a window that doubles. The first window is short because most outages are. The
@@ -41,8 +41,8 @@ class Policies:
         delays finished results.
     ping_s: the interval of WebSocket pings; a pong may take 1.5 times as long. A connection that a
         firewall dropped silently is thus detected before the lease expires (30 s).
-    settled_s: so long after a welcome, the reconnect windows start from the first one. A server
-        that takes connections but answers none must not get them faster.
+    settled_s: the time after a welcome from which the reconnect windows start from the first one
+        again. A server that accepts connections but answers none must not get them faster.
     repeat_s: an unacknowledged frame is repeated after this time; the server drops repetitions.
     unanswered: a request is given up after this many repetitions to a connected server.
     watch_s: the interval of checks for changes of the configuration.

@@ -56,7 +56,7 @@ _STOPS = {
 
 
 class SessionRefused(RuntimeError):
-    """The server rejects this agent permanently; the text tells the operator what to do."""
+    """The server rejects this agent permanently; the text contains the cause and what to do."""
 
 
 class AgentTooOld(SessionRefused):

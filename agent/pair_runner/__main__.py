@@ -37,7 +37,7 @@ import tempfile
 import time
 from typing import IO, Any, cast
 
-#: duration from which a series of iterations tells the time of one, and the longest series
+#: shortest duration of a series that determines the time of an iteration, and the longest series
 _ENOUGH_MS = 30.0
 _MOST_ITERATIONS = 10_000
 #: limit on the printed stderr of an arm
@@ -119,7 +119,7 @@ class Arm:
         return 128 - code if code < 0 else code
 
     def print_log(self) -> None:
-        """Print the end of what the process has written to stderr."""
+        """Print the end of the process's stderr."""
         self._log.seek(max(self._log.seek(0, os.SEEK_END) - _MOST_PRINTED_BYTES, 0))
         sys.stderr.write(self._log.read().decode("utf-8", "replace"))
         sys.stderr.flush()

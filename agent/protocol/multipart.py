@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable
 
 MIB = 1 << 20
-#: size of all parts but the last; S3 requires at least 5 MiB. Larger parts leave the connection
+#: size of all parts except the last; S3 requires at least 5 MiB. Larger parts leave the connection
 #: idle for longer while the last ones are being sent
 PART_BYTES = 8 * MIB
 MOST_PARTS = 10_000

@@ -1,7 +1,7 @@
 """Types of numbers in messages and files, each with a finite range.
 
-A number without bounds is finite alone, but not as a sum, a product or a timedelta of others. The
-limits are far above what any device reports and fit into 64 bits, JSON and database columns.
+Without bounds, sums, products and timedeltas of finite numbers may be infinite or overflow. The
+limits are far above the values of any device and fit into 64 bits, JSON and database columns.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ LONGEST_MS = 1e12
 def _limit(value: Any, limit: float) -> Any:
     """Limit a number, and each number of a list or object, to -limit ... limit; NaN to the limit.
 
-    A measurement with an absurd number thus stays readable, and readers leave the number out.
+    A measurement with an absurd number thus stays readable, and readers skip the number.
     """
     if isinstance(value, dict):
         return {key: _limit(item, limit) for key, item in value.items()}

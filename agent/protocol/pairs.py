@@ -35,7 +35,7 @@ MOST_PROFILED_PAIRS, MOST_OPERATORS = 200, 2000
 MOST_OUTPUTS = 100
 #: bounds of the budget in seconds
 BUDGET_S = (5, 1800)
-#: options that change what a process does besides its iterations, or that choose their number
+#: options that add work to a process outside its iterations, or that choose their number
 _UNPAIRED = frozenset(
     {
         *("iter", "thread", "fitting", "model_info", "verbose", "wait_gdb"),

@@ -2,7 +2,7 @@
 
 One process with `--profile` yields one sample per operator, taken in its last iteration. Therefore
 iteration times are measured in clean passes without the profiler, and several samples per operator
-require several profiled passes. A process is biased as a whole by where its memory lies, so the
+require several profiled passes. The memory addresses of a process bias all its iterations, so the
 interval of the latency needs several clean passes (`agent.statistics.processes`).
 """
 

@@ -3,10 +3,10 @@
 Formulas:
 - Share: the geometric mean of the ratios of usual and present times, one ratio for each kind of
 work. 0.97: the device needs 3 % longer than usual. The usual time is the median of the history.
-- Band: where 99 % of the shares of an undisturbed device lie, by robust quantiles: the 5 % and 95 %
-quantiles of the history, and the median absolute deviation, each extended to 99 % of a normal
-distribution; the wider one holds. One reading in twenty may be off by any factor with little effect
-on the band. It is at least 1 % to either side, since a smaller difference hardly matters.
+- Band: the range of 99 % of the shares of an undisturbed device, by robust quantiles: the 5 % and
+95 % quantiles of the history, and the median absolute deviation, each extended to 99 % of a normal
+distribution; the wider one is used. One reading in twenty may be off by any factor with little
+effect on the band. It is at least 1 % to either side, since a smaller difference hardly matters.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: readings without which a device does not know itself
+#: fewest readings from which the usual speed is known
 LEAST_READINGS = 20
 #: half width of 99 %, of 90 % and of one median absolute deviation, in standard deviations
 _SIGMAS, _SIGMAS_OF_QUANTILES, _SIGMA_OF_MAD = 2.576, 1.645, 1.4826

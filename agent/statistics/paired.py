@@ -1,7 +1,7 @@
-"""Compare two programs by pairs of processes, looking at the result while pairs are measured.
+"""Compare two programs by pairs of processes, with interim looks while pairs are measured.
 
-The unit is a pair of freshly started processes, one of each program. A process is biased as a whole
-by where its memory lies, so blocks of turns inside of a pair only make its one value more precise.
+The unit is a pair of newly started processes, one of each program. The memory addresses of a
+process bias all its turns, so blocks of turns in a pair only make its one value more precise.
 
 Formulas:
 - Value of a pair: the difference of the means of the logarithms of each process's turns, of which
@@ -19,7 +19,7 @@ follow from the joint normal distribution of the looks (Armitage, McPherson and 
 level of each boundary is applied to the exact distribution of signed ranks. The number of planned
 pairs may change, if what changes it is the time of a pair or the budget, never the values.
 - FASTER and SLOWER: the interval excludes 0, two-sided.
-- SAME: two one-sided tests (Schuirmann 1987), i.e. the interval lies within +-margin. Each test has
+- SAME: two one-sided tests (Schuirmann 1987), i.e. the interval is within +-margin. Each test has
 the whole error, since both cannot be wrong at once. An effect that is different from 0 but within
 the margin is SAME, because the margin is the smallest difference that matters.
 - Reported interval: at 95 %, with the same looks (Jennison and Turnbull 1989, repeated confidence
@@ -27,7 +27,7 @@ intervals). The plain interval may contain the truth too rarely if the measureme
 because of the values.
 - Operators: p of signed ranks for each, adjusted by Benjamini and Hochberg (1995), so that at most
 5 in 100 of those called different are not.
-- Pairs that were disturbed are dropped before, by what the device suffered, never by their values.
+- Disturbed pairs are dropped before, by the state of the device, never by their values.
 
 Limits: pairs that depend on each other, such as an effect that itself drifts, make the errors
 larger; `make bench-trust` shows by how much.
@@ -146,10 +146,10 @@ def compare_operators(log_ratios: Floats) -> PairedOperators:
 
 
 def operator_pairs(operators: int) -> int:
-    """Return how many pairs can tell which of so many operators differ.
+    """Return the number of pairs that can determine which of these operators differ.
 
-    With so many, an operator that differs alone is called different even if one pair shows the
-    opposite, and shows it most clearly of all.
+    With this number, a single operator that differs is found even if one pair shows the opposite
+    with the largest difference of all.
     """
     level = INTERVAL_ERROR / max(operators, 1)
     n = FIRST_LOOK
@@ -192,7 +192,7 @@ def next_look(pairs: int, planned: int) -> int:
 def compare_pairs(
     log_ratios: Sequence[float], looks: Sequence[Look], *, margin: float = MARGIN
 ) -> PairedResult:
-    """Return what the pairs so far show.
+    """Return the result of the pairs so far.
 
     log_ratios: one value for each pair, from 1, as of `log_ratio_of_pair`
     looks: all looks so far, the present one last

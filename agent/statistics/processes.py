@@ -8,8 +8,8 @@ logarithms:
 - from six: signed ranks (`ranks`). They keep their level for every symmetric distribution of
 processes, and a single process that was slow does not widen the interval without limit.
 
-docs/decisions/paired-statistics.md compares this with the bootstrap. One process has no interval,
-nor have a few that differ so much that Student's t says nothing about the median.
+docs/decisions/paired-statistics.md compares this with the bootstrap. One process has no interval;
+neither have a few processes whose differences are too large for Student's t.
 """
 
 import math
@@ -30,7 +30,7 @@ _WIDEST = 100
 class MedianInterval:
     """The 95 % interval of the median iteration of a process, ms.
 
-    processes: how many it is computed from
+    processes: the number of processes that it is computed from
     """
 
     low_ms: float

@@ -5,9 +5,9 @@ these differences as bounds (Moses 1965), from the distribution of Mann and Whit
 
 One sample: the median of all averages of two values, each value also with itself (Walsh averages),
 with their order statistics as bounds (Tukey 1949; Hollander, Wolfe and Chicken, Nonparametric
-Statistical Methods, chapter 3), from the distribution of Wilcoxon's signed ranks. It holds for
-values with any symmetric distribution, also if each has another scale. Of skewed values, the
-interval is that of the pseudomedian, which is not exactly the median.
+Statistical Methods, chapter 3), from the distribution of Wilcoxon's signed ranks. It is valid for
+values with any symmetric distribution, even if their scales differ. For skewed values, the interval
+is that of the pseudomedian, which is not exactly the median.
 
 Both distributions are counted exactly up to the sizes below; beyond, they are approximated by the
 normal one with a correction for continuity. Ties make intervals wider, never shorter.
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: most differences that one step holds in memory
+#: most differences in memory in one step
 _BLOCK = 4_000_000
 #: most pairs of samples, and most values of one, whose distribution is counted: 0.1 s each
 _MOST_EXACT_U, _MOST_EXACT_W = 900, 200
@@ -39,7 +39,7 @@ def differences(group: Sequence[Floats]) -> Floats:
 def shift_interval(a: Floats, b: Floats, level: float = 0.05) -> tuple[Floats, Floats, Floats]:
     """Return three arrays (m,): the median of b - a, and the bounds of its interval.
 
-    level: probability that the true shift lies outside; 0.05 for an interval of 95 %
+    level: probability that the true shift is outside; 0.05 for an interval of 95 %
     a, b: (n, m), (k, m) samples without nan; the bounds are nan if the samples are too few
     """
     n, k, m = len(a), len(b), a.shape[1]
@@ -63,8 +63,8 @@ def signed_rank_interval(values: Floats, levels: Sequence[float]) -> tuple[Float
     """Return the pseudomedians (m,) of m samples, and the bounds (len(levels), m) of intervals.
 
     values: (n, m) without nan
-    levels: probability that the truth lies outside, of each interval; its bounds are infinite if n
-        values cannot reach it
+    levels: for each interval, the probability that the true value is outside; the bounds are
+        infinite if n values cannot reach it
     """
     n, m = values.shape
     cuts = [signed_rank_cut(n, level) for level in levels]

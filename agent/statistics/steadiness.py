@@ -16,7 +16,7 @@ does not matter next to it.
 
 Modes: peaks of a kernel density of logarithms (Silverman 1986) with valleys of at most half the
 height of the lower peak between them, each with at least a tenth of the iterations and at least 3 %
-apart. It says nothing about fewer than 30 iterations.
+apart. At least 30 iterations are needed.
 
 Limits: a change of less than the tolerance is not found, nor a slow drift in fewer than about 50
 iterations, nor two modes that overlap (nearer than about three standard deviations).
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-#: fewer iterations say nothing about a steady state, or about modes
+#: fewest iterations to detect a steady state, and modes
 LEAST_ITERATIONS, LEAST_FOR_MODES = 10, 30
 _PENALTY = 15.0
 #: shortest segment, and most segments

@@ -10,7 +10,7 @@ of the other, and the runs differ by more than equal runs do.
 
 Formulas:
 - Estimate: median of all n * m differences of logarithms (Hodges and Lehmann 1963). Figures show
-this one and no other ratio, since an interval holds for its own estimator only.
+this one and no other ratio, since an interval is valid only for its own estimator.
 - Interval of passes: order statistics of these differences (Moses). At 95 %, a single disturbed
 pass of five would widen it without limit. If the scatter of equal runs is known, it maintains the
 level, and the interval of passes is taken at 80 %.
@@ -21,7 +21,7 @@ quantile of the differences observed between equal runs. This applies to a singl
 such as its total.
 - Latency: the median of each clean process is one sample, and a run may have a single one. The
 scatter of equal runs includes that between processes, so with too few samples for an interval of
-passes it alone makes the interval.
+passes, the interval is that of the scatter alone.
 - Operators: many are tested at once. Their standard error combines the scatter of their own passes
 (moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
 against each other between these two runs. The p of Student's t is adjusted by Benjamini and
@@ -51,7 +51,7 @@ LEVEL = 0.05
 _PASS_LEVEL = 0.2
 #: level between runs: 1 in 100 pairs of equal runs may be reported as different
 RUN_LEVEL = 0.01
-#: rows below this share of the larger total get no verdict of their own
+#: rows below this share of the larger total get no verdict
 LEAST_SHARE = 0.001
 #: prior degrees of freedom that all operators together contribute to each one
 _LENT = 4
@@ -141,7 +141,7 @@ class Judgement:
         other side shows 0
     low, high: (m,) the interval of `change`, at least 95 %; low < change < high, or both are nan:
         the samples are too few, or a side shows 0. If the scatter of equal runs is unknown, it is
-        the interval of passes alone.
+        only the interval of passes.
     """
 
     verdict: NDArray[np.int8]
@@ -163,7 +163,8 @@ def judge_total(
     displayed: the ratio of the two displayed times, inf if that of the baseline is 0; a verdict
         never contradicts it
     is_latency: one sample of each run is enough, because it is the median of many iterations, and
-        the scatter of equal runs is that of such samples: with few, it alone makes the interval
+        the scatter of equal runs is that of these medians; with few samples, it determines the
+        interval
     """
     one = _Shifts(base[:, None], other[:, None], basis, has_scatter_alone=is_latency)
     one.widen(np.array([basis.allowance]))

@@ -67,7 +67,7 @@ class Task(TypedDict):
         it was deleted while `Site.wait` waited: then it has only `id`, `status` and `reason`
     created_at, finished_at: ISO 8601 in UTC
     options, plan, script, pairing, files, attempts: not in lists of tasks; `script` is None for a
-        model, `pairing` for a task that is no paired comparison
+        model, `pairing` for a task that is not a paired comparison
     """
 
     id: int
@@ -103,8 +103,9 @@ class Planned(TypedDict):
 class Check(TypedDict):
     """Whether the result of `task` still holds.
 
-    verdict: `none` if the result holds, because the latency differs by no more than equal runs;
-        `slower` or `faster` if it no longer holds; any other value if the evidence is insufficient
+    verdict: `none` if the result holds, since the latency differs by no more than that of equal
+        runs; `slower` or `faster` if it no longer holds; other values if the evidence is
+        insufficient
     """
 
     task: int

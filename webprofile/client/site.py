@@ -285,7 +285,7 @@ class Site:
         limit_percent: None to judge only the verdicts, as `compare --gate verdict` does
 
         Return the judged total with the `result`: `passed`, `failed` or `not enough evidence`.
-        Raises ClientError if a task has no result, or there is no time to judge.
+        Raises ClientError if a task has no result, or if there are no times to judge.
         """
         return judged(self.compare(tasks, rows=1), tasks, limit_percent)
 

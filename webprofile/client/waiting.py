@@ -128,7 +128,7 @@ def is_live(task: Task) -> bool:
 
 def line_of(task: Task, name: str = "") -> str:
     """Return an output line for a task: number, status, name, reason and its detail."""
-    # the detail names the cause; the title alone is often true of many
+    # the detail contains the cause; many tasks can have the same title
     reason = task.get("reason")
     title = reason["title"] if reason else ""
     why = " ".join(filter(None, [title, task.get("detail")]))
