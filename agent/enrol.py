@@ -14,7 +14,8 @@ from agent.config import RuntimeEntry, distinct_runtimes, server_address
 from agent.runtimes.config_file import replace_file
 
 _NEXT = {
-    "code_used": "a code works once: an administrator can create a new one on the device's page",
+    "code_used": "each code can be used only once: an administrator can create a new one on the "
+    "device's page",
     "code_expired": "an administrator can create a new one on the device's page",
     "code_unknown": "check the code for typing errors, or create a new one on the device's page",
 }

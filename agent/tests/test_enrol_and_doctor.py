@@ -116,7 +116,7 @@ def test_enrol_with_a_used_code_explains_the_next_step(site, tmp_path, capsys):
     site.answer = (400, {"error": "code_used", "message": "This code was used."})
     assert enrol(site.url, tmp_path / "agent.toml") == 1
     errors = capsys.readouterr().err
-    assert "This code was used. (a code works once: an administrator can create a new one" in errors
+    assert "This code was used. (each code can be used only once: an administrator can" in errors
     assert list(tmp_path.iterdir()) == []
 
 

@@ -138,7 +138,7 @@ def test_pasting_the_same_command_again_changes_nothing(visitor, device: NewDevi
 
 def test_enrolment_code_works_once(device: NewDevice, tmp_path):
     line = device.line.replace(str(device.home), str(tmp_path / "agent"))
-    with pytest.raises(AssertionError, match="a code works once"):
+    with pytest.raises(AssertionError, match="each code can be used only once"):
         paste(line, tmp_path, device.python)
     assert not (tmp_path / "agent" / "agent.toml").exists()
 
