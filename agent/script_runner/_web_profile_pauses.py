@@ -84,7 +84,7 @@ class ProfilerPauses(object):
         if len(parts) < _MOST_PARTS:
             parts.append(profiler._dump_callback)
             if len(parts) == _MOST_PARTS:
-                self._say("from pause {} on nothing is recorded".format(_MOST_PARTS))
+                self._say("nothing is recorded after pause {}".format(_MOST_PARTS))
         profiler._dump_callback = None
         try:
             return function(*arguments, **keywords)
@@ -97,9 +97,9 @@ class ProfilerPauses(object):
         if not self._is_announced:
             self._is_announced = True
             self._say(
-                "a function of trace() trains here, which MegEngine cannot do under its Profiler "
-                "(PushScope): the Profiler pauses in each call of it. To see its operators, run it "
-                "without trace()"
+                "a function of trace() trains here, which MegEngine does not support under its "
+                "Profiler (PushScope): the Profiler pauses in each call. To record its operators, "
+                "run it without trace()"
             )
 
     def _joined(self, parts):
