@@ -30,6 +30,8 @@ PAIR_WAITED_PERCENT = 20.0
 OTHER_PERCENT = 10.0
 #: steal time, in percent of one core
 _STOLEN_PERCENT = 5.0
+#: time in which a CPU limit stopped threads, in percent of one core
+_LIMITED_PERCENT = 5.0
 #: the kernel reports steal time per core in steps of 10 ms
 _STEAL_SLACK_S = 0.02
 #: allowed drop of the highest clock below the maximum of the run
@@ -123,17 +125,26 @@ def _waiting(
     cores: Sequence[int],
     most_waited: float,
 ) -> Iterator[Disturbance]:
-    elapsed_s = after.monotonic_s - before.monotonic_s
+    elapsed_s = max(after.monotonic_s - before.monotonic_s, 1e-6)
     load_s = other_cores(before, after, cores) * elapsed_s
-    load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / max(elapsed_s, 1e-6)
+    load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / elapsed_s
     others = Note.of("other_processes", percent=round(load))
+    limited = 100 * (after.limited_s - before.limited_s) / elapsed_s
+    # threads also wait for a core while the kernel stops them because of a CPU limit
+    causes = [Note.of("cpu_limited", percent=round(limited))] if limited > _LIMITED_PERCENT else []
+    if load > OTHER_PERCENT or not causes:
+        causes.append(others)
     if waits is None:
-        if load > OTHER_PERCENT:
+        if limited > _LIMITED_PERCENT:
+            yield _disturbance(DisturbanceCode.WAITED, *causes)
+        elif load > OTHER_PERCENT:
             yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
         return
     waited = 100 * waits.waited_ms / waits.elapsed_ms
     if waited > most_waited:
-        yield _disturbance(DisturbanceCode.WAITED, Note.of("waited", percent=round(waited)), others)
+        yield _disturbance(
+            DisturbanceCode.WAITED, Note.of("waited", percent=round(waited)), *causes
+        )
 
 
 def _stealing(

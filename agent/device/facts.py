@@ -5,12 +5,11 @@ import platform
 import re
 import socket
 from collections.abc import Mapping
-from pathlib import PurePath
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from agent.device.gpu import find_gpus
-from agent.device.process_table import read_text
+from agent.device.process_table import read_group_files, read_text
 from agent.protocol.messages import MAX_CORES, Facts
 
 
@@ -41,24 +40,13 @@ def read_facts(
 def usable_memory_bytes(root: str = "/") -> int:
     """Return the memory of the machine, or that of the agent's control group if it is limited.
 
-    Limits of a container, of a service and of the groups above them count (cgroup v2 and v1). The
-    kernel kills processes of the group beyond its limit, the agent among them.
+    The kernel kills processes of the group beyond its limit, the agent among them.
 
     root: folder that contains /proc and /sys
     """
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for line in read_text(f"{root}/proc/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            top, name = PurePath(root, "sys/fs/cgroup"), "memory.max"
-        elif "memory" in controllers.split(","):
-            top, name = PurePath(root, "sys/fs/cgroup/memory"), "memory.limit_in_bytes"
-        else:
-            continue
-        # a container sees its own group as the top, whatever the path is
-        folder = PurePath(group.lstrip("/"))
-        texts = (read_text(f"{top / part}/{name}") for part in (folder, *folder.parents))
-        sizes += [int(text) for text in texts if text.isdecimal()]
+    texts = read_group_files("memory", "memory.max", "memory.limit_in_bytes", root)
+    sizes += [int(text) for text in texts if text.isdecimal()]
     return min(sizes)
 
 

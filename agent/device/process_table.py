@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -36,6 +37,31 @@ def read_text(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def read_group_files(controller: str, name: str, former: str, root: str = "/") -> list[str]:
+    """Return the texts of a file of this process's control group and of the groups above it.
+
+    Groups of a container, of a service and those above them count. Groups without the file are left
+    out.
+
+    name: file of cgroup v2
+    former: file of `controller` in cgroup v1
+    root: folder that contains /proc and /sys
+    """
+    texts = []
+    for line in read_text(f"{root}/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            top, file = PurePath(root, "sys/fs/cgroup"), name
+        elif controller in controllers.split(","):
+            top, file = PurePath(root, "sys/fs/cgroup", controller), former
+        else:
+            continue
+        # a container sees its own group as the top, whatever the path says
+        folder = PurePath(group.lstrip("/"))
+        texts += [read_text(f"{top / part}/{file}") for part in (folder, *folder.parents)]
+    return [text for text in texts if text]
 
 
 def read_stat(pid: int) -> ProcessStat | None:

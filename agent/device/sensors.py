@@ -8,7 +8,7 @@ import glob
 import re
 from collections.abc import Sequence
 
-from agent.device.process_table import read_text
+from agent.device.process_table import read_group_files, read_text
 
 _CPU = "/sys/devices/system/cpu"
 #: drivers of sensors inside or next to the CPU; others measure disks, batteries, network cards
@@ -40,6 +40,19 @@ def read_throttle_counts() -> dict[str, int]:
         if known:
             counts[kind] = sum(known)
     return counts
+
+
+def read_limited_s() -> float:
+    """Return how long CPU limits of the agent's control groups stopped its cores, in seconds.
+
+    The agent and its runs share these groups. The time is the sum over all cores.
+    """
+    total_s = 0.0
+    for text in read_group_files("cpu", "cpu.stat", "cpu.stat"):
+        for name, unit_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+            if match := re.search(rf"^{name} (\d+)$", text, re.MULTILINE):
+                total_s += int(match[1]) * unit_s
+    return total_s
 
 
 def read_governor() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.device.cores import Cores, available_cores, choose_cores, format_cores, parse_cores
-from agent.device.process_table import read_text
+from agent.device.process_table import read_group_files, read_text
 
 _CPU = "sys/devices/system/cpu"
 _SMT = f"{_CPU}/smt/control"
@@ -98,6 +98,7 @@ def read_settings(machine: Machine) -> tuple[Setting, ...]:
         _read_aslr,
         _read_huge_pages,
         _read_interrupts,
+        _read_quota,
         _read_cpuset,
     )
     return tuple(read(machine, cores) for read in readers)
@@ -218,6 +219,26 @@ def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
         return Setting("irq", "hurts", value, reason + "[measure]", files)
     reason = "interrupts delay runs. `agent tune` moves those that the kernel allows to move"
     return Setting("irq", "hurts", value, reason, files, dict.fromkeys(on_runs, rest))
+
+
+def _read_quota(machine: Machine, cores: Cores) -> Setting:
+    """Judge the CPU limit of the agent's control group, which runs share."""
+    root = str(machine.root)
+    if not read_text(f"{root}/proc/self/cgroup"):
+        return Setting("quota", "unknown", "", "the kernel does not report control groups")
+    quotas = read_group_files("cpu", "cpu.max", "cpu.cfs_quota_us", root)
+    periods = read_group_files("cpu", "cpu.max", "cpu.cfs_period_us", root)
+    # cpu.max contains both: `150000 100000`, or `max 100000` without a limit
+    limits = [
+        int(words[0]) / int(words[-1])
+        for quota, period in zip(quotas, periods, strict=False)
+        if (words := [quota.split()[0], period.split()[-1]])[0].isdecimal()
+    ]
+    if not limits or min(limits) >= len(machine.offered()):
+        return Setting("quota", "ok", "none", "no CPU limit stops runs")
+    reason = "a CPU limit stops runs in the middle of an iteration. Start the agent without it: "
+    reason += "CPUQuota of its systemd unit, --cpus of its container"
+    return Setting("quota", "hurts", f"{min(limits):g} cores", reason)
 
 
 def _read_cpuset(machine: Machine, cores: Cores) -> Setting:

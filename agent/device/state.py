@@ -106,14 +106,16 @@ class DeviceSample(_StateModel):
 class Counters:
     """The kernel's counters at one point in time.
 
-    `core_busy_s` and `core_stolen_s` have the number of each core that is online. `others` are the
-    other processes by pid, None if they were not read.
+    `core_busy_s` and `core_stolen_s` have the number of each core that is online. `limited_s` is
+    how long a CPU limit of the control group stopped cores of the agent and its runs. `others` are
+    the other processes by pid, None if they were not read.
     """
 
     monotonic_s: float
     core_busy_s: Mapping[int, float]
     core_stolen_s: Mapping[int, float]
     own_s: float
+    limited_s: float = 0.0
     others: dict[int, ProcessStat] | None = field(default=None, repr=False)
 
     def busy_on(self, cores: Sequence[int] = ()) -> float:
@@ -138,6 +140,7 @@ def read_counters(*, processes: bool = True) -> Counters:
         core_busy_s=busy_s,
         core_stolen_s=stolen_s,
         own_s=tree_cpu_s(own.values()),
+        limited_s=sensors.read_limited_s(),
         others=others,
     )
 

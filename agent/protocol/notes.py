@@ -81,6 +81,9 @@ TEXTS: dict[str, str] = {
     "other_processes": gettext_noop("other processes used %(percent)s %% of a core"),
     "named_processes": gettext_noop("other processes used %(percent)s %% of a core: %(names)s"),
     "stolen": gettext_noop("the host gave %(percent)s %% of a core to other virtual machines"),
+    "cpu_limited": gettext_noop(
+        "a CPU limit (control group) withheld %(percent)s %% of a core from the run"
+    ),
     "cpu_throttled": gettext_noop("the CPU was throttled %(times)s times (%(kind)s)"),
     "gpu_throttled": gettext_noop("the GPU was throttled (%(reasons)s)"),
     "clock_dropped": gettext_noop("the CPU clock fell from %(before)s to %(after)s MHz"),

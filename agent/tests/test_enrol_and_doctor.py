@@ -174,7 +174,7 @@ def test_doctor_reports_no_problem_of_a_healthy_device(site, tmp_path, binary, c
     assert "note    gate      disabled: add a [gate] table" in out
     assert "ok      cores     " in out
     assert "ok      device    load, memory; " in out
-    for setting in ("smt", "governor", "turbo", "aslr", "thp", "irq", "cpuset"):
+    for setting in ("smt", "governor", "turbo", "aslr", "thp", "irq", "quota", "cpuset"):
         assert re.search(rf"^(ok|hurts|unknown) +{setting} +\w", out, re.MULTILINE), setting
     assert "ok      cache     downloaded files: at most 10.0 GiB" in out
     assert "ok      scripts   not allowed: tasks can run models only. To allow scripts, set" in out

@@ -23,6 +23,7 @@ BOOT = "proc/sys/kernel/random/boot_id"
 #: a machine of four cores with two threads each; runs use the cores 0 to 6, the agent core 7
 UNTUNED = {
     BOOT: "first",
+    "proc/self/cgroup": "0::/user.slice/agent.service",
     f"{CPU}/online": "0-7",
     f"{CPU}/isolated": "",
     SMT: "on",
@@ -81,7 +82,7 @@ def test_each_setting_is_judged_with_its_value_reason_and_next_step(untuned):
     texts = {setting.name: setting.text for setting in read_settings(untuned.machine)}
     assert untuned.levels() == {
         name: "hurts" for name in ("smt", "governor", "turbo", "aslr", "thp", "irq")
-    } | {"cpuset": "ok"}
+    } | {"quota": "ok", "cpuset": "ok"}
     assert texts["governor"].startswith("powersave: the clock follows the load")
     assert texts["irq"].startswith("1 of 2 on cores of runs: ")
     assert texts["turbo"].endswith("`agent tune` sets it")
@@ -101,6 +102,27 @@ def test_a_cpuset_hurts_if_the_agent_then_shares_cores_with_runs(untuned):
     cpuset = read_settings(untuned.machine)[-1]
     assert cpuset.level == "hurts"
     assert "isolated cores 2-3" in cpuset.text
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "value"),
+    [
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000"}, "1.5 cores"),
+        ("0::/path/on/the/host", {"cpu.max": "400000 100000"}, "4 cores"),
+        ("3:cpu,cpuacct:/a", {"cpu/a/cpu.cfs_quota_us": "50000"}, "0.5 cores"),
+        ("0::/a", {"a/cpu.max": "800000 100000"}, "none"),
+        ("3:cpu,cpuacct:/a", {"cpu/a/cpu.cfs_quota_us": "-1"}, "none"),
+    ],
+    ids=["a group above", "a container", "cgroup v1", "as many as cores", "v1 without a limit"],
+)
+def test_a_cpu_limit_below_the_number_of_cores_hurts(untuned, group, files, value):
+    untuned.write("proc/self/cgroup", group)
+    for name, text in files.items():
+        untuned.write(f"sys/fs/cgroup/{name}", text)
+    untuned.write("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000")
+    quota = read_settings(untuned.machine)[-2]
+    assert (quota.name, quota.value) == ("quota", value)
+    assert quota.level == ("ok" if value == "none" else "hurts")
 
 
 def test_tune_sets_what_hurts_and_restore_brings_all_of_it_back(untuned, capsys):

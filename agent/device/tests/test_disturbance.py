@@ -38,8 +38,8 @@ def test_an_undisturbed_run_has_no_disturbances(after):
     assert find_disturbances(after=after) == []
 
 
-def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0):
-    return Counters(at_s, dict(enumerate(busy)), dict(enumerate(stolen)), own_s)
+def counters(at_s=0.0, *, busy=(0.0, 0.0), stolen=(0.0, 0.0), own_s=0.0, limited_s=0.0):
+    return Counters(at_s, dict(enumerate(busy)), dict(enumerate(stolen)), own_s, limited_s)
 
 
 def in_pass(waited_ms, *, stolen_ms=None, after=None, cores=()):
@@ -54,6 +54,24 @@ def test_a_pass_whose_threads_waited_for_a_core_is_disturbed():
     assert code == DisturbanceCode.WAITED
     assert "15 % of the time" in detail
     assert "other processes used 35 % of a core" in detail
+
+
+def test_a_cpu_limit_is_named_as_the_cause_of_waiting():
+    limited = counters(1.0, busy=(0.5, 0.0), own_s=0.5, limited_s=0.5)
+    code, detail = single(in_pass(60.0, after=limited))
+    assert code == DisturbanceCode.WAITED
+    assert "CPU limit (control group) withheld 50 % of a core" in detail
+    assert "other processes" not in detail
+    both = counters(1.0, busy=(0.9, 0.0), own_s=0.5, limited_s=0.5)
+    assert "other processes used 35 % of a core" in single(in_pass(60.0, after=both))[1]
+    # it cost the timed iterations nothing
+    assert in_pass(2.0, after=limited) == []
+
+
+def test_a_cpu_limit_counts_where_the_kernel_does_not_count_waiting():
+    code, detail = single(in_pass(None, after=counters(1.0, limited_s=0.2)))
+    assert (code, "20 % of a core" in detail) == (DisturbanceCode.WAITED, True)
+    assert in_pass(None, after=counters(1.0, limited_s=0.01)) == []
 
 
 def test_load_that_cost_the_run_nothing_is_no_disturbance():

@@ -195,6 +195,17 @@ def test_clocks_governor_and_throttling_are_read(sysfs):
     assert sensors.read_throttle_counts() == {"core": 7, "package": 9}
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["nr_throttled 5\nthrottled_usec 2500000\n", "nr_throttled 5\nthrottled_time 2500000000\n"],
+    ids=["cgroup v2", "cgroup v1"],
+)
+def test_the_time_in_which_a_cpu_limit_stopped_the_group_is_read(monkeypatch, text):
+    monkeypatch.setattr(sensors, "read_group_files", lambda *_: ["nr_periods 0", text])
+    assert sensors.read_limited_s() == 2.5
+    assert read_counters().limited_s == 2.5
+
+
 def test_no_clock_is_reported_if_the_run_may_be_on_a_core_that_is_not_read(sysfs, tmp_path):
     for core in range(2, 9):
         path = tmp_path / f"cpu/cpu{core}/cpufreq/scaling_cur_freq"

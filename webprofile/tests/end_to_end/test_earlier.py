@@ -18,7 +18,7 @@ def test_an_earlier_result_is_offered_and_checked_in_a_few_seconds(visitor, test
     task = submit(visitor, files, plan=plan, seed=35)
     watch(visitor, task)
     manifest = json.loads(visitor.artifact(task, "manifest.json"))
-    names = {"smt", "governor", "turbo", "aslr", "thp", "irq", "cpuset"}
+    names = {"smt", "governor", "turbo", "aslr", "thp", "irq", "quota", "cpuset"}
     assert {setting["name"] for setting in manifest["settings"]} == names
     described = [{**file_fields(path), **use} for path, use in files.items()]
     first = visitor.get(f"/api/v1/tasks/{task}/").json()
