@@ -232,9 +232,7 @@ def test_doctor_explains_the_risk_of_allowing_scripts(site, tmp_path, capsys, me
     words = "allowed: all users of this device can run programs on it, in a closed sandbox, "
     out = capsys.readouterr().out
     assert f"scripts   {words}" in out
-    assert ("as a separate user" in out) == (
-        os.geteuid() == 0 and bool(shutil.which("setpriv"))
-    )
+    assert ("as a separate user" in out) == (os.geteuid() == 0 and bool(shutil.which("setpriv")))
 
 
 @pytest.mark.megengine

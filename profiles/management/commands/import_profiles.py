@@ -80,7 +80,7 @@ class Command(BaseCommand):
         if failed:
             raise CommandError(f"{failed} of {len(groups)} could not be imported.")
         if left:
-            raise CommandError("The time is over; the site continues.", returncode=TIMED_OUT)
+            raise CommandError("The timeout has passed; the site continues.", returncode=TIMED_OUT)
 
     def _open(
         self, owner: User, groups: list[tuple[Path, ...]], *, again: bool

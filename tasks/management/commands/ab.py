@@ -78,7 +78,7 @@ class Command(BaseCommand):
         if entry.task is None:
             raise CommandError(entry.problem)
         if not in_time:
-            raise CommandError("The time is over; the task continues.", returncode=TIMED_OUT)
+            raise CommandError("The timeout has passed; the task continues.", returncode=TIMED_OUT)
         if options["wait"]:
             self._print_result(Task.objects.get(pk=entry.task.pk), as_json=options["json"])
         else:

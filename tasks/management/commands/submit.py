@@ -148,7 +148,7 @@ class Command(BaseCommand):
         if failed:
             raise CommandError(f"{failed} of {len(submitted)} tasks did not succeed.")
         if not in_time:
-            raise CommandError("The time is over; the tasks continue.", returncode=TIMED_OUT)
+            raise CommandError("The timeout has passed; the tasks continue.", returncode=TIMED_OUT)
 
 
 def versions_by_device(user: User) -> dict[str, list[str]]:

@@ -305,8 +305,7 @@ def _spots(
         elif worker not in devices:
             mistakes.add(
                 place,
-                f"device “{worker}” does not exist, or you don’t have access; "
-                f"{_known(devices)}",
+                f"device “{worker}” does not exist, or you don’t have access; {_known(devices)}",
             )
         elif not devices[worker]:
             mistakes.add(place, f"{worker} has no usable MegEngine version")
