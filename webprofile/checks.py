@@ -122,7 +122,7 @@ def _one_machine() -> Iterator[CheckMessage]:
         )
     if not settings.HAS_MAIL_SERVER:
         yield Warning(
-            "No mail server is set: users cannot confirm an email address or reset a password.",
+            "No mail server is set: users cannot confirm an e-mail address or reset a password.",
             hint="Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587",
             id="webprofile.W004",
         )
@@ -154,7 +154,7 @@ def _plain_http() -> Iterator[CheckMessage]:
 def _mail() -> Iterator[CheckMessage]:
     if settings.ACCOUNT_EMAIL_VERIFICATION == "mandatory" and not settings.HAS_MAIL_SERVER:
         yield Warning(
-            "Users must verify their email address, but no mail server is set: no one can sign up.",
+            "Users must verify their address, but no mail server is set: nobody can sign up.",
             hint="Set EMAIL_URL to a mail server, or ACCOUNT_EMAIL_VERIFICATION to none.",
             id="webprofile.W001",
         )

@@ -17,6 +17,9 @@ _DRIVERS = {
     "soc_thermal", "scpi_sensors",
 }  # fmt: skip
 _ZONE = re.compile(r"x86_pkg_temp|cpu|soc|bigcore|littlecore", re.IGNORECASE)
+#: in microseconds with cgroup v2, in nanoseconds with v1
+_LIMITED = re.compile(r"^throttled_(usec|time) (\d+)$", re.MULTILINE)
+_LIMITED_UNITS_S = {"usec": 1e-6, "time": 1e-9}
 #: reading a core's clock may wake it, so during a run only a few are read
 _MOST_CORES = 8
 
@@ -47,12 +50,9 @@ def read_limited_s() -> float:
 
     The agent and its runs share these groups. The time is the sum over all cores.
     """
-    total_s = 0.0
-    for text in read_group_files("cpu", "cpu.stat", "cpu.stat"):
-        for name, unit_s in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
-            if match := re.search(rf"^{name} (\d+)$", text, re.MULTILINE):
-                total_s += int(match[1]) * unit_s
-    return total_s
+    texts = read_group_files("cpu", "cpu.stat", "cpu.stat")
+    matches = (match for text in texts if (match := _LIMITED.search(text)))
+    return sum(int(match[2]) * _LIMITED_UNITS_S[match[1]] for match in matches)
 
 
 def read_governor() -> str:

@@ -212,7 +212,7 @@ def test_the_command_compares_tasks_zips_and_folders(tasks, tmp_path):
     assert run_command(folder, str(tmp_path / "dump.zip"))[0] == 0
     assert run_command(a, b, "-e", "0.6")[0] == 0
     code, text = run_command(a, "999999")
-    assert (code, "neither" in text) == (2, True)
+    assert (code, "is not a folder" in text) == (2, True)
 
 
 def test_the_agent_receives_the_reason_for_a_refused_file():

@@ -108,7 +108,7 @@ def test_objects_are_removed_once_storage_is_reachable_again(storage, settings):
     for key in keys:
         object_store.write(key, b"x")
     address, settings.S3_ENDPOINT_URL = settings.S3_ENDPOINT_URL, "http://127.0.0.1:9"
-    assert "3 files and folders of storage are left" in purge("--yes")
+    assert "The sweep will delete 3 files and folders from storage" in purge("--yes")
     remove_expired_objects()
     assert not TaskFile.objects.filter(purged_at=None).exists()
     assert RemovedObjects.objects.filter(is_last=False).count() == 3

@@ -179,7 +179,7 @@ def test_without_rules_the_sweep_removes_no_files(ended_task, settings):
     before = all_rows()
     sweep_all()
     assert all_rows() == before
-    with pytest.raises(CommandError, match="RETENTION is empty here"):
+    with pytest.raises(CommandError, match="RETENTION is empty: "):
         purge()
 
 

@@ -198,7 +198,7 @@ def test_the_span_index_of_a_trace_is_no_orphan_and_is_removed_with_its_import(s
     "arguments", [("--patience-s", "-1"), ("--grace-hours", "-1"), ("--grace-hours", "9999999")]
 )
 def test_invalid_arguments_are_refused(arguments):
-    with pytest.raises(CommandError, match="Neither time"):
+    with pytest.raises(CommandError, match="Both times"):
         call_command("verify", *arguments)
 
 

@@ -212,7 +212,7 @@ def test_uninstall_keeps_the_former_settings_of_a_tuned_device(tmp_path: Path, c
     for name in ("launch.py", "spool/tuning.json"):
         (tmp_path / name).touch()
     assert install.main(["--uninstall", "--home", str(tmp_path)]) == 1
-    command = f"-I {tmp_path}/agent.pyz tune --restore --config {tmp_path}/agent.toml` before"
+    command = f"-I {tmp_path}/agent.pyz tune --restore --config {tmp_path}/agent.toml` first"
     assert f"run `{install.choose_python()} {command}" in capfd.readouterr().err
     assert (tmp_path / "spool/tuning.json").exists()
 

@@ -362,7 +362,8 @@ def room_words(tasks: int, *, live: int, limit: int, waits: bool) -> tuple[str, 
     waits: whether the command waits and submits further tasks when others have ended
     """
     room = max(0, limit - live)
-    text = f"{live} of your tasks have not ended (limit: {limit})"
+    have = "task has" if live == 1 else "tasks have"
+    text = f"{live} {have} not ended (limit: {limit})"
     if tasks <= room:
         return f"{text}; all of these fit.", True
     if waits and limit:

@@ -102,7 +102,10 @@ class PairedModels:
         arms = [*LETTERS[:count]]
         mistakes_of = {
             "arm_options": (set(self.arm_options) - {*arms}, f"the arms are {', '.join(arms)}"),
-            "arm_data": (set(self.arm_data) - {*arms[1:]}, "`data` is the data of A"),
+            "arm_data": (
+                set(self.arm_data) - {*arms[1:]},
+                f"the arms with data of their own are {', '.join(arms[1:])}; `data` is that of A",
+            ),
         }
         for place, (letters, hint) in mistakes_of.items():
             for letter in sorted(letters):

@@ -166,7 +166,7 @@ def test_an_interrupted_comparison_can_be_waited_for(client, proxy):
         (["ab", *["net.mge"] * 5, "-w", "x86-1"], "a paired comparison needs 2 to 4 models"),
         ([*AB, "--arm-option", "C:fast_run"], "arm “C” is not allowed; the arms are A, B"),
         ([*AB, "--arm-option", "fast_run"], "is not ARM:NAME=VALUE"),
-        ([*AB, "--arm-data", "A:data=cat.npy"], "`data` is the data of A"),
+        ([*AB, "--arm-data", "A:data=cat.npy"], "B; `data` is that of A"),
         ([*AB, *["-V", "1.13.0"] * 3], "versions: give one for all arms, or one for each"),
         ([*AB, "-V", "1.13.0", "-V", "1.0.0"], "1.0.0"),
         ([*AB, "-o", "iter=10"], "iter"),

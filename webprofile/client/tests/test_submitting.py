@@ -407,7 +407,7 @@ def test_submit_beyond_the_task_limit_waits_or_is_refused(client, alice):
     # checked before anything is created
     arguments = ("submit", "-m", "net.mge", "-w", "x86-1", "-r", "3", "--dry-run")
     stderr = client.run(*arguments, "--no-wait", code=1).stderr
-    assert "1 of your tasks have not ended (limit: 1): 3 of these would be refused." in stderr
+    assert "1 task has not ended (limit: 1): 3 of these would be refused." in stderr
     assert (
         "0 of these are submitted now, the rest when others end." in client.run(*arguments).stderr
     )
