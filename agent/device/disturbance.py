@@ -30,8 +30,6 @@ PAIR_WAITED_PERCENT = 20.0
 OTHER_PERCENT = 10.0
 #: steal time, in percent of one core
 _STOLEN_PERCENT = 5.0
-#: time in which a CPU limit stopped threads, in percent of one core
-_LIMITED_PERCENT = 5.0
 #: the kernel reports steal time per core in steps of 10 ms
 _STEAL_SLACK_S = 0.02
 #: allowed drop of the highest clock below the maximum of the run
@@ -75,7 +73,8 @@ def pass_disturbances(
 
     `waits` is None if the waiting of its threads does not indicate other processes. The counters
     are those just before and after the pass; `cores` are those of the run, empty for all.
-    `most_waited` is the limit of the waiting time in percent.
+    `most_waited` is the limit of the waiting time in percent, and that of the time in which a CPU
+    limit stopped the cores of the agent and the run.
     """
     return [
         *_waiting(waits, before, after, cores, most_waited),
@@ -130,21 +129,17 @@ def _waiting(
     load = 100 * max(load_s - _COUNTING_SLACK_S, 0.0) / elapsed_s
     others = Note.of("other_processes", percent=round(load))
     limited = 100 * (after.limited_s - before.limited_s) / elapsed_s
-    # threads also wait for a core while the kernel stops them because of a CPU limit
-    causes = [Note.of("cpu_limited", percent=round(limited))] if limited > _LIMITED_PERCENT else []
-    if load > OTHER_PERCENT or not causes:
-        causes.append(others)
-    if waits is None:
-        if limited > _LIMITED_PERCENT:
-            yield _disturbance(DisturbanceCode.WAITED, *causes)
-        elif load > OTHER_PERCENT:
-            yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
-        return
-    waited = 100 * waits.waited_ms / waits.elapsed_ms
-    if waited > most_waited:
-        yield _disturbance(
-            DisturbanceCode.WAITED, Note.of("waited", percent=round(waited)), *causes
-        )
+    details = []
+    if waits is not None and (waited := 100 * waits.waited_ms / waits.elapsed_ms) > most_waited:
+        details.append(Note.of("waited", percent=round(waited)))
+    if limited > most_waited:
+        details.append(Note.of("cpu_limited", percent=round(limited)))
+    if details:
+        if load > OTHER_PERCENT or limited <= most_waited:
+            details.append(others)
+        yield _disturbance(DisturbanceCode.WAITED, *details)
+    elif waits is None and load > OTHER_PERCENT:
+        yield _disturbance(DisturbanceCode.OTHER_LOAD, others)
 
 
 def _stealing(

@@ -1,7 +1,7 @@
 """Observe the device before, during and after a run.
 
-During the run, a sample every two seconds reads a few files of /proc and /sys in the agent's own
-process: about 0.3 ms, 0.02 % of a core. Other processes are inspected one by one (1 to 3 ms) only
+During the run, a sample every second reads a few files of /proc and /sys in the agent's own
+process: about 0.3 ms, 0.03 % of a core. Other processes are inspected one by one (1 to 3 ms) only
 after a sample that found them busy, which has probably disturbed the measurement already. The CPU
 time of the samples is part of the result.
 """
@@ -63,7 +63,7 @@ class Observer:
         self,
         gpus: GpuReader | None = None,
         cores: tuple[int, ...] = (),
-        every_s: float = 2.0,
+        every_s: float = 1.0,
     ) -> None:
         self._gpus, self._cores, self.every_s = gpus, cores, every_s
         self._samples: list[DeviceSample] = []
