@@ -7,6 +7,10 @@ in Chromium on this machine; one thread is busy during the whole run; one is bus
 the middle. Then it compares runs of the first condition through `webprofile compare --fail-above
 5`: pairs of one model, and pairs of a model with one that has about 20 % more blocks.
 
+`--only burst,limit,clock,memory` plants four disturbances in the middle of runs, as root: a busy
+thread; a CPU limit of a tenth of a core (cgroup v1); a clock that falls by 40 % (files replace
+those of /sys, as virtual machines have none); and memory of which only 150 MiB are available.
+
 Results are appended to FOLDER/trials.jsonl; with the same --home, a stopped trial goes on.
 """
 
@@ -14,6 +18,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,6 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 from tabulate import tabulate
 
 from agent.conftest import find_megengine_python
@@ -48,14 +54,43 @@ CONDITIONS = {
     "page": (True, 0.9),
     "busy": (False, 0.95),
     "burst": (False, 0.9),
+    "limit": (False, 0.95),
+    "clock": (False, 0.95),
+    "memory": (False, 0.95),
 }
+USUAL = ("calm", "page", "busy", "burst")
 BURST_S = 1.0
+#: duration of the other planted disturbances
+PLANTED_S = 2.0
+#: a process that is in its mount namespace has this variable
+_OWN_MOUNTS = "BENCH_OWN_MOUNTS"
+_CPUS = Path("/sys/devices/system/cpu")
+_CLOCKS_KHZ = (3_000_000, 1_800_000)
+_GROUP = Path("/sys/fs/cgroup/cpu/bench-disturbed")
 #: the site still works after it has read a profile, as it does for a user who submits two tasks
 SETTLE_S = 2.0
 SCATTER_WITHIN_S = 600.0
 #: runs of the sample model that show the scatter of equal runs
 RUNS = 5
 _SCATTER_RUNS = "SELECT samples FROM workers_healthcheck WHERE cause = 'scatter' AND result <> ''"
+_PASSES_DONE = "SELECT passes_done FROM tasks_attempt WHERE task_id = ?"
+#: leaves 1 GiB available, then 150 MiB for a while; the kernel ends it first if that is too little
+_HOG = """
+import mmap, psutil, sys, time
+flags, blocks = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE, []
+def fill(least):
+    while (room := psutil.virtual_memory().available - least) > 8 << 20:
+        blocks.append(mmap.mmap(-1, min(room, 256 << 20), flags=flags))
+open("/proc/self/oom_score_adj", "w").write("1000")
+fill(1 << 30)
+print("ready", flush=True)
+sys.stdin.readline()
+fill(150 << 20)
+end = time.monotonic() + {seconds}
+while time.monotonic() < end:
+    fill(150 << 20)
+    time.sleep(0.05)
+"""
 _SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 
 
@@ -64,12 +99,19 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="of each model and condition")
     parser.add_argument("--pairs", type=int, default=20, help="of each kind")
     parser.add_argument("--home", type=Path, help="folder of the site and of trials.jsonl")
-    parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
+    parser.add_argument("--only", default=",".join(USUAL), help=f"of {', '.join(CONDITIONS)}")
     args = parser.parse_args()
+    if "clock" in args.only and _OWN_MOUNTS not in os.environ:
+        command = [sys.executable, "-m", "bench.bench_disturbed", *sys.argv[1:]]
+        os.execvpe("unshare", ["unshare", "-m", *command], os.environ | {_OWN_MOUNTS: "1"})
     print(f"machine: ten million additions take {additions_s():.2f} s")
     with contextlib.ExitStack() as stack:
         home = args.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         home.mkdir(parents=True, exist_ok=True)
+        if "clock" in args.only:
+            replace_clocks(home / "cpu")
+        if "limit" in args.only:
+            stack.enter_context(control_group())
         models = make_models(home)
         site = stack.enter_context(running_site(home / "site", SCATTER_RUNS=str(RUNS)))
         visitor = stack.enter_context(site.login())
@@ -80,10 +122,11 @@ def main() -> None:
             for condition in args.only.split(","):
                 for name in MODELS:
                     trials.once(condition, name, site, most=args.runs)
-            for name in SLOWER:
+            for name in SLOWER if args.pairs else ():
                 trials.once("slower", name, site, most=args.runs)
         print(report(trials.rows))
-        print(verdicts(trials.rows, site, args.pairs))
+        if args.pairs:
+            print(verdicts(trials.rows, site, args.pairs))
 
 
 def make_models(home: Path) -> dict[tuple[str, bool], Path]:
@@ -134,11 +177,14 @@ class Trials:
         model = self._models[name, condition == "slower"]
         time.sleep(SETTLE_S)
         files = {model: {"kind": "model"}}
+        stolen_s = psutil.cpu_times().steal
+        begin_s = time.monotonic()
         with under(
             condition, site, lambda: submit(self._visitor, files, options=OPTIONS, plan=PLAN)
         ) as task:
             wait_for_end(self._visitor, task)
-        row = self._row(condition, name, task)
+        stolen = (psutil.cpu_times().steal - stolen_s) / (time.monotonic() - begin_s)
+        row = self._row(condition, name, task) | {"stolen_percent": round(100 * stolen, 1)}
         self.rows.append(row)
         with self._file.open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -183,19 +229,83 @@ def under(condition: str, site: EmbeddedSite, start: Callable[[], int]) -> Itera
             browser = stack.enter_context(chromium())
             log_in(browser, site.address, site.account)
             time.sleep(SETTLE_S)
+        plant = PLANTED.get(condition)
+        if condition == "memory":
+            command = [sys.executable, "-c", _HOG.format(seconds=PLANTED_S)]
+            hog = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stack.callback(hog.wait)
+            stack.callback(hog.kill)
+            assert hog.stdout and hog.stdout.readline()
+            plant = hog.communicate
         task = start()
         if condition == "page":
             browser.get(f"{site.address}/tasks/{task}/")
-        if condition == "burst":
-            # the passes take 3 to 10 s after the start
-            timer = threading.Timer(4.0, lambda: os.system(_burst()))
-            timer.start()
-            stack.callback(timer.join)
+        if plant:
+            thread = threading.Thread(target=lambda: _plant(site, task, plant))
+            thread.start()
+            stack.callback(thread.join)
         yield task
 
 
-def _burst() -> str:
-    return f"{sys.executable} -c '{_SPIN.format(seconds=BURST_S)}'"
+def _plant(site: EmbeddedSite, task: int, plant: Callable[[], object]) -> None:
+    """Plant a disturbance when the first pass of the task has ended."""
+    database = sqlite3.connect(f"file:{Layout(site.home).database}?mode=ro", uri=True)
+    with contextlib.closing(database):
+        while not any(database.execute(_PASSES_DONE, (task,)).fetchone() or (0,)):
+            time.sleep(0.05)
+    plant()
+
+
+def _burst() -> None:
+    subprocess.run([sys.executable, "-c", _SPIN.format(seconds=BURST_S)], check=True)
+
+
+def _limit() -> None:
+    quota = _GROUP / "cpu.cfs_quota_us"
+    quota.write_text("10000")
+    time.sleep(PLANTED_S)
+    quota.write_text("-1")
+
+
+def _drop_clock() -> None:
+    for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
+        path.write_text(f"{_CLOCKS_KHZ[1]}\n")
+    time.sleep(PLANTED_S)
+    for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
+        path.write_text(f"{_CLOCKS_KHZ[0]}\n")
+
+
+#: condition -> function that disturbs the machine for a while
+PLANTED: dict[str, Callable[[], object]] = {
+    "burst": _burst,
+    "limit": _limit,
+    "clock": _drop_clock,
+}
+
+
+@contextlib.contextmanager
+def control_group() -> Iterator[None]:
+    """Move this process, and thus the site that it starts, to a control group (cgroup v1)."""
+    _GROUP.mkdir(exist_ok=True)
+    (_GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (_GROUP.parent / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def replace_clocks(folder: Path) -> None:
+    """Show files with clocks in place of the kernel's to this process and its descendants."""
+    shutil.rmtree(folder, ignore_errors=True)
+    # some files of the kernel cannot be read
+    with contextlib.suppress(shutil.Error):
+        shutil.copytree(_CPUS, folder, symlinks=True)
+    for core in folder.glob("cpu[0-9]*"):
+        clock = core / "cpufreq"
+        clock.mkdir()
+        for name in ("scaling_cur_freq", "scaling_max_freq", "scaling_min_freq"):
+            (clock / name).write_text(f"{_CLOCKS_KHZ[0]}\n")
+    subprocess.run(["mount", "--bind", str(folder), str(_CPUS)], check=True)
 
 
 def report(rows: list[dict[str, Any]]) -> str:
