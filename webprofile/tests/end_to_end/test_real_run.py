@@ -51,11 +51,8 @@ def test_table_of_a_run_equals_the_output_of_profile_analyze(
     assert "ConvolutionForward" in visitor.get(f"/tasks/{task}/?rows=10").text
 
 
-@pytest.mark.exhaustive
-def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, testdata):
-    model = testdata / "models" / "resnet18.mge"
-    data = testdata / "inputs" / "resnet18" / "data.npy"
-    files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
+def watch_first_operators(visitor, files):
+    """Run a model with two profiled passes; return the task and the page after the first one."""
     plan = {"preset": "custom", "clean": True, "profiled": 2}
     task = submit(visitor, files, options={"iter": 3}, plan=plan)
     seen = ""
@@ -66,6 +63,18 @@ def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, 
         elif message.get("state") == "finished":
             assert message["outcome"] == "succeeded"
             break
+    return task, seen
+
+
+@pytest.mark.exhaustive
+def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, testdata):
+    model = testdata / "models" / "resnet18.mge"
+    data = testdata / "inputs" / "resnet18" / "data.npy"
+    files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
+    task, seen = watch_first_operators(visitor, files)
+    if "All passes were run twice" in whole(visitor, task):
+        # a busy machine: these operators are of the first time, the result of the second
+        task, seen = watch_first_operators(visitor, files)
     assert ">1 of 2 passes<" in seen
     assert "Profiled pass 2 of 2" in seen
     rows = seen.split('id="first-operators"')[1].split("</tbody>")[0].split("<tr>")[2:]
