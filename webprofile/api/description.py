@@ -1,21 +1,21 @@
 """Texts of the OpenAPI schema."""
 
 DESCRIPTION = """\
-The API offers to programs what the pages of this site do with tasks, devices and profiles.
-Administration and account settings are available on pages only.
+With the API, programs can do what users do with tasks, devices and profiles on the pages of this
+site. Administration and account settings are only available on the pages.
 
 **Authentication.** Send `Authorization: Bearer <token>` with an access token (`mwp_...`, created on
 the profile page or by `POST /api/v1/access-tokens/`; it has scopes and expires) or with the
 `access` part of a pair from `POST /api/v1/auth/token/`. The session of a page works, too; requests
-that change data then need the header `X-CSRFToken`. For an object that the user may not see the
-response is 404.
+that change data then need the header `X-CSRFToken`. The response is 404 if an object does not exist
+or the user has no access to it.
 
-**Errors** are problem details (RFC 9457, `application/problem+json`). `code` is stable; texts are
-in the language that the user of the session chose, otherwise in that of the language cookie or of
-`Accept-Language` (English or Chinese). `/api/v1/problems/` lists all codes.
+**Errors** are problem details (RFC 9457, `application/problem+json`). `code` is stable. Texts are
+in English or Chinese: the language that the user of the session chose, otherwise that of the
+language cookie or of `Accept-Language`. `/api/v1/problems/` lists all codes.
 
 **Lists** are paginated, the newest row first: `next` and `previous` are URLs, or null at the ends.
-Unknown filters and invalid values are refused.
+Unknown filters and invalid values are rejected.
 
 **Units** are part of the names: `_s` seconds, `_ms` milliseconds, `_bytes` bytes. Times (`_at`) are
 ISO 8601 in UTC. New fields may be added to responses; clients should ignore unknown fields.
@@ -23,8 +23,8 @@ ISO 8601 in UTC. New fields may be added to responses; clients should ignore unk
 **Idempotency.** A request that creates a task can be repeated with the header `Idempotency-Key`:
 the same key with the same request returns the same task.
 
-**Limits.** A body has at most 256 KiB; files are uploaded to presigned URLs. Above the rate limit
-the response is 429 with `Retry-After` (seconds).
+**Limits.** The body of a request can have at most 256 KiB; files are uploaded to presigned URLs. If
+a rate limit is exceeded, the response is 429 with `Retry-After` (seconds).
 """
 
 TAGS = {
