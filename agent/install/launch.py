@@ -109,7 +109,8 @@ def _restore_previous() -> int:
     if is_restored:
         BEFORE.replace(AGENT)
     TRIAL.unlink(missing_ok=True)
-    sys.stderr.write("launch: the server did not accept the new agent: restored the previous one\n")
+    outcome = "restored the previous one" if is_restored else "there is no previous one to restore"
+    sys.stderr.write(f"launch: the server did not accept the new agent: {outcome}\n")
     try:
         _record_refused(digest)
     except OSError as exc:

@@ -84,7 +84,7 @@ class ProfilerPauses(object):
         if len(parts) < _MOST_PARTS:
             parts.append(profiler._dump_callback)
             if len(parts) == _MOST_PARTS:
-                self._say("nothing is recorded after pause {}".format(_MOST_PARTS))
+                self._say("only the last part is recorded after pause {}".format(_MOST_PARTS))
         profiler._dump_callback = None
         try:
             return function(*arguments, **keywords)
