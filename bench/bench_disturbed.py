@@ -191,7 +191,8 @@ class Trials:
         state = ", ".join(row["disturbed_by"]) or "undisturbed"
         print(
             f"{condition} {name}: {row['median_ms']:.2f} ms, total {row['total_ms']:.2f} ms, "
-            f"{row['used']} of {row['passes']} passes, waited {row['waited_percent']}, {state}",
+            f"{row['used']} of {row['passes']} passes, waited {row['waited_percent']}, "
+            f"steal {row['stolen_percent']} %, {state}",
             flush=True,
         )
 

@@ -154,7 +154,7 @@ def _plain_http() -> Iterator[CheckMessage]:
 def _mail() -> Iterator[CheckMessage]:
     if settings.ACCOUNT_EMAIL_VERIFICATION == "mandatory" and not settings.HAS_MAIL_SERVER:
         yield Warning(
-            "Users must verify their address, but no mail server is set: nobody can sign up.",
+            "Users must verify their e-mail address, but no mail server is set to send the link.",
             hint="Set EMAIL_URL to a mail server, or ACCOUNT_EMAIL_VERIFICATION to none.",
             id="webprofile.W001",
         )

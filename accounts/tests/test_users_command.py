@@ -121,7 +121,7 @@ def test_an_error_for_one_user_does_not_prevent_the_others():
 
 def test_an_unknown_user_prevents_all_changes():
     alice = make_user("alice")
-    with pytest.raises(CommandError, match="does not exist") as error:
+    with pytest.raises(CommandError, match=r"User x@example\.com does not exist") as error:
         users("promote", alice.email, "x@example.com")
     alice.refresh_from_db()
     assert (alice.is_staff, error.value.returncode) == (False, 2)

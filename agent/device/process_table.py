@@ -39,26 +39,25 @@ def read_text(path: str) -> str:
         return ""
 
 
-def read_group_files(controller: str, name: str, former: str, root: str = "/") -> list[str]:
-    """Return the texts of a file of this process's control group and of the groups above it.
+def read_group_files(controller: str, v2_name: str, v1_name: str, root: str = "/") -> list[str]:
+    """Return the contents of a file of this process's control group and of its parent groups.
 
-    Groups of a container, of a service and those above them count. Groups without the file are left
-    out.
+    Groups without the file are skipped.
 
-    name: file of cgroup v2
-    former: file of `controller` in cgroup v1
+    v2_name: name of the file in cgroup v2
+    v1_name: name of the file of `controller` in cgroup v1
     root: folder that contains /proc and /sys
     """
     texts = []
     for line in read_text(f"{root}/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if not controllers:
-            top, file = PurePath(root, "sys/fs/cgroup"), name
+            top, file = PurePath(root, "sys/fs/cgroup"), v2_name
         elif controller in controllers.split(","):
-            top, file = PurePath(root, "sys/fs/cgroup", controller), former
+            top, file = PurePath(root, "sys/fs/cgroup", controller), v1_name
         else:
             continue
-        # a container sees its own group as the top, whatever the path says
+        # a container sees its own group as the top, whatever the path is
         folder = PurePath(group.lstrip("/"))
         texts += [read_text(f"{top / part}/{file}") for part in (folder, *folder.parents)]
     return [text for text in texts if text]

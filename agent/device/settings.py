@@ -235,7 +235,7 @@ def _read_quota(machine: Machine, cores: Cores) -> Setting:
         if (words := [quota.split()[0], period.split()[-1]])[0].isdecimal()
     ]
     if not limits or min(limits) >= len(machine.offered()):
-        return Setting("quota", "ok", "none", "no CPU limit stops runs")
+        return Setting("quota", "ok", "none", "no CPU limit below the number of cores")
     reason = "a CPU limit stops runs in the middle of an iteration. Start the agent without it: "
     reason += "CPUQuota of its systemd unit, --cpus of its container"
     return Setting("quota", "hurts", f"{min(limits):g} cores", reason)

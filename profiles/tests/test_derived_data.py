@@ -341,7 +341,7 @@ def test_reprofile_accepts_tasks_and_profiles():
     [
         ((), "Give --task"),
         (("--task", "99999"), "no result"),
-        (("--profile", "99999"), "does not exist"),
+        (("--profile", "99999"), "Profile 99999 does not exist"),
     ],
 )
 def test_reprofile_refuses_invalid_arguments(arguments, message):

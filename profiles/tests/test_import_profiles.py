@@ -102,7 +102,7 @@ def test_other_files_are_reported_and_profiles_are_imported(folder, actor, capsy
     errors = capsys.readouterr().err
     for name in ("empty.json", "model.json", "notes.txt"):
         assert f"{folder / name}: skipped. " in errors
-    assert errors.splitlines()[-1] == "3 imported, 1 failed, 3 files skipped"
+    assert errors.splitlines()[-1] == "3 imported, 1 failed, 3 skipped"
     assert ProfileUpload.objects.filter(state="ready").count() == 3
 
 
@@ -132,7 +132,7 @@ def test_every_format_is_imported_and_a_graph_joins_its_memory_plan(tmp_path, ac
     }  # fmt: skip
     errors = capsys.readouterr().err.splitlines()
     assert errors[0].startswith(f"{graph_alone / 'graph.json'}: skipped. ")
-    assert errors[-1] == "4 stored, 0 failed, 1 files skipped"
+    assert errors[-1] == "4 stored, 0 failed, 1 skipped"
     run(run_folder, passes=True, wait=False)
     assert ProfileUpload.objects.order_by("pk").last().files.count() == 5
 

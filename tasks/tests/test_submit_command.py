@@ -137,7 +137,7 @@ def test_unknown_or_inactive_owner_is_rejected(alice, folder):
     User.objects.filter(pk=alice.pk).update(is_active=False)
     assert rejection("-m", "net.mge", "-w", "x86-1").returncode == 2
     User.objects.filter(pk=alice.pk).delete()
-    assert "does not exist" in str(rejection("-m", "net.mge", "-w", "x86-1"))
+    assert "User alice@example.com does not exist" in str(rejection("-m", "net.mge", "-w", "x86-1"))
 
 
 def test_unreachable_storage_stops_the_command_after_one_failed_task(alice, folder, settings):

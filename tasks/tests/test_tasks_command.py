@@ -124,7 +124,7 @@ def test_unusable_id_prevents_all_changes(tasks):
     first, _, third = tasks
     with pytest.raises(CommandError, match=f"Not ended yet: #{first.pk}[.] Nothing was changed"):
         run_tasks("delete", first.pk, third.pk, "--yes")
-    whys = f"Already ended: #{third.pk}[.] Unknown: #99999[.]"
+    whys = f"Already ended: #{third.pk}[.] Unknown task: #99999[.]"
     with pytest.raises(CommandError, match=whys):
         run_tasks("cancel", first.pk, third.pk, 99999, "--yes")
     with pytest.raises(CommandError, match=f"Excluded by the filters: #{first.pk}[.]"):

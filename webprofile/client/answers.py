@@ -103,9 +103,8 @@ class Planned(TypedDict):
 class Check(TypedDict):
     """Whether the result of `task` still holds.
 
-    verdict: `none` if the result holds, since the latency differs by no more than that of equal
-        runs; `slower` or `faster` if it no longer holds; other values if the evidence is
-        insufficient
+    verdict: `none` if the result still holds, i.e. the latencies differ like those of equal runs;
+        `slower` or `faster` if it no longer holds; other values if the evidence is insufficient
     """
 
     task: int

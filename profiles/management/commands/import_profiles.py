@@ -76,7 +76,7 @@ class Command(BaseCommand):
         stored = len(groups) - failed - len(left)
         parts = [f"{stored} {'imported' if options['wait'] else 'stored'}", f"{failed} failed"]
         parts += [f"{len(left)} being read"] if left else []
-        self.stderr.write(", ".join([*parts, f"{len(below.left_out)} files skipped"]), str)
+        self.stderr.write(", ".join([*parts, f"{len(below.left_out)} skipped"]), str)
         if failed:
             raise CommandError(f"{failed} of {len(groups)} could not be imported.")
         if left:

@@ -137,7 +137,7 @@ class Command(BaseCommand):
 
 def _why_not(verb: str, state: str | None) -> str:
     if state is None:
-        return "Unknown"
+        return "Unknown task"
     if verb == "enough":
         return "Not running"
     if (state == TaskState.FINISHED) is (verb == "cancel"):

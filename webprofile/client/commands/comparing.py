@@ -35,8 +35,8 @@ exit codes:
   130  Ctrl-C; the paired comparison of --confirm continues"""
 
 _CHECK_NOTES = """The check runs the stored files on the same device, as a new task. A result
-still holds if the new latency differs by no more than equal runs on this device do. After Ctrl-C,
-"webprofile show N" prints the answer of check N.
+still holds if the difference of the latencies is within that of equal runs on this device. After
+Ctrl-C, "webprofile show N" prints the answer of check N.
 
 exit codes:
   0    the result still holds
