@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from agent.device.state import Counters, DeviceSample, OtherProcess, Snapshot, other_cores
-from agent.protocol.measurement import Disturbance, OtherLoad
+from agent.protocol.measurement import WAITED_PERCENT, Disturbance, OtherLoad
 from agent.protocol.notes import Note
 from agent.protocol.run_log import CoreWaits
 
@@ -19,11 +19,8 @@ from agent.protocol.run_log import CoreWaits
 _GPU_FAULTS = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
 #: the kernel counts CPU time per core in steps of 10 ms, so a short run shows spurious load
 _COUNTING_SLACK_S = 0.05
-#: waiting time of all threads of a pass, in percent of its duration; the trials are in
-#: docs/decisions/judged-by-waiting.md
-_WAITED_PERCENT = 5.0
-#: the same of a pair of processes that take turns, whose waiting costs all of them alike; the trial
-#: is in docs/decisions/measured-in-pairs.md
+#: `WAITED_PERCENT` of a pair of processes that take turns, whose waiting costs all of them alike;
+#: the trial is in docs/decisions/measured-in-pairs.md
 PAIR_WAITED_PERCENT = 20.0
 #: load of other processes, in percent of one core: a criterion where waiting is not counted, and
 #: elsewhere the load from which processes are named
@@ -67,7 +64,7 @@ def pass_disturbances(
     after: Counters,
     cores: Sequence[int] = (),
     *,
-    most_waited: float = _WAITED_PERCENT,
+    most_waited: float = WAITED_PERCENT,
 ) -> list[Disturbance]:
     """Return the disturbances of one pass or pair.
 

@@ -425,6 +425,8 @@ class PassRunner:
                 profile=profile if is_kept else "",
                 waited_ms=waits.waited_ms if waits else None,
                 watched_ms=waits.elapsed_ms if waits else None,
+                whole_waited_ms=waits.whole_waited_ms if waits else None,
+                whole_ms=waits.whole_ms if waits else None,
                 switches=waits.switches if waits else None,
                 **asdict(result.memory),
                 disturbances=tuple(

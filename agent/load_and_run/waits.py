@@ -6,7 +6,8 @@ before and after timed iterations, so start-up and loading are not counted.
 
 Only waiting that affects the figure of the run counts. The median of the iterations does not change
 if other processes make less than half of them slower, so only the faster half of the iterations
-counts; for a profile, only the last iteration counts.
+counts; for a profile, only the last iteration counts. The waiting of all iterations is logged, too,
+because it does change the mean and the percentiles.
 """
 
 import os
@@ -93,7 +94,8 @@ class Iterations(object):
         return (
             "=== threads waited {:.3f} ms for a core in {:.3f} ms; "
             "{switches} involuntary switches; "
-            "{stolen_ms:.0f} ms of {elapsed_ms:.3f} ms given to other machines"
+            "{stolen_ms:.0f} ms of {elapsed_ms:.3f} ms given to other machines; "
+            "in all iterations threads waited {waited_ms:.3f} ms"
         ).format(waited_ns / 1e6, lasted_ms, **counts)
 
     def _faster_half(self):

@@ -15,6 +15,9 @@ from agent.protocol.numbers import (
 )
 from agent.protocol.plan import Plan
 
+#: a pass is disturbed if its threads waited for a core for longer, summed, in percent of its
+#: duration; the trials are in docs/decisions/judged-by-waiting.md
+WAITED_PERCENT = 5.0
 #: fewest undisturbed passes of a kind of which figures are computed; they must be over half of all
 _LEAST_UNDISTURBED: Mapping[str, int] = {"clean": 2, "profiled": 3}
 
@@ -53,8 +56,9 @@ class PassRecord(_MeasurementModel):
     `waited_ms` is the time for which threads were ready to run and waited for a core, summed over
     all threads, within `watched_ms`: for a wheel, the iterations that determine the figure of the
     pass (the faster half of the timed iterations, or the last one, which the profile is of); for a
-    compiled binary, the whole process. Both are null if the kernel does not count it. `switches`
-    are involuntary context switches in all timed iterations. `disturbances` are the disturbances of
+    compiled binary, the whole process. `whole_waited_ms` and `whole_ms` are the same of all timed
+    iterations, null for a binary. All are null if the kernel does not count it. `switches` are
+    involuntary context switches in all timed iterations. `disturbances` are the disturbances of
     this pass.
 
     `host_memory_bytes` is the peak of the resident memory of all processes of the pass, start-up
@@ -79,6 +83,8 @@ class PassRecord(_MeasurementModel):
     profile: str = ""
     waited_ms: LimitedMilliseconds | None = None
     watched_ms: LimitedMilliseconds | None = None
+    whole_waited_ms: LimitedMilliseconds | None = None
+    whole_ms: LimitedMilliseconds | None = None
     switches: LimitedInteger | None = None
     host_memory_bytes: LimitedInteger | None = None
     memory_method: str = Field(default="", max_length=20)

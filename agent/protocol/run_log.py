@@ -32,10 +32,11 @@ _ITER = re.compile(
 #: up to 1.6, for a model without inputs
 _FINISHED_RUN = re.compile(rf"=== finished run #\d{{1,9}}: time={_N} ?ms")
 #: printed by agent/load_and_run only; groups: waiting time of all threads, its duration, switches,
-#: steal time, its duration
+#: steal time, its duration, waiting time of all iterations
 _WAITED = re.compile(
     rf"=== threads waited {_N} ms for a core in {_N} ms; (\d{{1,9}}) involuntary switches"
     rf"(?:; {_N} ms of {_N} ms given to other machines)?"
+    rf"(?:; in all iterations threads waited {_N} ms)?"
 )
 _INFO_ROW = re.compile(
     r"^\| *(INPUT|OUTPUT) *\|([^{}]{0,500})\| *\{([\d, ]{0,200})\} *\|([^|]{0,100})\|\s*$"
@@ -62,7 +63,8 @@ class CoreWaits:
 
     `elapsed_ms` is the time during which that was counted. `switches` is the number of involuntary
     context switches of all threads, `stolen_ms` the time that the host gave the cores of the
-    process to other machines, both within `whole_ms`; None if unknown.
+    process to other machines, `whole_waited_ms` the waiting of all iterations, each within
+    `whole_ms`; None if unknown.
     """
 
     waited_ms: float
@@ -70,6 +72,7 @@ class CoreWaits:
     switches: int | None = None
     stolen_ms: float | None = None
     whole_ms: float | None = None
+    whole_waited_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,8 @@ class _Reader:
         if waited_ms is None or elapsed_ms is None or waited_ms < 0 or elapsed_ms <= 0:
             return
         if self.waits is None or elapsed_ms > self.waits.elapsed_ms:
-            stolen_ms, whole_ms = _number(match[4]), _number(match[5])
-            self.waits = CoreWaits(waited_ms, elapsed_ms, int(match[3]), stolen_ms, whole_ms)
+            whole = (_number(match[group]) for group in (4, 5, 6))
+            self.waits = CoreWaits(waited_ms, elapsed_ms, int(match[3]), *whole)
 
     def _read_once(self, line: str) -> None:
         """Read the lines that occur once in a log; with several threads, take the first one."""

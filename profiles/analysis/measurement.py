@@ -188,7 +188,8 @@ def _row(record: PassRecord, *, is_used: bool) -> dict[str, Any]:
         "run_s": _possible(record.run_s, LONGEST_MS / 1000),
         "profile": record.profile,
         "used": is_used,
-        "waited": _waited(record),
+        "waited": _share(record.waited_ms, record.watched_ms),
+        "waited_in_all": _share(record.whole_waited_ms, record.whole_ms),
         "disturbed_by": [item.code for item in record.disturbances],
         "host_memory_bytes": _possible(record.host_memory_bytes, LARGEST_BYTES),
         "memory_method": record.memory_method,
@@ -196,11 +197,9 @@ def _row(record: PassRecord, *, is_used: bool) -> dict[str, Any]:
     }
 
 
-def _waited(record: PassRecord) -> float | None:
-    """Return the waiting time of all threads as a share of the time that was watched."""
-    waited_ms = _possible(record.waited_ms, LONGEST_MS)
-    watched_ms = _possible(record.watched_ms, LONGEST_MS)
-    return None if waited_ms is None or not watched_ms else waited_ms / watched_ms
+def _share(part_ms: float | None, whole_ms: float | None) -> float | None:
+    part_ms, whole_ms = _possible(part_ms, LONGEST_MS), _possible(whole_ms, LONGEST_MS)
+    return None if part_ms is None or not whole_ms else part_ms / whole_ms
 
 
 def _plausible(times_ms: Sequence[float]) -> Times:

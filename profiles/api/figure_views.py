@@ -55,6 +55,12 @@ class PassAnswer(serializers.Serializer):
         "of the iterations that determine its figure, or, with a compiled load_and_run, of the "
         "whole process; null if the device does not count it.",
     )
+    waited_in_all = serializers.FloatField(
+        default=None,
+        allow_null=True,
+        help_text="The same for all its timed iterations; null with a compiled load_and_run, and "
+        "if it was not counted.",
+    )
     disturbed_by = serializers.ListField(
         child=serializers.CharField(), default=[], help_text="Codes of its disturbances."
     )
@@ -147,8 +153,8 @@ class LatencyAnswer(serializers.ModelSerializer[AttemptMeasurement]):
         "passes, or if a few differ too much for an interval.",
     )
     latency_notes = fields.texts(
-        "Steady state, modes and interval in the user's language, and why no further passes were "
-        "measured; empty without a clean pass."
+        "Steady state, modes, interval and waiting for a core in the user's language, and why no "
+        "further passes were measured; empty without a clean pass."
     )
     passes = PassAnswer(many=True, help_text="All processes of the attempt.")
     disturbances = DisturbanceAnswer(many=True, help_text="Disturbances of the run.")
@@ -484,8 +490,10 @@ def _latency_notes(measurement: AttemptMeasurement) -> list[str]:
     interval = words["interval"] and _(
         "Confidence interval of the median (95 %%): %(interval)s"
     ) % {"interval": words["interval"]}
+    text = {"text": words["waits"]}
+    waits = words["waits"] and _("Waited for a core (all iterations): %(text)s") % text
     why = [note_text(note) for note in measurement.notes if note.get("code") in _ABOUT_PASSES]
-    return [text for text in (words["steady"], words["modes"], interval, *why) if text]
+    return [text for text in (words["steady"], words["modes"], interval, waits, *why) if text]
 
 
 #: codes of notes about how many passes were measured; others may name inputs

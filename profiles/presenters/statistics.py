@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agent.protocol.artifacts import TRACE_NAMES, profile_name
+from agent.protocol.measurement import WAITED_PERCENT
 from profiles.analysis.advice.context import RuleContext
 from profiles.analysis.advice.finding import RunFacts
 from profiles.analysis.coverage import Coverage, coverage
@@ -269,10 +270,11 @@ def latency_words(measurement: AttemptMeasurement) -> dict[str, str]:
     brief: the same in a few words, empty if it is from the first one
     modes: several speeds
     interval: the 95 % interval of the median, or why it is unknown
+    waits: how long threads waited for a core in iterations that the median leaves out
     """
     state, modes, interval = measurement.steady_state, measurement.modes, measurement.interval
     if measurement.median_ms is None:
-        return {"steady": "", "brief": "", "modes": "", "interval": ""}
+        return {"steady": "", "brief": "", "modes": "", "interval": "", "waits": ""}
     unit = unit_of([time_ms / 1000 for time_ms in (measurement.median_ms, measurement.max_ms or 0)])
     words = _steady_words(state, unit) if state else ("", "")
     speeds = [
@@ -302,7 +304,30 @@ def latency_words(measurement: AttemptMeasurement) -> dict[str, str]:
         )
         if measurement.derived_version
         else "",
+        "waits": _waits_words(measurement),
     }
+
+
+def _waits_words(measurement: AttemptMeasurement) -> str:
+    """Return what the waiting of the slower iterations affects; empty if they hardly waited.
+
+    A pass in which the faster iterations waited, too, is disturbed, which says more.
+    """
+    shares = [
+        row["waited_in_all"]
+        for row in measurement.passes
+        if row["kind"] == "clean"
+        and row.get("used", True)
+        and not row.get("disturbed_by")
+        and row.get("waited_in_all") is not None
+    ]
+    most = max(shares, default=0.0)
+    if 100 * most <= WAITED_PERCENT:
+        return ""
+    return _(
+        "for up to %(share)s of the time of a pass, mostly in its slower iterations; this "
+        "increases the mean, p90, p99 and the maximum, but not the median"
+    ) % {"share": share(most)}
 
 
 def _steady_words(state: dict[str, Any], unit: TimeUnit) -> tuple[str, str]:

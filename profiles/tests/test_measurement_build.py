@@ -495,8 +495,34 @@ def test_a_disturbed_clean_pass_disturbs_the_run(storage):
     assert [item["code"] for item in row.disturbances] == ["waited"]
 
 
+@pytest.mark.parametrize(
+    ("whole_waited_ms", "disturbances", "said"),
+    [(48.0, (), True), (20.0, (), False), (48.0, ("waited",), False), (None, (), False)],
+)
+def test_waiting_that_only_the_median_leaves_out_is_told(
+    client, storage, whole_waited_ms, disturbances, said
+):
+    waits = {
+        "waited_ms": 1.0,
+        "watched_ms": 200.0,
+        "whole_waited_ms": whole_waited_ms,
+        "whole_ms": 400.0,
+        "disturbances": tuple(Disturbance(code=code) for code in disturbances),
+    }
+    plan = Plan(preset="custom", clean=True, profiled=0)
+    record = CLEAN.model_copy(update=waits)
+    files = {"measurement.json": measurement_json(record, plan=plan)}
+    task = process_attempt(ended_attempt(files, plan=plan))
+    text = (
+        "for up to 12.0 % of the time of a pass, mostly in its slower iterations; this increases "
+        "the mean, p90, p99 and the maximum, but not the median"
+    )
+    assert (text in get_page(client, task)) is said
+    answer = client.get(f"/api/v1/profiles/of-task/{task.pk}/measurement/").json()
+    assert (f"Waited for a core (all iterations): {text}" in answer["latency_notes"]) is said
+
+
 def test_a_device_that_does_not_count_waiting_is_told(client, standard_attempt):
     task = process_attempt(standard_attempt)
-    assert "The device does not measure how long a run waits for a core." in get_page(
-        client, task, "result/"
-    )
+    text = "The device does not measure how long a run waits for a core."
+    assert text in get_page(client, task)

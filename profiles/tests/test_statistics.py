@@ -125,6 +125,7 @@ def test_the_latency_says_when_it_is_steady_and_its_modes():
         "modes": "",
         "interval": "unknown: the latency passes are too few to tell how much the times of "
         "processes differ",
+        "waits": "",
     }
     assert "steady after 14 iterations, with a median" in render_page(None, row)
     with translation.override("zh-hans"):
@@ -145,7 +146,7 @@ def test_the_median_of_several_clean_passes_has_an_interval():
 
 
 def test_a_result_without_a_clean_pass_or_of_an_earlier_version_says_nothing():
-    silent = dict.fromkeys(("steady", "brief", "modes", "interval"), "")
+    silent = dict.fromkeys(("steady", "brief", "modes", "interval", "waits"), "")
     assert latency_words(make_row(profiled_pass(1, 11.0))) == silent
     assert latency_words(AttemptMeasurement(median_ms=1.0)) == silent
 

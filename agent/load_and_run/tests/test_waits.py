@@ -42,6 +42,8 @@ def counted(monkeypatch):
 def test_iterations_that_do_not_change_the_median_do_not_count(counted):
     found = counted(QUIET, SLOW, QUIET, QUIET, SLOW, QUIET, SLOW, QUIET)
     assert (found.waited_ms, found.elapsed_ms) == (pytest.approx(0.5), pytest.approx(50.0))
+    # they do change the mean
+    assert (found.whole_waited_ms, found.whole_ms) == (pytest.approx(15.5), pytest.approx(95.0))
 
 
 def test_half_of_the_iterations_change_the_median(counted):
