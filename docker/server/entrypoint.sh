@@ -22,7 +22,7 @@ case $part in
 web)
     remember web
     # only Django evaluates X-Forwarded-For (TRUSTED_PROXY_COUNT)
-    exec python -m uvicorn webprofile.asgi:application \
+    exec python -m webprofile.web webprofile.asgi:application \
         --host "${WEB_HOST:-0.0.0.0}" --port "${WEB_PORT:-8000}" --no-proxy-headers \
         --no-access-log --no-server-header --lifespan off --ws-max-size 262144 \
         --timeout-graceful-shutdown "${WEB_GRACE_S:-20}" "$@"

@@ -156,7 +156,7 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "webprofile.realtime.layer.PatientLayer",
         "CONFIG": {
-            "hosts": [{"address": REDIS_URL}],
+            "address": REDIS_URL,
             "prefix": "mgw",
         },
     }

@@ -24,7 +24,7 @@ def redis(tmp_path):
 
 @pytest.fixture
 async def layer(redis):
-    layer = PatientLayer(hosts=[{"address": patient(redis.url)}])
+    layer = PatientLayer(patient(redis.url))
     yield layer
     await layer.flush()
 

@@ -32,7 +32,7 @@ def server(database_url, tmp_path_factory):
         "READER_FRAMES_PER_S": "1", "SOCKETS_PER_USER": "3", "SITE_URL": "http://127.0.0.1",
         "NETRON_ORIGIN": "http://viewer.example.org",
     }  # fmt: skip
-    command = [sys.executable, "-m", "uvicorn", "webprofile.asgi:application", "--port", "0"]
+    command = [sys.executable, "-m", "webprofile.web", "webprofile.asgi:application", "--port", "0"]
     command += ["--ws-max-size", "65536"]
     root = Path(__file__).parents[2]
     with log.open("wb") as file:

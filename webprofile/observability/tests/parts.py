@@ -61,9 +61,8 @@ def redis_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 def redis_layers(url: str) -> dict[str, Any]:
     """Return the setting CHANNEL_LAYERS of a site with this Redis."""
-    hosts = [{"address": patient(url)}]
     backend = "webprofile.realtime.layer.PatientLayer"
-    return {"default": {"BACKEND": backend, "CONFIG": {"hosts": hosts}}}
+    return {"default": {"BACKEND": backend, "CONFIG": {"address": patient(url)}}}
 
 
 def samples(text: str) -> dict[str, float]:

@@ -28,7 +28,7 @@ from tasks.tests.make import (
     started_report,
 )
 from webprofile.errors import DomainError
-from webprofile.observability.tests.parts import metric_value, samples
+from webprofile.observability.tests.parts import metric_value, redis_layers, samples
 from webprofile.operations.metrics import rows
 from webprofile.settings.environment import network
 from webprofile.storage import storage as object_store
@@ -220,9 +220,7 @@ def test_storage_calls_are_timed_and_errors_counted(storage, settings):
 def test_lost_message_is_counted_and_the_task_continues(
     settings, django_capture_on_commit_callbacks
 ):
-    nowhere = {"hosts": [{"address": "redis://127.0.0.1:9/0"}]}
-    backend = "webprofile.realtime.layer.PatientLayer"
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": nowhere}}
+    settings.CHANNEL_LAYERS = redis_layers("redis://127.0.0.1:9/0")
     before = metric_value("mgw_messages_lost_total", hint="task.changed")
     # the first message fails, and the second is not sent in the pause that follows
     for count in (1, 2):

@@ -210,7 +210,7 @@ def test_page_catches_up_after_losing_its_socket(person, testdata):
     person.js("window.unchanged = true; window.scrollBy(0, 300)")
     assert person.js("return window.scrollY") > 0
     subprocess.run(
-        ["pkill", "-KILL", "-f", f"uvicorn.*--port {person.site.address.rsplit(':', 1)[1]}"],
+        ["pkill", "-KILL", "-f", f"webprofile.web.*--port {person.site.address.rsplit(':', 1)[1]}"],
         check=True,
     )
     ended = ("succeeded", "failed")

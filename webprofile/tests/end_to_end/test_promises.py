@@ -2,8 +2,11 @@
 
 import json
 import socket
+import time
+from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 
 from webprofile.operations.devserver.layout import BUCKET
@@ -36,6 +39,23 @@ def test_redis_has_no_port_and_storage_requires_signatures(site):
         assert stranger.get(f"{bucket}/").status_code >= 400
         assert stranger.get(f"{bucket}/tasks/1/model.mge").status_code >= 400
         assert stranger.put(f"{bucket}/new", content=b"x").status_code >= 400
+
+
+def test_the_web_server_and_redis_of_an_idle_site_seldom_wake(site):
+    """Each time one of them wakes, a model that is measured on this machine may wait for it."""
+
+    def sleeps(process: psutil.Process) -> int:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+    running = psutil.Process(site.process.pid).children(recursive=True)
+    for part in ("webprofile.web", "unixsocket"):
+        (process,) = (each for each in running if part in " ".join(each.cmdline()))
+        before, begin = sleeps(process), time.monotonic()
+        time.sleep(3)
+        rate = (sleeps(process) - before) / (time.monotonic() - begin)
+        # uvicorn and channels_redis wake the server ten times a second each, and Redis itself, too
+        assert rate < 8, (part, rate)
 
 
 def test_measured_run_with_a_dump_is_repeated_and_compared(visitor, testdata):
