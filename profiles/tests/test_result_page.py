@@ -1,7 +1,9 @@
 """The result page: its views, and the table that the server renders."""
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from profiles.analysis.table import rows
 from profiles.formats.columns import SIDES
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
+from profiles.presenters.operator_facts import operator_facts
 from profiles.tables.request import PAGE_ROWS
 from profiles.tests.imports import make_import
 from profiles.tests.make import make_profile, process_attempt, to_json
@@ -283,6 +286,19 @@ def test_an_operator_shows_its_rank_and_its_step(client, resnet18):
             assert f"<dd>{place + 1} of {len(order)}</dd>" in html, (side, row)
             step = graph.operators.step[graph.operator_of_row(len(columns))[row]] + 1
             assert f"step {step} of {steps} of the execution" in html
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0])
+def test_ranks_are_places_in_the_table(resnet18, odd):
+    """Also with equal and odd times."""
+    data = profile_data(resnet18)
+    end_s = data.columns.device.end_s.copy()
+    end_s[1::5], end_s[2::5], end_s[3] = 2e-5, 0.0, odd
+    columns = replace(data.columns, device=replace(data.columns.device, end_s=end_s))
+    data = replace(data, columns=columns)
+    order = select(columns, Query()).rows.tolist()
+    ranks = [operator_facts(data, row)["sides"][0]["rank"] for row in order]
+    assert ranks == list(range(1, len(order) + 1))
 
 
 def test_an_empty_table_has_links_that_remove_each_filter(client, resnet18):
