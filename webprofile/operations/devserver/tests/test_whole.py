@@ -46,7 +46,7 @@ def task_of(demo: subprocess.CompletedProcess[str]) -> int:
     return int(number[1])
 
 
-@pytest.mark.alone
+@pytest.mark.exhaustive
 @pytest.mark.embedded
 @pytest.mark.megengine
 def test_demo_profiles_a_model_and_leaves_no_process(tmp_path: Path) -> None:
