@@ -71,10 +71,11 @@ def test_first_operators_of_a_run_are_those_of_its_first_profiled_pass(visitor, 
     model = testdata / "models" / "resnet18.mge"
     data = testdata / "inputs" / "resnet18" / "data.npy"
     files = {model: {"kind": "model"}, data: {"kind": "data", "input": "data"}}
-    task, seen = watch_first_operators(visitor, files)
-    if "All passes were run twice" in whole(visitor, task):
-        # a busy machine: these operators are of the first time, the result of the second
+    for _ in range(5):
         task, seen = watch_first_operators(visitor, files)
+        # on a busy machine these operators may be of the first time, the result of the second
+        if "All passes were run twice" not in whole(visitor, task):
+            break
     assert ">1 of 2 passes<" in seen
     assert "Profiled pass 2 of 2" in seen
     rows = seen.split('id="first-operators"')[1].split("</tbody>")[0].split("<tr>")[2:]
