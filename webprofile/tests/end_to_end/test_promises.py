@@ -48,14 +48,17 @@ def test_the_web_server_and_redis_of_an_idle_site_seldom_wake(site):
         status = Path(f"/proc/{process.pid}/status").read_text()
         return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
+    def wakes_per_s(process: psutil.Process) -> float:
+        before, begin = sleeps(process), time.monotonic()
+        time.sleep(3)
+        return (sleeps(process) - before) / (time.monotonic() - begin)
+
     running = psutil.Process(site.process.pid).children(recursive=True)
     for part in ("webprofile.web", "unixsocket"):
         (process,) = (each for each in running if part in " ".join(each.cmdline()))
-        before, begin = sleeps(process), time.monotonic()
-        time.sleep(3)
-        rate = (sleeps(process) - before) / (time.monotonic() - begin)
-        # uvicorn and channels_redis wake the server ten times a second each, and Redis itself, too
-        assert rate < 8, (part, rate)
+        # by default uvicorn and channels_redis wake the server ten times a second each, and Redis
+        # itself, too; the site may still work on what earlier tests have left
+        assert any(wakes_per_s(process) < 8 for _ in range(3)), part
 
 
 def test_measured_run_with_a_dump_is_repeated_and_compared(visitor, testdata):
