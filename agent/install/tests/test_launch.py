@@ -13,14 +13,15 @@ import pytest
 
 from agent.install import launch
 
-#: an agent that connects and works until it is stopped
+#: An agent that connects and works until it is stopped. It blocks the signal: a handler in Python
+#: does not interrupt a sleep that begins just after the signal arrived.
 WORKING_AGENT = """
-import os, pathlib, signal, sys, time
+import os, pathlib, signal
 home = pathlib.Path(os.environ["MGW_AGENT_HOME"])
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 (home / "trial").unlink(missing_ok=True)
 (home / "seen").open("a").write("%s\\n")
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-time.sleep(60)
+signal.sigtimedwait({signal.SIGTERM}, 60)
 """
 NOTE = "import os; open(os.environ['MGW_AGENT_HOME'] + '/seen', 'a').write('%s\\n')\n"
 
