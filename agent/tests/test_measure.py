@@ -415,6 +415,23 @@ async def test_dumps_have_their_own_pass_and_are_uploaded(started, server, stora
     assert storage.stored["model_dump.mge"] == b"model_dump\n"
 
 
+async def test_a_link_of_the_run_does_not_make_the_agent_write_elsewhere(
+    device, server, storage, tmp_path
+):
+    other = tmp_path / "other"
+    other.write_text("kept")
+    links = f"""
+for name in ("bin_io_dump.zip", "bin_io_dump.zip.partial"):
+    if "bin_io_dump" in flags:
+        os.symlink({str(other)!r}, name)
+"""
+    device.start(fake_run(links))
+    assert (await server.run(options={"bin_io_dump": True})).exit_code == 0
+    assert other.read_text() == "kept"
+    packed = zipfile.ZipFile(io.BytesIO(storage.stored["bin_io_dump.zip"]))
+    assert sorted(packed.namelist()) == ["000000", "000001", "000002"]
+
+
 async def test_exit_0_without_an_output_file_is_a_failure(device, server, storage):
     device.start(fake_run('os.remove("model_dump.mge")'))
     end = await server.run(options={"model_dump": True})
