@@ -132,8 +132,11 @@ class Attempt:
         self.delivering = False
 
     def cancel(self) -> None:
-        """Cancel the attempt on behalf of the server."""
-        if self.delivering or self._is_measured:
+        """Cancel the attempt on behalf of the server, which repeats the order until the end.
+
+        A repeated order does not discard what the first one keeps.
+        """
+        if (self.delivering or self._is_measured) and not self._halted.is_set():
             self._abandoned.set()
         self._halted.set()
 

@@ -18,6 +18,7 @@ from agent.protocol.measurement import Measurement
 from agent.protocol.messages import (
     AttemptFinished,
     AttemptStarted,
+    AttemptUploads,
     Cancel,
     ComparedArm,
     EndReason,
@@ -477,6 +478,22 @@ async def test_cancelled_comparison_leaves_no_process(wheel, device, server, sto
     end = await server.wait_for_end(order)
     assert end.reason == EndReason.CANCELLED
     await device.wait_until_forgotten()
+    kept = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
+    assert len(kept.pairs) >= 4
+
+
+async def test_a_repeated_cancel_keeps_what_is_measured(wheel, server, storage):
+    """The server repeats it with each heartbeat, also while the files are being uploaded."""
+    wheel()
+    order = await compare(server, storage, BASE, BASE | {"swing": 0.1})
+    await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
+    server.answers_uploads = False
+    await server.send(Cancel(attempt=order.attempt))
+    await server.expect(AttemptUploads)
+    await server.send(Cancel(attempt=order.attempt))
+    await server.expect(AttemptUploads, len(server.messages(AttemptUploads)) + 1)
+    server.answers_uploads = True
+    assert (await server.wait_for_end(order)).reason == EndReason.CANCELLED
     kept = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert len(kept.pairs) >= 4
 
