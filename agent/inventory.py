@@ -44,6 +44,10 @@ class LocalRuntime:
         )
 
     @property
+    def is_usable_wheel(self) -> bool:
+        return bool(self.command) and self.info.kind == "wheel"
+
+    @property
     def can_print_inputs(self) -> bool:
         """Whether load_and_run can print a model's inputs (`--model_info`, since 1.5)."""
         return not self.info.flags or "model_info" in self.info.flags

@@ -84,7 +84,7 @@ class WarmProcess:
 
 
 class WarmPool:
-    """At most one process for each wheel in `runtimes`."""
+    """At most one process for each usable wheel in `runtimes`."""
 
     def __init__(
         self,
@@ -94,11 +94,8 @@ class WarmPool:
         sandbox: Sandbox,
     ) -> None:
         self._spool, self._limits, self._sandbox = spool, limits, sandbox
-        self._commands = {
-            version: runtime.command
-            for version, runtime in runtimes.items()
-            if runtime.info.kind == "wheel" and runtime.command
-        }
+        #: the agent adds those that were too slow when it started
+        self._runtimes = runtimes
         self._waiting: dict[str, WarmProcess] = {}
         self._warming: asyncio.Task[None] | None = None
         #: tasks that must finish before an attempt starts
@@ -115,7 +112,7 @@ class WarmPool:
 
     def rest(self) -> None:
         """Start missing processes if the device stays idle for REST_S."""
-        if self._commands and (self._warming is None or self._warming.done()):
+        if self._runtimes and (self._warming is None or self._warming.done()):
             self._warming = asyncio.create_task(self._warm())
 
     def take(self, version: str) -> WarmProcess | None:
@@ -140,7 +137,7 @@ class WarmPool:
 
     async def close(self) -> None:
         """End all processes and start no more."""
-        self._commands = {}
+        self._runtimes = {}
         self.take("")
         await self.cleared()
 
@@ -150,14 +147,16 @@ class WarmPool:
 
     async def _warm(self) -> None:
         await asyncio.sleep(REST_S)
-        for version, command in self._commands.items():
+        for version, runtime in list(self._runtimes.items()):
+            if not runtime.is_usable_wheel:
+                continue
             process = self._waiting.get(version)
             if process is not None and process.alive:
                 continue
             if process is not None:
                 await _discard(process)
             try:
-                self._waiting[version] = await self._start(command)
+                self._waiting[version] = await self._start(runtime.command)
             except OSError as exc:
                 log.warning("warming_failed runtime=%s cause=%r", version, str(exc))
 

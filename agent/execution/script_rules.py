@@ -30,7 +30,7 @@ class ScriptRules:
         The files that the sandbox needs are written to `folder`; a failure is a problem of the
         sandbox.
         """
-        pythons = [runtime.path for runtime in runtimes if _is_wheel(runtime)]
+        pythons = [runtime.path for runtime in runtimes if runtime.is_usable_wheel]
         try:
             closed = find_closed_sandbox(sandbox, folder, pythons)
         except OSError as exc:
@@ -45,7 +45,7 @@ class ScriptRules:
             return NOT_ALLOWED
         if problem := self.sandbox.problem:
             return Note.of("scripts_need_sandbox", problem=problem)
-        if not any(map(_is_wheel, runtimes)):
+        if not any(runtime.is_usable_wheel for runtime in runtimes):
             return Note.of("scripts_need_package")
         return None
 
@@ -60,7 +60,3 @@ class ScriptRules:
         except ValueError as exc:
             return EndReason.REFUSED, Note.of("order_invalid", cause=str(exc))
         return None
-
-
-def _is_wheel(runtime: LocalRuntime) -> bool:
-    return bool(runtime.command) and runtime.info.kind == "wheel"

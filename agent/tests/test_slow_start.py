@@ -31,3 +31,18 @@ async def test_a_version_that_was_too_slow_at_the_start_becomes_usable(device, s
     is_heard.set()
     assert (await server.expect(Hello, 2)).runtimes[0].problem is None
     assert (await server.run()).exit_code == 0
+
+
+async def test_a_version_that_was_too_slow_at_the_start_is_pre_started(
+    warm_device, device, server, monkeypatch
+):
+    good = device.runtimes
+    info = RuntimeInfo(version="1.13.0", kind="wheel", problem=Note.of("import_slow", seconds=15))
+    device.runtimes = {"1.13.0": LocalRuntime(info, ())}
+    device.changes["runtimes"] = (RuntimeEntry(version="1.13.0", kind="wheel", path="python"),)
+    monkeypatch.setattr(daemon, "_SLOW_AGAIN_S", 0.05)
+    monkeypatch.setattr(daemon, "take_inventory", lambda *_, **__: good)
+    device.start()
+    await server.expect(Hello, 2)
+    assert (await server.run()).exit_code == 0
+    await warm_device.wait_for_processes()
