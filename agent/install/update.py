@@ -102,6 +102,7 @@ class Updater:
         if self._home is not None:
             (self._home / "trial").unlink(missing_ok=True)
         if not is_other(served):
+            self._offered.clear()
             return
         if not self.can_update:
             log.warning(
@@ -131,13 +132,15 @@ class Updater:
         """
         if self._home is None:
             raise UpdateFailed("the agent has no launcher")
+        # orders are left to the next agent only if there is one
+        file = await self._find_file(self._home)
         self._is_due = True
         try:
             while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
                 await asyncio.sleep(_IDLE_POLL_S)
             draft = self._home / "agent.pyz.new"
             async with asyncio.timeout(None) as self._limit:
-                await self._download(await self._find_file(self._home), draft)
+                await self._download(file, draft)
             _put_in_place(self._home, draft)
         except TimeoutError as error:
             self._is_due = False

@@ -90,10 +90,36 @@ async def test_an_update_waits_until_no_attempt_is_held(site: UpdateSite, home: 
     updater.welcomed(OTHER)
     running = asyncio.create_task(run(updater))
     await asyncio.sleep(0.1)
-    assert site.requested_paths == []
+    assert "/agent/a.pyz" not in site.requested_paths
     held.clear()
     with pytest.raises(Replaced):
         await running
+
+
+async def test_orders_are_taken_while_there_is_no_update(site: UpdateSite, home: Path):
+    site.manifest = {}
+    updater = Updater(site.url, lambda: {"an attempt"}, allowed=True)
+    async with asyncio.timeout(TIMEOUT_S):
+        with pytest.raises(UpdateFailed):
+            await updater.replace()
+    assert not updater.leaves_order()
+
+
+async def test_an_update_that_the_site_withdrew_is_not_tried_again(
+    site: UpdateSite, home: Path, monkeypatch
+):
+    monkeypatch.setattr(update, "AGAIN_S", 0.05)
+    site.manifest = {}
+    updater = Updater(site.url, set, allowed=True)
+    updater.welcomed(OTHER)
+    running = asyncio.create_task(run(updater))
+    await wait_until(lambda: len(site.requested_paths) > 1)
+    updater.welcomed(__version__)
+    await asyncio.sleep(0.2)
+    requests = len(site.requested_paths)
+    await asyncio.sleep(0.3)
+    assert len(site.requested_paths) == requests
+    running.cancel()
 
 
 async def test_an_agent_whose_queue_is_never_empty_updates_between_two_attempts(
