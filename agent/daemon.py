@@ -87,8 +87,7 @@ async def work(
     """
     cores = _share_cores(config)
     spool = Spool(config.spool)
-    cache = ContentCache(config.spool / "cache", config.cache_bytes) if config.cache_bytes else None
-    transfer = Transfer(policies, cache)
+    transfer = Transfer(policies, ContentCache(config.spool / "cache", config.cache_bytes))
     heartbeat = await HeartbeatProcess.start(config.server, config.token, cores.own)
     canary = DeviceCanary(config.spool / "canary.json", cores.measured) if config.canary else None
     try:

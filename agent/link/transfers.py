@@ -84,7 +84,7 @@ def _ssl_context() -> ssl.SSLContext:
 class Transfer:
     """Downloads and uploads of the agent, with its cache and its persistent connections."""
 
-    def __init__(self, policies: Policies, cache: ContentCache | None = None) -> None:
+    def __init__(self, policies: Policies, cache: ContentCache) -> None:
         self._policy, self._cache = policies.download, cache
         #: (sha256, md5) pairs that are known to belong to the same content
         self._same: set[tuple[str, str]] = set()
@@ -131,27 +131,21 @@ class Transfer:
 
     async def _obtain(self, file: InputFile, path: Path) -> StoredFile:
         """Take a file from the cache, or download it and add it to the cache."""
-        cache = self._cache
         known = file.sha256
-        taken = False
-        if cache is not None and known is not None:
-            taken = await asyncio.to_thread(self._take, cache, file, path, known)
-        if taken and known:
+        if known is not None and await asyncio.to_thread(self._take, file, path, known):
             log.info("file_from_cache file=%s", file.name)
             return StoredFile(name=file.name, sha256=known)
         self._expected_bytes += file.size_bytes
         try:
-            if cache is not None:
-                await asyncio.to_thread(cache.make_room, self._expected_bytes)
+            await asyncio.to_thread(self._cache.make_room, self._expected_bytes)
             sha256 = await self._fetch_patiently(Incoming(file, path))
         finally:
             self._expected_bytes -= file.size_bytes
-        if cache is not None:
-            await asyncio.to_thread(cache.keep, path, sha256)
-            self._note(sha256, file.md5)
+        await asyncio.to_thread(self._cache.keep, path, sha256)
+        self._note(sha256, file.md5)
         return StoredFile(name=file.name, sha256=sha256)
 
-    def _take(self, cache: ContentCache, file: InputFile, path: Path, sha256: str) -> bool:
+    def _take(self, file: InputFile, path: Path, sha256: str) -> bool:
         """Copy the file from the cache if it is there. Reads the file: call it in a thread.
 
         The MD5 comes from the user's browser. The SHA-256 was reported by an agent, possibly that
@@ -159,7 +153,7 @@ class Transfer:
         file is checked, once per pair of digests; after that, the cache's own check of the SHA-256
         is sufficient, so that a repeated run does not wait for a second hash.
         """
-        if not cache.take(sha256, file.size_bytes, path):
+        if not self._cache.take(sha256, file.size_bytes, path):
             return False
         if (sha256, file.md5) in self._same:
             return True

@@ -12,6 +12,7 @@ import pytest
 from botocore.config import Config
 
 from agent.link import transfers
+from agent.link.cache import ContentCache
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer, TransferError
 from agent.protocol.messages import InputFile, UploadTarget
@@ -65,8 +66,12 @@ def file_of(bucket, proxy, part_bytes=0, act="get_object", **changes):
     return InputFile(name="model.mge", url=url, **facts | changes)
 
 
+def make_transfer(folder):
+    return Transfer(POLICIES, ContentCache(folder / "cache", 0))
+
+
 async def fetch(file, folder):
-    transfer = Transfer(POLICIES)
+    transfer = make_transfer(folder)
     try:
         (stored,) = await transfer.fetch_all((file,), folder)
     finally:
@@ -106,7 +111,7 @@ async def test_a_replaced_object_is_downloaded_from_the_start(bucket, proxy, tmp
     other = CONTENT[::-1]
     bucket.put_object(Bucket="downloads", Key="model", Body=other)
     proxy.down = [3 * MIB]
-    transfer = Transfer(POLICIES)
+    transfer = make_transfer(tmp_path)
     begin = Transfer._fetch
 
     async def replaced_after_the_first_try(self, incoming):
@@ -153,7 +158,7 @@ async def test_an_unanswered_upload_times_out_and_can_be_retried(
     offer = transfers.offer_file(path)
     target = UploadTarget(name="model", url=file_of(bucket, proxy, act="put_object").url)
     proxy.silent = [0]
-    transfer = Transfer(POLICIES)
+    transfer = make_transfer(tmp_path)
     async with asyncio.timeout(20):
         with pytest.raises(TransferError, match="ReadTimeout") as caught:
             await transfer.store(path, offer, target)

@@ -11,6 +11,7 @@ import pytest
 
 from agent.link import cache as module
 from agent.link.cache import ContentCache, sha256_of
+from agent.protocol.messages import Hello
 
 
 def digest(content: bytes) -> str:
@@ -88,6 +89,16 @@ def test_a_file_larger_than_the_cache_evicts_no_other(store):
     assert store.names() == {digest(b"small")}
     assert store.keep(b"y" * 1000)
     assert store.names() == {digest(b"y" * 1000)}
+
+
+async def test_an_agent_without_a_cache_removes_an_earlier_one(device, server):
+    device.changes["cache_bytes"] = 0
+    earlier = device.spool / "cache" / digest(b"earlier")
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(b"earlier")
+    device.start()
+    await server.expect(Hello)
+    assert not earlier.exists()
 
 
 def test_a_cache_with_a_limit_of_0_bytes_keeps_nothing(tmp_path):

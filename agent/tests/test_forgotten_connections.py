@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from agent.link import transfers
+from agent.link.cache import ContentCache
 from agent.link.retries import Policies, Policy
 from agent.link.transfers import Transfer
 from agent.protocol.messages import InputFile
@@ -77,9 +78,9 @@ async def storage():
 
 
 @pytest.fixture
-async def transfer(monkeypatch):
+async def transfer(monkeypatch, tmp_path):
     monkeypatch.setattr(transfers, "_TIMEOUT", httpx2.Timeout(2.0))
-    fake = Transfer(POLICIES)
+    fake = Transfer(POLICIES, ContentCache(tmp_path / "cache", 0))
     yield fake
     await fake.close()
 
