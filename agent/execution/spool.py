@@ -189,20 +189,9 @@ def remove_tree(path: Path) -> None:
         return
     # rmtree is recursive in Python before 3.13
     with contextlib.suppress(RecursionError):
-        _remove(path)
-    if path.exists():  # deeper than the recursion limit or PATH_MAX
-        subprocess.run(["rm", "-rf", "--", str(path)], check=False, capture_output=True)
+        shutil.rmtree(path, ignore_errors=True)
+    if path.exists():  # locked, or deeper than the recursion limit or PATH_MAX
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(path)], check=False, capture_output=True)
     if path.exists():
         log.warning("folder_not_removed folder=%s", path.name)
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    if not path.exists():
-        return
-    for parent, names, _ in os.walk(path):
-        for name in names:
-            inner = os.path.join(parent, name)
-            if not os.path.islink(inner):
-                os.chmod(inner, 0o700)
-    shutil.rmtree(path, ignore_errors=True)
