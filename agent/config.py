@@ -200,8 +200,12 @@ def load_config(path: Path) -> Config:
 
 def server_address(text: str) -> str:
     """Return the server's address without a trailing slash. Raises ConfigError."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # no number as port, or an open bracket
+        is_address = False
+    if not is_address:
         raise ConfigError(f"server must look like https://profile.example.org, not {text!r}")
     return text.rstrip("/")
 

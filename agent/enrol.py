@@ -128,7 +128,9 @@ def unreachable(server: str, error: Exception) -> str:
 
 
 def not_ours(server: str, status: int) -> str:
-    """Return the message for a server that is not MegEngine Web Profile."""
+    """Return the message for an answer that is not from MegEngine Web Profile."""
+    if status >= 500:  # of a proxy
+        return f"{server} answered {status}: it may be restarting, try again in a minute"
     return f"{server} answered {status}, but is not MegEngine Web Profile: check the URL"
 
 

@@ -19,10 +19,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from agent.config import ConfigError, load_config
 from agent.device.cores import CoresUnavailable
-from agent.device.settings import Machine, Setting, read_settings
+from agent.device.settings import SMT, Machine, Setting, read_settings
 from agent.execution.spool import sync_folder
 
 RECORD_NAME = "tuning.json"
+_RESTART = "Restart the agent: its cores have changed."
 _TUNABLE = re.compile(
     r"sys/devices/system/cpu/(smt/control|intel_pstate/no_turbo|cpufreq/boost"
     r"|cpu\d+/cpufreq/scaling_governor)"
@@ -111,7 +112,7 @@ def _set(spool: Path, machine: Machine, config: Path) -> int:
         level = done.get(setting.name, setting.level)
         print(f"{level:9}{setting.name:10}{setting.text}")
     if done.get("smt") == "set":
-        print("Restart the agent: its cores have changed.")
+        print(_RESTART)
     if earlier or "set" in done.values():
         print(f"The settings last until a reboot, or: agent tune --restore --config {config}")
     if "failed" not in done.values():
@@ -149,6 +150,8 @@ def _restore(spool: Path, machine: Machine) -> int:
         error = _write_file(machine.root / path, text)
         level, why = ("failed", error.strerror) if error else ("restored", f"{now} -> {text}")
         print(f"{level:9}/{path}: {why}")
+        if path == SMT and not error:
+            print(_RESTART)
     if not _keep_changed(spool, machine, tuning.former):
         return 0
     print("agent: not all settings were restored: run it again as root", file=sys.stderr)

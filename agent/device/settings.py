@@ -15,7 +15,7 @@ from agent.device.cores import Cores, available_cores, choose_cores, format_core
 from agent.device.process_table import read_group_files, read_text
 
 _CPU = "sys/devices/system/cpu"
-_SMT = f"{_CPU}/smt/control"
+SMT = f"{_CPU}/smt/control"
 _ASLR = "proc/sys/kernel/randomize_va_space"
 _HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 _TUNED = "`agent tune` sets it"
@@ -115,9 +115,9 @@ def _by_number(path: str) -> list[tuple[int, str]]:
 
 
 def _read_smt(machine: Machine, cores: Cores) -> Setting:
-    value = machine.read(_SMT)
+    value = machine.read(SMT)
     if value in ("off", "forceoff", "notsupported", "notimplemented"):
-        return Setting("smt", "ok", value, "each core runs one thread", {_SMT: value})
+        return Setting("smt", "ok", value, "each core runs one thread", {SMT: value})
     if value != "on":
         return Setting(
             "smt", "unknown", value, "the kernel does not report whether threads share a core"
@@ -133,8 +133,8 @@ def _read_smt(machine: Machine, cores: Cores) -> Setting:
         names = ", ".join(map(str, lost))
         reason += "`agent tune` leaves it on, because `cores` of [measure] contains the second "
         reason += f"threads {names}: remove them first"
-        return Setting("smt", "hurts", value, reason, {_SMT: value})
-    return Setting("smt", "hurts", value, reason + _TUNED, {_SMT: value}, {_SMT: "off"})
+        return Setting("smt", "hurts", value, reason, {SMT: value})
+    return Setting("smt", "hurts", value, reason + _TUNED, {SMT: value}, {SMT: "off"})
 
 
 def _read_governor(machine: Machine, _: Cores) -> Setting:

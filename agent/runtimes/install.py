@@ -67,14 +67,15 @@ def ensure_wheel_runtime(
     """Return the path of an interpreter with MegEngine `version`; install it if needed.
 
     If `version` is not the one of REQUIREMENTS, the other packages have the same versions.
-    `python` is the interpreter to install for, None for the best one. If the runtime exists, the
-    call is cheap: it starts no process, except to probe `python`. `say` receives lines of progress
-    for the user. Raises NoPython, NoWheel or InstallFailed.
+    `python` is the interpreter to install for, by default that in `MEGENGINE_PYTHON`, or else the
+    best one. If the runtime exists, the call is cheap: it starts no process, except to probe such
+    an interpreter. `say` receives lines of progress for the user. Raises NoPython, NoWheel or
+    InstallFailed.
     """
     if not _A_VERSION.fullmatch(version):
         raise InstallFailed(f"{version!r} is not a version of MegEngine; use for example {VERSION}")
     cache = cache_folder()
-    chosen = _probe_requested(python)
+    chosen = _probe_requested(python or os.environ.get("MEGENGINE_PYTHON") or None)
     ready = installed_wheel(version, chosen)
     if ready:
         return ready.path

@@ -137,6 +137,12 @@ def test_enrol_at_another_kind_of_server_is_an_error(site, tmp_path, capsys, ans
     assert "is not MegEngine Web Profile" in capsys.readouterr().err
 
 
+def test_an_error_of_a_proxy_does_not_blame_the_url(site, tmp_path, capsys):
+    site.answer = (502, b"<html>Bad Gateway</html>")
+    assert enrol(site.url, tmp_path / "agent.toml") == 1
+    assert "answered 502: it may be restarting" in capsys.readouterr().err
+
+
 def test_enrol_at_an_unreachable_server_is_an_error(tmp_path, capsys):
     assert enrol("http://127.0.0.1:9", tmp_path / "agent.toml") == 1
     assert "http://127.0.0.1:9 cannot be reached" in capsys.readouterr().err

@@ -148,6 +148,13 @@ def test_tune_sets_what_hurts_and_restore_brings_all_of_it_back(untuned, capsys)
     assert "Nothing to restore" in capsys.readouterr().out
 
 
+def test_tuning_and_restoring_say_that_the_cores_have_changed(untuned, capsys):
+    untuned.tune()
+    assert "Restart the agent: its cores have changed." in capsys.readouterr().out
+    untuned.tune(restore=True)
+    assert "Restart the agent: its cores have changed." in capsys.readouterr().out
+
+
 def test_tuning_twice_keeps_the_first_values(untuned):
     before = untuned.contents()
     untuned.tune()

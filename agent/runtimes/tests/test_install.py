@@ -147,6 +147,12 @@ def test_another_python_gets_its_own_runtime(python_folder, tmp_path, make_pytho
     assert "py3.8" in ensure_wheel_runtime()
 
 
+def test_a_chosen_python_that_cannot_be_used_is_an_error(python_folder, make_python, monkeypatch):
+    monkeypatch.setenv("MEGENGINE_PYTHON", "/opt/no/python3.10")
+    with pytest.raises(NoPython, match=r"/opt/no/python3\.10 is not a Python"):
+        ensure_wheel_runtime()
+
+
 def test_without_free_space_nothing_is_installed(python_folder, monkeypatch):
     monkeypatch.setattr("agent.runtimes.install._NEEDED_BYTES", 10**18)
     with pytest.raises(InstallFailed, match="not enough space"):
