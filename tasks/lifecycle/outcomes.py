@@ -135,7 +135,14 @@ def _queue_again(attempt: Attempt, reason: str, detail: str) -> None:
     pause = datetime.timedelta(seconds=min(pause_s, settings.RETRY_PAUSE_MOST_S))
     held = {TaskState.ASSIGNED, TaskState.RUNNING}
     next_at = timezone.now() + pause
-    if transition_if(task, TaskState.WAITING, held, about=about(attempt), not_before_at=next_at):
+    if transition_if(
+        task,
+        TaskState.WAITING,
+        held,
+        about=about(attempt),
+        not_before_at=next_at,
+        queue_deadline_at=next_at + datetime.timedelta(seconds=settings.QUEUE_DEADLINE_S),
+    ):
         TaskEvent.objects.filter(task=task, seq=task.event_seq).update(
             data={
                 "status": task.status.value,

@@ -23,16 +23,7 @@ from tasks.lifecycle.outcomes import LEASE_EXPIRED, abandon_task, fail_task, rea
 from tasks.lifecycle.reasons import Reason
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import rebind_orphans, workers_with_work
-from tasks.scheduling.eligibility import (
-    CONSENT,
-    DRAINED,
-    RETIRED,
-    SCRIPT_WHEEL,
-    VERSION,
-    Placement,
-    find_runtime,
-    meets,
-)
+from tasks.scheduling.eligibility import DRAINED, RETIRED, RUNTIME, all_hold, is_script_forbidden
 from tasks.selectors import last_attempt
 from tasks.states import LIVE, TaskState
 from webprofile.background import enqueue
@@ -95,7 +86,8 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
         expired = expired.filter(lease_expires_at__gte=began_at - AWAY)
     if attempts := list(live):
         yield "attempts_lost", expired, partial(_lose_expired, now=now)
-        yield "attempts_overdue", attempts, partial(_lose_overdue, now=now)
+        if not was_away:
+            yield "attempts_overdue", attempts, partial(_lose_overdue, now=now)
     states = set(Task.objects.filter(state__in=LIVE).values_list("state", flat=True).distinct())
     if TaskState.INITIATED in states:
         late = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
@@ -108,7 +100,7 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
         yield _once("tasks_rebound", rebind_orphans)
         if not was_away:
             yield from _tasks_of_absent_workers(waiting, now)
-    if TaskState.PROCESSING in states:
+    if TaskState.PROCESSING in states and not was_away:
         late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
         yield "tasks_timed_out", late, _end_unread
     yield _once("ends_counted", count_outcomes)
@@ -180,19 +172,15 @@ def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) ->
         (retired, _fail(Reason.WORKER_RETIRED)),
         (waiting.filter(drained, ~DRAINED.rows("worker__")), _fail(Reason.WORKER_DISABLED)),
         (waiting.filter(absent), _fail(Reason.WORKER_WENT_OFFLINE)),
-        (waiting.filter(present, unchanged), _fail_without_runtime),
+        (waiting.filter(present, unchanged).exclude(all_hold(RUNTIME)), _fail_without_runtime),
     ):
         yield "tasks_without_device", rows, process
 
 
 def _fail_without_runtime(task: Task) -> bool:
-    worker, version = task.worker, task.runtime_version
-    placement = Placement(worker, version, find_runtime(worker, version), is_script=task.is_script)
-    if not meets(placement, CONSENT):
+    if is_script_forbidden(task, task.worker):
         return fail_task(task, reason=Reason.SCRIPTS_WITHDRAWN.code)
-    if meets(placement, (*VERSION, SCRIPT_WHEEL)):
-        return False
-    return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.code, detail=version)
+    return fail_task(task, reason=Reason.RUNTIME_WENT_AWAY.code, detail=task.runtime_version)
 
 
 def _resend_dispatch() -> int:

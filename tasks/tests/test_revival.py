@@ -113,6 +113,17 @@ def test_first_sweep_after_a_downtime_ends_no_leases():
     assert attempt.end_reason == "lease_expired"
 
 
+def test_first_sweep_after_a_downtime_ends_no_overdue_runs():
+    attempt = make_attempt()
+    Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(days=1))
+    sweep(timezone.now())
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None
+    sweep(timezone.now() - COMING_BACK)
+    attempt.refresh_from_db()
+    assert attempt.end_reason == "agent_error"
+
+
 def test_lease_that_ends_after_a_short_restart_expires():
     attempt = make_attempt()
     Attempt.objects.update(lease_expires_at=timezone.now() - datetime.timedelta(seconds=2))

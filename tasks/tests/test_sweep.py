@@ -5,7 +5,8 @@ import datetime
 import dramatiq
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from profiles.actors import build_profile
@@ -13,7 +14,7 @@ from tasks.actors import dispatch
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import abandon_task
-from tasks.lifecycle.sweep import sweep
+from tasks.lifecycle.sweep import COMING_BACK, sweep
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
@@ -169,6 +170,17 @@ def test_overdue_profile_fails_its_task():
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
 
 
+def test_first_sweep_after_a_downtime_fails_no_unread_results():
+    task = make_processing_attempt().task
+    Task.objects.update(processing_deadline_at=LONG_AGO)
+    sweep(timezone.now())
+    task.refresh_from_db()
+    assert task.state == "processing"
+    sweep(timezone.now() - COMING_BACK)
+    task.refresh_from_db()
+    assert task.reason == "profile_timed_out"
+
+
 def test_failed_run_whose_log_nobody_reads_ends_by_its_exit_code():
     attempt = make_processing_attempt(exit_code=139, detail="SIGSEGV", log_end="ERROR: x\n")
     Task.objects.update(processing_deadline_at=LONG_AGO)
@@ -248,6 +260,32 @@ def test_device_without_the_version_keeps_its_waiting_tasks_for_the_grace_period
     Worker.objects.update(changed_at=timezone.now() - grace)
     sweep_and_reload(task)
     assert (task.status, task.reason) == ("failed", "runtime_went_away")
+
+
+def test_waiting_for_a_busy_device_needs_no_query_for_each_task():
+    worker = make_worker()
+    Worker.objects.update(changed_at=LONG_AGO)
+
+    def queries_with(count: int) -> int:
+        for _ in range(count):
+            make_waiting_task(worker=worker)
+        Task.objects.update(submitted_at=LONG_AGO)
+        sweep()
+        with CaptureQueriesContext(connection) as queries:
+            sweep()
+        return len(queries)
+
+    assert queries_with(2) == queries_with(10)
+    assert not Task.objects.exclude(state="waiting").exists()
+
+
+def test_task_that_is_queued_again_has_all_of_its_time_in_the_queue():
+    attempt = make_attempt()
+    Task.objects.update(queue_deadline_at=timezone.now() - datetime.timedelta(seconds=1))
+    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    sweep_and_reload(attempt.task)
+    sweep_and_reload(attempt.task)
+    assert (attempt.task.state, attempt.task.reason) == ("waiting", "")
 
 
 def test_drained_device_keeps_its_waiting_tasks_for_the_grace_period(settings):
