@@ -124,6 +124,12 @@ class Worker(models.Model):
         moments = [moment for moment in revoked if moment is not None]
         return max(moments) if moments and len(moments) == len(revoked) else None
 
+    @cached_property
+    def failed_check_reason(self) -> str:
+        """Reason code of the last failed health check, or ""; lists annotate it."""
+        failed = self.health_checks.filter(result=HealthCheck.Result.FAILED)
+        return failed.values_list("reason", flat=True).first() or ""
+
 
 def online_since() -> datetime.datetime:
     """Return the earliest time of a last heartbeat with which a worker counts as online."""

@@ -487,7 +487,8 @@ class TaskViewSet(OneTask):
     @extend_schema(
         summary="Move a task",
         request=MoveBody,
-        responses={200: TaskAnswer} | problems({409: ["not_waiting"], 422: REFUSALS}),
+        responses={200: TaskAnswer}
+        | problems({409: ["not_waiting", "check_stays"], 422: REFUSALS}),
     )
     def move(self, request: Request, task_id: int) -> Response:
         """Move a waiting task to another device that has the same version of MegEngine."""

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from tasks.models import Task
-from workers.models import HealthCheck, Worker
+from workers.models import Worker
 
 
 class Blame(Enum):
@@ -449,6 +449,5 @@ def held_words(worker: Worker) -> str:
     """
     if worker.held_at is None:
         return ""
-    last = worker.health_checks.filter(result=HealthCheck.Result.FAILED).first()
-    wording = wording_of(last.reason) if last else None
+    wording = wording_of(worker.failed_check_reason)
     return str(wording.title) if wording else worker.held_reason

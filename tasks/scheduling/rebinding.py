@@ -9,7 +9,7 @@ from accounts.models import User
 from tasks.audit import record_change
 from tasks.lifecycle.transitions import add_event
 from tasks.lifecycle.wakeups import dispatch_on_commit
-from tasks.models import Task
+from tasks.models import Purpose, Task
 from tasks.states import TaskState
 from tasks.submission.pairing import arm_requests
 from tasks.submission.request import request_of
@@ -61,8 +61,10 @@ def fits(task: Task, runtime: Runtime) -> bool:
 def runtime_to_move(task: Task, to: Worker) -> Runtime:
     """Return the runtime on which a task would run on another worker, with the same version.
 
-    Raises DomainError if the worker cannot run the task.
+    Raises DomainError if the worker cannot run the task, or the task is a health check.
     """
+    if task.purpose == Purpose.HEALTH:
+        raise DomainError("check_stays", status=409)
     # first, since most devices that cannot run the task lack its version
     runtime = runtime_of(task.owner, to, task.runtime_version)
     arrays = {file.object_key: file.arrays for file in task.files.all()}

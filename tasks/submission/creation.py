@@ -189,14 +189,14 @@ def _comparable(task: Task, owner: User) -> tuple[Any, ...]:
 
 
 @transaction.atomic
-def fail_copy(task: Task, *, detail: str = "") -> None:
-    """End a task whose files could not be copied from an earlier one."""
+def fail_copy(task: Task, *, reason: Reason = Reason.COPY_FAILED, detail: str = "") -> None:
+    """End a task whose files could not be copied, by default from an earlier task."""
     transition_if(
         task,
         TaskState.FINISHED,
         {TaskState.INITIATED},
         outcome=Outcome.FAILED,
-        reason=Reason.COPY_FAILED.code,
+        reason=reason.code,
         detail=detail[:1000],
     )
 

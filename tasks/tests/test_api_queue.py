@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.lifecycle.cancel import cancel_task
-from tasks.models import Task
+from tasks.models import Purpose, Task
 from tasks.tests.make import MD5, TASKS, make_task, make_user, make_waiting_task, make_worker
 from webprofile.tests.documented_api import caller, expect_problem
 
@@ -59,6 +59,15 @@ def test_move_takes_a_waiting_task_to_another_device(client, alice):
         expect_problem(client.post(address, {"worker": worker}), 422, "worker_unknown")
     cancel_task(task)
     expect_problem(client.post(address, {"worker": here.pk}), 409, "not_waiting")
+
+
+def test_a_health_check_stays_on_its_device():
+    here, there = make_worker(), make_worker()
+    task = make_waiting_task(worker=here, purpose=Purpose.HEALTH)
+    client = caller(make_user("root", is_staff=True))
+    answer = client.post(f"{TASKS}{task.pk}/move/", {"worker": there.pk})
+    expect_problem(answer, 409, "check_stays")
+    assert client.get(f"{TASKS}{task.pk}/queue/").json()["queue"]["hints"] == []
 
 
 def test_priority_changes_within_the_range_of_the_user(client, alice):

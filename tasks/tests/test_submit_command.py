@@ -146,7 +146,7 @@ def test_unreachable_storage_stops_the_command_after_one_failed_task(alice, fold
         run_submit("-m", "net.mge", "-w", "x86-1", "-r", "3")
     assert caught.value.returncode == 1
     (task,) = Task.objects.all()
-    assert task.status == Status.FAILED
+    assert (task.status, task.reason) == (Status.FAILED, "upload_abandoned")
 
 
 @pytest.fixture

@@ -63,6 +63,16 @@ def test_list_is_filtered_and_sorted_newest_first(tasks):
     assert "alice@example.com" in run_tasks("list")
 
 
+def test_list_says_whether_it_is_complete(tasks, capsys):
+    for arguments, is_complete in (
+        (["--limit", 2], False),
+        (["--limit", 3], True),
+        (["--limit", 0, "--worker", "none"], True),
+    ):
+        run_tasks("list", *arguments)
+        assert ("Only the newest" not in capsys.readouterr().err) is is_complete
+
+
 def test_list_filters_by_kind():
     make_waiting_task(make_user(), make_worker())
     script = make_script_task()
@@ -76,6 +86,8 @@ def test_health_checks_are_only_chosen_by_their_numbers(tasks):
     cancel_task(task)
     assert task.pk not in list_ids("--status", "cancelled")
     assert list_ids(task.pk) == [task.pk]
+    with pytest.raises(CommandError, match="Excluded by the filters"):
+        run_tasks("retry", task.pk, "--yes")
     assert "No matching tasks" in run_tasks("retry", "--worker", check.worker.name, "--yes")
     run_tasks("delete", "--status", "cancelled", "--yes")
     assert Task.objects.filter(pk=task.pk).exists()

@@ -44,6 +44,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "title_bad": _("A title must be one line of at most %(limit)s characters."),
     "not_waiting": _("The task is no longer waiting, so this cannot be changed. Reload the page."),
+    "check_stays": _("A health check tests its own device, so it cannot be moved."),
     "check_latency": _(
         "Only the result of a model from a successful task can be checked. Repeat this task "
         "instead."

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Count, IntegerField, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import Count, IntegerField, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -29,7 +29,7 @@ from workers import releases, services
 from workers.admin import columns
 from workers.grants import add_grants, remove_grants
 from workers.heartbeats import HeartbeatStatus, heartbeat_status_is
-from workers.models import Pool, Worker
+from workers.models import HealthCheck, Pool, Worker
 from workers.status import NOT_RETIRED, SERVICE_RULES, with_shut_out_at
 
 CHECKS_SHOWN = 10
@@ -189,9 +189,13 @@ class WorkerAdmin(ActionsAdmin):
         waiting = Task.objects.filter(worker=OuterRef("pk"), state=TaskState.WAITING)
         count = waiting.order_by().values("worker").annotate(n=Count("pk")).values("n")
         live = Attempt.objects.filter(ended_at=None).select_related("task__owner")
+        failed = HealthCheck.objects.filter(
+            worker=OuterRef("pk"), result=HealthCheck.Result.FAILED
+        ).values("reason")
         rows = with_shut_out_at(super().get_queryset(request))
-        return rows.annotate(
-            waiting=Coalesce(Subquery(count, output_field=IntegerField()), 0)
+        return rows.annotate(  # type: ignore[no-redef]
+            waiting=Coalesce(Subquery(count, output_field=IntegerField()), 0),
+            failed_check_reason=Coalesce(Subquery(failed[:1]), Value("")),
         ).prefetch_related("runtimes", "pools", Prefetch("attempts", live, to_attr="live_attempts"))
 
     def get_urls(self) -> list[Any]:

@@ -20,6 +20,7 @@ from tasks.scheduling.fair_share import ANY_PRIORITY, OWN_PRIORITY
 from tasks.scheduling.queue_depth import loads_of
 from tasks.scheduling.queue_status import outlook
 from tasks.scheduling.serializers import QueueAnswer
+from tasks.submission.validation import allowed_priority
 from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiListView, ApiView, ApiViewSet
@@ -138,7 +139,7 @@ class WorkerViewSet(ApiViewSet):
             raise DomainError(
                 "runtime_missing", field="version", worker=worker.name, version=version
             )
-        priority = query["priority"]
+        priority = allowed_priority(self.request.user, query["priority"])
         facts = outlook(worker, version, owner=self.request.user, priority=priority)
         return Response(QueueAnswer(facts).data)
 

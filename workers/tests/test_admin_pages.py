@@ -224,9 +224,17 @@ def test_the_number_of_queries_of_the_list_does_not_depend_on_devices(
     def count_queries(devices: int) -> int:
         for _ in range(devices):
             worker = make_worker()
+            HealthCheck.objects.create(
+                worker=worker,
+                runtime_version="1.13.0",
+                cause=HealthCheck.Cause.SCHEDULE,
+                result=HealthCheck.Result.FAILED,
+                reason="crashed",
+            )
             pool.workers.add(worker)
             make_attempt(make_waiting_task(worker=worker))
             make_waiting_task(worker=worker)
+        Worker.objects.update(held_at=timezone.now())
         with django_assert_max_num_queries(20) as captured:
             page = client.get(LIST).text
         assert page.count("action-select") >= Worker.objects.count()

@@ -8,7 +8,13 @@ from django.utils import timezone
 
 from agent.protocol.options import OPTIONS, describe
 from tasks.models import Attempt
-from tasks.tests.make import make_attempt, make_waiting_task, make_worker, set_last_heartbeat
+from tasks.tests.make import (
+    make_attempt,
+    make_user,
+    make_waiting_task,
+    make_worker,
+    set_last_heartbeat,
+)
 from webprofile.tests.documented_api import caller, expect_problem
 from workers.models import Grant, Pool, Runtime
 from workers.services import retire_worker
@@ -163,6 +169,13 @@ def test_the_queue_shows_the_position_of_a_new_task_and_the_reason(alice):
     assert other.name in json.dumps(queue)
     first = client.get(f"{WORKERS}box/queue/?version=1.13.0&priority=100").json()
     assert first["position"] == 1
+    # a priority that this user may not set counts as the highest that the user may set
+    make_waiting_task(owner=make_user("bob"), worker=worker, priority=10)
+    positions = [
+        client.get(f"{WORKERS}box/queue/?version=1.13.0&priority={priority}").json()["position"]
+        for priority in (10, 100)
+    ]
+    assert positions == [2, 2]
     expect_problem(client.get(f"{WORKERS}box/queue/?version=9"), 422, "runtime_missing")
     expect_problem(client.get(f"{WORKERS}box/queue/"), 400, "query_invalid")
     expect_problem(

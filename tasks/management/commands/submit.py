@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
-from tasks.lifecycle.reasons import wording_for
+from tasks.lifecycle.reasons import Reason, wording_for
 from tasks.models import Task
 from tasks.states import Status
 from tasks.submission.contents import head_bytes_of, inspect_files
@@ -274,7 +274,7 @@ def _submit_cell(owner: User, planned: PlannedTask, store: FileStore) -> Submitt
     except (DomainError, OSError, KeyboardInterrupt) as error:
         code = error.code if isinstance(error, DomainError) else ""
         problem = word(error) if isinstance(error, DomainError) else str(error)
-        fail_copy(task, detail=problem)
+        fail_copy(task, reason=Reason.UPLOAD_ABANDONED, detail=problem)
         if code == "storage_unreachable" or isinstance(error, KeyboardInterrupt):
             raise  # the next one would fare no better
         return SubmittedCell(planned, None, problem)

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from profiles.retention.deletion import delete_task
 from tasks.command_filters import add_filters, filtered_tasks, is_narrowed
 from tasks.lifecycle.cancel import cancel_and_check, end_early
-from tasks.models import Task
+from tasks.models import Purpose, Task
 from tasks.states import LIVE, TaskState
 from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             return
         cells = [list(row.values()) for row in rows]
         self.stdout.write(table(cells, FIELDS, widest=30))
-        if len(cells) == options["limit"]:
+        if 0 < options["limit"] == len(cells) < tasks.count():
             self.stderr.write(f"Only the newest {len(cells)} are listed; --limit lists more.", str)
 
     def _run_verb(
@@ -202,6 +202,10 @@ def _delete(task: Task) -> str:
 _VERBS: dict[str, tuple[str, QuerySetFilter, TaskAction]] = {
     "cancel": ("Cancel", lambda tasks: tasks.filter(state__in=LIVE), _cancel),
     "enough": ("End early", lambda tasks: tasks.filter(state=TaskState.RUNNING), _enough),
-    "retry": ("Repeat", lambda tasks: tasks.filter(state=TaskState.FINISHED), _retry),
+    "retry": (
+        "Repeat",
+        lambda tasks: tasks.filter(state=TaskState.FINISHED, purpose=Purpose.USER),
+        _retry,
+    ),
     "delete": ("Delete", lambda tasks: tasks.filter(state=TaskState.FINISHED), _delete),
 }
