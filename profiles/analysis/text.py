@@ -249,7 +249,7 @@ def _copy_times(columns: ProfileColumns, query: Query, matches: Compile) -> list
     """
     if query.types and COPY not in query.types:
         return [("copy time", _NO_COPIES), ("copy wait time", _NO_COPIES)]
-    copies = Query(types=(COPY,), name=query.name, input_dtype=query.input_dtype)
+    copies = Query(types=(COPY,), name=query.name, text=query.text, input_dtype=query.input_dtype)
     waits = replace(copies, top_end="kern")
     return [
         ("copy time", _copy_text(select(columns, copies, matches=matches))),

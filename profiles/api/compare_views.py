@@ -11,7 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from agent.statistics.unpaired import ScatterSource
+from agent.statistics.unpaired import ScatterSource, Verdict
 from profiles.api.base import EXPORT_PROBLEMS, NOT_READY, AnyFile, ResultView, json_response
 from profiles.api.chart_views import NETRON, netron_answer, window_of
 from profiles.api.queries import (
@@ -87,6 +87,9 @@ class StepAnswer(TypedDict):
     to_s: Annotated[float | None, unknown("End of the step, s.")]
     rows: Annotated[int, means("Number of rows in the step.")]
     row: Annotated[int | None, means("The row, if it is a single one.")]
+    verdict: Annotated[
+        Verdict, means("As of a row, on the difference; `absent` for totals and the rest.")
+    ]
 
 
 class CompareAnswer(export.ComparedFile):

@@ -23,6 +23,7 @@ from webprofile import answers as fields
 from webprofile.api.schema import problems
 from webprofile.errors import DomainError
 from webprofile.messages.notes import details_text
+from webprofile.sentences import sentences
 
 _LETTER = "A for the baseline, then B, C and D."
 
@@ -201,7 +202,7 @@ def _answer(paired: PairedResult, task: Task) -> dict[str, Any]:
             {
                 **row,
                 "letter": letter(row["arm"]),
-                "sentence": " ".join(filter(None, [words.sentence, words.more])),
+                "sentence": sentences([words.sentence, words.more]),
             }
             for row, words in zip(paired.verdicts, view["verdicts"], strict=True)
         ],

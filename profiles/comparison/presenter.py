@@ -95,7 +95,8 @@ def _cell_view(
     if cell is None:
         return {"status": ""}
     base_s, time_s = (float(numbers.time_s[k, number]) for k in (0, other + 1))
-    has_ratio = min(base_s, time_s) >= CLOCK_S and bool(cell.members)
+    # a change to 0 is -100 %; times below the resolution of the clock have no ratio
+    has_ratio = base_s >= CLOCK_S and (time_s == 0 or time_s >= CLOCK_S) and bool(cell.members)
     return {
         "letter": messages.letter(other + 1),
         "status": cell.status,
@@ -388,7 +389,7 @@ def filter_view(request: ComparisonRequest, answer: RowSelection) -> dict[str, A
         ],
         "sides": [{"key": side, "is_chosen": side == question.side} for side in SIDES],
         "all_address": request.changed(question=replace(question, every=True, least_percent=None)),
-        "reset_address": request.changed(question=type(question)()),
+        "reset_address": request.changed(question=type(question)(side=question.side)),
         "quiet": answer.quiet,
         "quiet_delta": listed(
             f"{messages.letter(n)} {messages.signed_time(value, unit)}"

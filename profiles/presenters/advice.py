@@ -124,6 +124,8 @@ def _finding(
 ) -> dict[str, Any]:
     words = words_of[finding.rule]
     values = _values(finding.params)
+    can_replay = "record_comp_seq" in finding.options
+    step = words.step if can_replay or not words.other_step else words.other_step
     drawn = finding.rows[:MOST_OPERATORS]
     unit = data.unit("device")
     return {
@@ -134,7 +136,7 @@ def _finding(
         "title": words.title,
         "sentence": words.sentence % values,
         "why": words.why % values,
-        "step": _step(str(words.step), finding.options),
+        "step": _step(str(step), finding.options),
         # a switch that one click can turn on
         "repeat": next((name for name in finding.options if OPTIONS[name].kind == "bool"), ""),
         "saves": _saves(finding, advice, unit),

@@ -14,12 +14,16 @@ from django.utils.translation import ngettext_lazy
 
 @dataclass(frozen=True)
 class RuleWords:
-    """The title of a rule, its message, its reason, and what to do."""
+    """The title of a rule, its message, its reason, and what to do.
+
+    other_step: instead of `step`, where kernels cannot be replayed
+    """
 
     title: Any
     sentence: Any
     why: Any
     step: Any
+    other_step: Any = ""
 
 
 RULES: Mapping[str, RuleWords] = {
@@ -247,6 +251,7 @@ RULES: Mapping[str, RuleWords] = {
             "needs constant shapes and a plan without profiled passes. Alternatively, use "
             "fewer, larger operators."
         ),
+        _("Use fewer, larger operators."),
     ),
     "host_bound": RuleWords(
         _("Host-bound"),
@@ -263,6 +268,7 @@ RULES: Mapping[str, RuleWords] = {
             "Run with record_comp_seq (no profiled passes, constant shapes), or with larger "
             "batches, so that each operator has more work."
         ),
+        _("Use larger batches, so that each operator has more work."),
     ),
     "slow_to_issue": RuleWords(
         _("High dispatch time"),

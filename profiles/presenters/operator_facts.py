@@ -31,7 +31,6 @@ def operator_facts(data: ProfileData, row: int) -> dict[str, Any]:
         "id": columns.ids[row],
         "sides": [facts for side in SIDES if (facts := _side(data, side, row))],
         "numbers": _numbers(data, row),
-        "in_shapes": columns.in_shapes[row],
         **(_place_in_graph(data.graph, operator) if operator != MISSING else {}),
     }
 

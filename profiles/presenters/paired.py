@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agent.protocol.pairs import Pairing
-from profiles.analysis.durations import ABSENT, duration
+from profiles.analysis.durations import duration
 from profiles.analysis.numbers import three_digits
 from profiles.comparison.messages import MINUS, STATUS_WORDS, letter, signed_time
 from profiles.comparison.paired_operators import ArmChanges, OperatorChange, explanation
@@ -28,10 +28,10 @@ VERDICTS: dict[str, tuple[Any, str]] = {
     "same": (gettext_lazy("equally fast"), "plain"),
     "not_enough": (gettext_lazy("not enough pairs"), "plain"),
 }
-#: most operators of an arm in the table of a page; the API has more
-MOST_OPERATORS = 100
 #: size of the drawing of the pairs, which is stretched to the width of the page
 WIDTH, HEIGHT, _MARGIN = 1000, 160, 10
+#: percentages of ratios below this have two decimals, others one
+_TWO_DECIMALS = 0.09995
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,6 @@ class VerdictView:
     style: str
     sentence: str
     more: str
-    effect: str
-    interval: str
     smallest: str
     pairs: int
 
@@ -96,7 +94,7 @@ class OperatorsView:
 
     sentence: what the named ones explain, or why none is named
     named: those that make the arm slower or faster, the most important first
-    rows: at most MOST_OPERATORS with the largest differences
+    rows: those of `ArmChanges`
     """
 
     letter: str
@@ -125,7 +123,6 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "dropped": sum(dropped.values()),
         "causes": listed(f"{disturbance_word(code)} ({n})" for code, n in dropped.most_common()),
         "measuring": duration(result.measuring_s),
-        "budget_s": pairing.budget_s,
         "margin": _percent(pairing.margin),
         "seed": result.seed,
         "operators": [
@@ -185,7 +182,7 @@ def _output(output: dict[str, Any], pairing: Pairing) -> tuple[str, str, bool]:
 
 def _verdict(row: dict[str, Any], pairing: Pairing) -> VerdictView:
     title, style = VERDICTS[row["verdict"]]
-    effect, low, high = row["effect"], row["low"], row["high"]
+    low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else _interval(low, high)
     return VerdictView(
         letter=letter(row["arm"]),
@@ -193,8 +190,6 @@ def _verdict(row: dict[str, Any], pairing: Pairing) -> VerdictView:
         style=style,
         sentence=_sentence(row, interval, pairing),
         more=_more(row) if row["verdict"] == "not_enough" else "",
-        effect=ABSENT if effect is None else _signed_percent(effect),
-        interval=interval,
         smallest="" if row["smallest"] is None else _percent(row["smallest"]),
         pairs=row["pairs"],
     )
@@ -235,7 +230,7 @@ def _operators(changes: ArmChanges, verdict: dict[str, Any]) -> OperatorsView:
         title=title % {"arm": arm},
         sentence=_explained(changes, len(named), share),
         named=list(map(_operator, named)),
-        rows=list(map(_operator, changes["operators"][:MOST_OPERATORS])),
+        rows=list(map(_operator, changes["operators"])),
         pairs=changes["pairs"],
         tested=changes["tested"],
     )
@@ -243,6 +238,8 @@ def _operators(changes: ArmChanges, verdict: dict[str, Any]) -> OperatorsView:
 
 def _explained(changes: ArmChanges, named: int, share: float | None) -> str:
     if not named:
+        if any(row["differs"] for row in changes["operators"]):
+            return _("The operators that differ do not explain the verdict: see the table.")
         pairs = ngettext(
             "%(pairs)s pair with profiled turns shows no operator whose time differs.",
             "%(pairs)s pairs with profiled turns show no operator whose time differs.",
@@ -346,8 +343,16 @@ def _log(effect: float) -> float:
 
 def _interval(low: float, high: float) -> str:
     """Format an interval, its bounds rounded away from the estimate."""
-    low, high = math.floor(round(low * 1e4, 6)) / 1e4, math.ceil(round(high * 1e4, 6)) / 1e4
-    return _("%(low)s to %(high)s") % {"low": _signed_percent(low), "high": _signed_percent(high)}
+    texts = {
+        "low": _signed_percent(_outward(low, math.floor)),
+        "high": _signed_percent(_outward(high, math.ceil)),
+    }
+    return _("%(low)s to %(high)s") % texts
+
+
+def _outward(bound: float, rounded: Callable[[float], int]) -> float:
+    scale = 1e4 if abs(bound) < _TWO_DECIMALS else 1e3
+    return rounded(round(bound * scale, 6)) / scale
 
 
 def _signed_percent(ratio: float) -> str:
@@ -357,5 +362,5 @@ def _signed_percent(ratio: float) -> str:
 
 
 def _percent(ratio: float) -> str:
-    percent = 100 * ratio
-    return f"{percent:.2f} %" if percent < 9.995 else f"{percent:.1f} %"
+    decimals = 2 if ratio < _TWO_DECIMALS else 1
+    return f"{100 * ratio:.{decimals}f} %"

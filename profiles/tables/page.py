@@ -115,9 +115,8 @@ class SideTable:
             return tuple(replace(row, operator=int(order[row.operator])) for row in table_rows)
         return table_rows
 
-    def body(self, start: int | None = None) -> SafeString:
-        """Return the `<tr>` elements of a window, by default of the requested page."""
-        first = self.start if start is None else start
+    def body(self) -> SafeString:
+        """Return the `<tr>` elements of the requested page."""
         around = TableContext(
             operator_url=self.links.operators,
             state=self.request.address(),
@@ -126,7 +125,7 @@ class SideTable:
             unstable=unstable(self.data, self.side) if self.has_statistics else None,
         )
         keys = [column.key for column in self.displayed_columns()]
-        return rows_html(self.rows(first), keys, first=first, around=around)
+        return rows_html(self.rows(self.start), keys, first=self.start, around=around)
 
     def _type_url(self, type_: str) -> str:
         query = replace(self.request.query, aggregate="", by_type=False, types=(type_,))

@@ -263,7 +263,7 @@ def pattern_problem(reason: str) -> str:
         "To search for one of these characters, put a backslash before it: "
         "( ) [ ] { } . * + ? | ^ $"
     )
-    return f"{problem} {hint}"
+    return sentences([problem, hint])
 
 
 def _pattern(typed: dict[str, str], problems: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Advice on the result page: sentences, links, languages, and the facts of a run for the rules."""
 
+import json
 import re
 
 import pytest
@@ -59,6 +60,22 @@ def test_a_finding_shows_time_share_operators_and_an_option_to_try():
     url = "/docs/options/#optimize_for_inference"
     links = [piece for piece in entry["step"] if "url" in piece]
     assert links == [{"text": "optimize_for_inference", "url": url}]
+
+
+@pytest.mark.parametrize("rule", ["tiny_operators", "host_bound"])
+def test_an_option_that_does_not_work_is_not_recommended(rule):
+    file = json.loads(recorded_profile("deep_loop"))
+
+    def step() -> str:
+        entry = finding(advice_of(data_of(to_json(file)), RunFacts()), rule)
+        return "".join(piece["text"] for piece in entry["step"])
+
+    assert "record_comp_seq" in step()
+    operator = file["graph_exec"]["operator"][file["graph_exec"]["comp_seq"][-2]]
+    for variable in operator["output"]:
+        file["graph_exec"]["var"][variable]["flag"].append("NO_SYS_MEM_ALLOC")
+    assert "record_comp_seq" not in step()
+    assert "larger" in step()
 
 
 def test_the_option_that_makes_a_model_slow_is_not_offered_for_a_repetition():

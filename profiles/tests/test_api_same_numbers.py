@@ -77,6 +77,14 @@ def test_every_option_of_the_command_prints_the_text_of_the_api(alice, tmp_path,
         assert response.getvalue().decode() == command_output(tmp_path, name, arguments), query
 
 
+def test_the_text_search_applies_to_the_time_of_copies(alice):
+    profile = make_import(alice, recorded_profile(COPIES)).profile
+    address = f"/api/v1/profiles/{profile.pk}/text/?copies=1&only=summary"
+    client = caller(alice)
+    assert "no Copy operators" not in client.get(address).getvalue().decode()
+    assert "no Copy operators" in client.get(f"{address}&text=nothing").getvalue().decode()
+
+
 def test_operators_of_the_api_have_the_times_of_the_file(alice):
     profile = make_import(alice, recorded_profile(MODEL)).profile
     address = f"/api/v1/profiles/{profile.pk}/operators/?limit=500"

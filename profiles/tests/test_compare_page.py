@@ -97,11 +97,21 @@ def test_results_without_device_times_are_compared_on_the_host(client, alice):
     assert [row["base"] for row in page.context["page"].object_list] == ["500"]
     assert '<option value="host" selected>' in page.text
     assert "side=host" in page.context["export_address"]
+    empty = client.get(address(one, other, q="nothing")).text
+    (clear,) = re.findall(r'href="\?([^"#]*)#compare-part" data-swap>Clear the filter', empty)
+    assert ("q=" in clear, "side=device" in clear) == (False, False)
     on_device = client.get(address(one, other, side="device"))
     assert on_device.context["comparison"].question.side == "device"
     links = re.findall(r'href="(\?p=[^"]*)"', on_device.text)
     assert links
     assert all("side=device" in link for link in links)
+
+
+def test_an_operator_that_takes_no_time_any_more_changes_by_minus_100_percent(client, alice):
+    times = ({"1": 12e-6, "2": 1e-3}, {"1": 0.0, "2": 1e-3})
+    one, other = (make_result(to_json(make_profile(each)), owner=alice) for each in times)
+    (row,) = client.get(address(one, other)).context["page"].object_list
+    assert row["cells"][0]["verdict"]["change"] == "−100"
 
 
 def test_search_for_another_result_keeps_the_side_and_the_filters(client, results):

@@ -143,6 +143,14 @@ def test_page_says_if_no_operator_differs(client, alice):
     assert "20 pairs with profiled turns show no operator whose time differs." in text
 
 
+def test_page_says_if_the_operators_that_differ_do_not_explain_the_verdict(client, alice):
+    task = make_paired_task(SLOWER, owner=alice, operators=operator_files(CHANGED, BASE))
+    client.force_login(alice)
+    text = whole_page(client, f"/tasks/{task.pk}/")
+    assert "The operators that differ do not explain the verdict" in text
+    assert "no operator whose time differs" not in text
+
+
 def test_charts_have_the_differences_of_the_first_other_arm(alice):
     task = make_paired_task(SLOWER, owner=alice, operators=operator_files(BASE, CHANGED))
     client = caller(alice)

@@ -146,6 +146,8 @@ def test_pairs_without_a_ratio_keep_the_numbers_of_the_others(page):
 def test_bounds_of_the_interval_are_rounded_away_from_the_estimate(page):
     text = page(measured(effect=0.05, low=0.04999, high=0.05001))
     assert "+4.99 % to +5.01 %" in text
+    text = page(measured(effect=0.15, low=0.1496, high=0.1504))
+    assert "+14.9 % to +15.1 %" in text
 
 
 def test_disturbed_pairs_are_counted_and_drawn_apart(page):

@@ -26,7 +26,7 @@ export class NoAnswer extends Error {
   }
 }
 
-export const FRAGMENT_TIMEOUT_MS = 15_000;
+const FRAGMENT_TIMEOUT_MS = 15_000;
 const JSON_TIMEOUT_MS = 60_000;
 
 /**

@@ -8,7 +8,7 @@ import { clean } from "./text.js";
 const GRID = { left: 76, right: 20, top: 26, bottom: 46 };
 
 /** The upper edge of each layer at each step, bytes; the lowest layer first. */
-export function layersOf({ persistent, planned, estimated }) {
+function layersOf({ persistent, planned, estimated }) {
   return [
     { name: "persistent", tops: planned.map(() => persistent) },
     { name: "planned", tops: planned.map((bytes) => persistent + bytes) },

@@ -17,7 +17,7 @@ export function decades(values) {
 }
 
 /** The arithmetic intensity, FLOP/byte, above which peak performance is the limit. */
-export const ridge = (flops, bytesPerS) => flops / bytesPerS;
+const ridge = (flops, bytesPerS) => flops / bytesPerS;
 
 /**
  * The ceilings of the roofline between `low` and `high` FLOP/byte: [{kind, name, points}]. The memory line

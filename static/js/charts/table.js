@@ -4,7 +4,7 @@ import { fill } from "../format.js";
 import { micro, unitOfMicro } from "./text.js";
 
 /** Rows shown in one table; the profile's export has all of them. */
-export const MAX_ROWS = 200;
+const MAX_ROWS = 200;
 
 /** Fill the table when it is first opened. rows(): yields arrays of cells, each a string or a time `{us}`. */
 export function fillWhenOpened(details, { rows, count }) {

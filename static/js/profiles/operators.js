@@ -43,7 +43,7 @@ export function withTypes(data) {
 }
 
 /** `conv(layer1.0.relu,layer1.0.conv1.weight)[12]`: the function, and the number at the end. */
-const CALL = /^([\w:.]+)\(.*?\)?(?:\[(\d+)\])?$/;
+const CALL = /^([\w:.]+)\(.*?\)?(?:\[\d+\])?$/;
 
 /**
  * The short name of a row: its scope and what it does, such as `layer1.0.conv1 · conv`. Names that

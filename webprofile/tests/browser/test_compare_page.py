@@ -110,6 +110,11 @@ def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     page.click("#runs li:nth-child(2) .compare-run__actions a:last-child")
     page.wait("document.querySelectorAll('#runs li').length === 2")
     assert page.query.endswith(f"p={third.pk}&side=host")
+    Select(page.find("#compare-side")).select_by_value("device")
+    page.wait("!location.search.includes('side=host')")
+    page.click("#runs li:nth-child(2) .compare-run__actions a")
+    page.wait(f"location.search.startsWith('?p={third.pk}&')")
+    assert "side=host" not in page.query
     assert page.console_errors() == []
 
 

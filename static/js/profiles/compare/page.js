@@ -12,8 +12,8 @@ import { startAdding } from "./adding.js";
 import { showWaterfall } from "./waterfall.js";
 
 /** What a page is made of that may change; of the waterfall only what changed, if its steps stay. */
-const PARTS = ["compare-part", "compare-waterfall", "graph-choices"];
-const LINKS = ["compare-part", "waterfall-choices", "waterfall", "graph-choices"];
+const PARTS = ["runs", "compare-part", "compare-waterfall", "graph-choices"];
+const LINKS = ["runs", "compare-part", "waterfall-choices", "waterfall", "graph-choices"];
 /** What the graph keeps in the address; the server's links do not know it. */
 const GRAPH = ["view", "scope", "op"];
 const PAUSE_MS = 250;

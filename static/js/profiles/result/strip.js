@@ -20,7 +20,7 @@ const NAMED_PX = 40;
 const DRAG_PX = 4;
 const PAINT_LATER_MS = 60;
 
-export class TimelineStrip {
+class TimelineStrip {
   /** root: `#strip`; restrict(within): lists only operators for which `within(row)` is true, or all for null */
   constructor(root, data, operators, restrict) {
     this.root = root;
@@ -211,6 +211,7 @@ export class TimelineStrip {
     const { canvas } = this;
     let begin = null;
     canvas.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
       begin = event.offsetX;
       canvas.setPointerCapture(event.pointerId);
     });
@@ -231,6 +232,9 @@ export class TimelineStrip {
       }
       const bar = this.#barAt(event.offsetX, event.offsetY);
       if (bar >= 0) select(this.data.rows[this.firsts[bar]], "strip");
+    });
+    canvas.addEventListener("pointercancel", () => {
+      begin = null;
     });
     canvas.addEventListener("pointerleave", () => this.#showTip(-1, 0));
     canvas.addEventListener("dblclick", () => {

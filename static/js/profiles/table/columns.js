@@ -8,7 +8,7 @@ import { shapesText, shortName } from "../operators.js";
 
 const DECIMAL = ["", "k", "M", "G", "T", "P"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti"];
-export const BOUNDS = ["compute", "memory", "latency"];
+const BOUNDS = ["compute", "memory", "latency"];
 
 /** The unit of times, µs, shown in one column: its length in µs, its name, its decimals. */
 export function timeScale(values) {

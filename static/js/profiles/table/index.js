@@ -18,7 +18,7 @@ const PHONE = "(max-width: 43.75rem)";
 const PHONE_NAME_PX = 180;
 const RANK_PX = 44;
 
-export class OperatorTable {
+class OperatorTable {
   /** root: `#operator-table`; announce(text): tells screen readers */
   constructor(root, operators, announce) {
     this.root = root;
@@ -137,6 +137,7 @@ export class OperatorTable {
     this.rows = sortRows(rows, column, state.isAscending);
     const grouped = GROUPS.includes(state.group) ? state.group : "";
     this.entries = grouped ? groupRows(operators, this.rows, grouped, this.open) : this.rows.map((row) => ({ row, depth: 0 }));
+    this.active = Math.min(this.active, Math.max(0, this.entries.length - 1));
     this.shares = runningShares(operators, this.entries);
     this.longest = this.entries.reduce((most, { row, group }) => Math.max(most, group ? group.us : (operators.us[row] ?? 0)), 0);
     this.hidden = hidden;
@@ -351,7 +352,7 @@ export class OperatorTable {
   /** Drag the right edge of a heading. */
   #onHandle(event) {
     const key = event.target.dataset?.resize;
-    if (!key) return;
+    if (!key || event.button !== 0) return;
     event.preventDefault();
     const start = event.clientX;
     const before = event.target.parentElement.offsetWidth;
@@ -360,10 +361,12 @@ export class OperatorTable {
       this.stored.widths[key] = Math.max(40, Math.round(before + move.clientX - start));
       this.#applyLayout(this.#layoutOf(this.shown));
     }, { signal: stop.signal });
-    addEventListener("pointerup", () => {
-      stop.abort();
-      writeColumns(this.stored);
-    }, { signal: stop.signal });
+    for (const name of ["pointerup", "pointercancel"]) {
+      addEventListener(name, () => {
+        stop.abort();
+        writeColumns(this.stored);
+      }, { signal: stop.signal });
+    }
   }
 
   #onClick(event) {

@@ -16,7 +16,7 @@ export function stepOf(line) {
 }
 
 /** Whether an incomplete line may still become a heading. */
-export function mayBeHeading(line) {
+function mayBeHeading(line) {
   return line.length > 0 && line.length < LONGEST && (MARK.startsWith(line) || line.startsWith(MARK));
 }
 

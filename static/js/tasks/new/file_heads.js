@@ -185,7 +185,7 @@ const GAP = `(?:[ \\t\\n\\v\\f\\r]|${COMMENT})+`;
 const PICTURE = new RegExp(`^P([56])${GAP}(\\d{1,9})${GAP}(\\d{1,9})${GAP}(\\d{1,9})(?:${COMMENT}|[ \\t\\n\\v\\f\\r])`);
 
 /** Read the header of a binary PPM or PGM with 8 bits per sample, which load_and_run reads as uint8 {1,h,w,c}. */
-export function readPicture(head, size) {
+function readPicture(head, size) {
   const header = PICTURE.exec(latin(head));
   if (!header) return { code: "input_picture" };
   const [width, height, max] = header.slice(2).map(BigInt);
@@ -198,7 +198,7 @@ export function readPicture(head, size) {
 // -- JSON -------------------------------------------------------------------------------------------
 
 /** Read load_and_run's JSON format: an object {shape, type, raw} for each input, by name. */
-export function readJson(content, kind) {
+function readJson(content, kind) {
   let inputs;
   try {
     // leaves out a byte-order mark
@@ -306,7 +306,7 @@ function isChanged(head, extra) {
   return text.includes("\xef\xbf\xbd") && isUtf8(head);
 }
 
-export function readProgram(name, head) {
+function readProgram(name, head) {
   const start = latin(head.subarray(0, 32));
   if (isModel(head)) return { code: "script_is_model" };
   if (/\.zip$/i.test(name)) {

@@ -3,7 +3,7 @@
 import { fill } from "../../format.js";
 
 /** The proposed name of the variable: the file's name without its suffix. */
-export function stemOf(name) {
+function stemOf(name) {
   return name.replace(/\.(npy|json|ppm|pgm)$/i, "");
 }
 

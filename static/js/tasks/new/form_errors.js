@@ -66,7 +66,7 @@ export function showImpossible(names) {
   note.textContent = fill(note.dataset.text, { number: names.length, names: names.join(", ") });
 }
 
-export function showRowError(row, message) {
+function showRowError(row, message) {
   const error = row.querySelector(".data-row__error");
   error.textContent = message;
   error.hidden = false;

@@ -113,7 +113,7 @@ export function setUpScript(onKind) {
 }
 
 /** Show the parts for this kind of task, and hide those of the other kind; without a device for scripts, hide the rest. */
-export function showKind() {
+function showKind() {
   for (const section of form.querySelectorAll("[data-task-kind]")) section.hidden = section.dataset.taskKind !== form.elements.kind.value;
   const isImpossible = isScript() && document.getElementById("script-rest").hidden;
   for (const id of ["where", "advanced", "start", "command"]) document.getElementById(id).hidden = isImpossible;

@@ -17,7 +17,7 @@ export function runtimeKind() {
 }
 
 /** The requirements for "any device", in the API's format. */
-export function readTarget() {
+function readTarget() {
   const target = { labels: {}, pool: form.elements.pool?.value ?? "", versions: form.elements.versions.value.trim() };
   for (const select of labelSelects()) {
     if (select.value) target.labels[select.dataset.label] = select.value;
