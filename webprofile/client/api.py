@@ -53,7 +53,7 @@ class Api:
         self._token = login.token
 
     def get(self, path: str, query: Query | None = None) -> Any:
-        return self._answer(self._send("GET", path, query=query)).json()
+        return self._decoded(self._send("GET", path, query=query))
 
     def fetch(self, path: str, query: Query | None = None) -> bytes:
         """Return the content of a response that is not JSON."""
@@ -86,7 +86,7 @@ class Api:
         answer = self._send(
             "POST", path, body=body, headers=headers, repeatable=repeatable or bool(key)
         )
-        return self._answer(answer).json() if answer.status_code != 204 else None
+        return self._decoded(answer) if answer.status_code != 204 else None
 
     def delete(self, path: str) -> None:
         self._answer(self._send("DELETE", path))
@@ -107,10 +107,13 @@ class Api:
         headers: Mapping[str, str],
         file: LocalFile,
         sent: Callable[[int], object] = lambda size_bytes: None,
+        renew: Callable[[], Mapping[str, Any] | None] | None = None,
     ) -> None:
         """Upload a file to a presigned URL, without the token, which only the site may receive.
 
         sent: called with the number of bytes sent so far, which restarts at zero in a retry
+        renew: returns the upload with another URL if this one has expired; None if the file has
+            been uploaded meanwhile
 
         Raises UnreachableError; ClientError if the file cannot be read any more.
         """
@@ -132,11 +135,18 @@ class Api:
                 continue
             if answer.is_success:
                 return
-            if answer.status_code < 500 or attempt == ATTEMPTS:
+            has_expired = answer.status_code == 403 and renew is not None
+            may_pass = has_expired or answer.status_code == 429 or answer.status_code >= 500
+            if not may_pass or attempt == ATTEMPTS:
                 raise UnreachableError(
                     f"Uploading {file.name} failed: the storage answered {answer.status_code}"
                 )
             time.sleep(pause_s(attempt))
+            if has_expired and renew is not None:
+                target = renew()
+                if target is None:
+                    return
+                url, headers = target["url"], target["headers"]
 
     def put(self, url: str, headers: Mapping[str, str], data: bytes) -> httpx2.Response:
         """Upload a part of a file once, without the token. Raises httpx2.TransportError."""
@@ -186,6 +196,16 @@ class Api:
                 return answer
             time.sleep(pause_s(attempt, answer.headers.get("Retry-After", "")))
         raise AssertionError  # the loop returns or raises
+
+    def _decoded(self, answer: httpx2.Response) -> Any:
+        """Return the content of a successful response; raise as `_answer`."""
+        try:
+            return self._answer(answer).json()
+        except ValueError as error:
+            raise ClientError(
+                f"{self.site} did not answer with JSON at {answer.url.path}. Check the URL of the "
+                "site."
+            ) from error
 
     def _answer(self, answer: httpx2.Response) -> httpx2.Response:
         """Return a successful response; raise ProblemError, or ClientError for other failures."""

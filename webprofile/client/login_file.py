@@ -45,7 +45,7 @@ def login_read(environment: Mapping[str, str]) -> Login:
         raise UsageError(
             f"Not logged in. Run webprofile login, or set {SITE_VARIABLE} and {TOKEN_VARIABLE}."
         )
-    return Login(site_checked(site), token, stored.get("email", ""))
+    return Login(site_checked(site), token_checked(token), stored.get("email", ""))
 
 
 def login_write(login: Login, environment: Mapping[str, str]) -> Path:
@@ -69,9 +69,21 @@ def site_checked(site: str) -> str:
     """Return a site's address without a slash at its end; raise UsageError if it is invalid."""
     site = site.strip().rstrip("/")
     scheme, _, rest = site.partition("://")
-    if scheme not in {"http", "https"} or not rest or any(c in rest for c in " @?#/"):
+    try:
+        has_host = bool(urlsplit(site).hostname) and urlsplit(site).port != 0
+    except ValueError:  # no number as port, or an open bracket
+        has_host = False
+    if scheme not in {"http", "https"} or not has_host or any(c in rest for c in " @?#/"):
         raise UsageError(f"“{site}” is not the URL of a site, such as https://profile.example.com")
     return site
+
+
+def token_checked(token: str) -> str:
+    """Return a token without surrounding spaces and line breaks; raise UsageError if it is none."""
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise UsageError("This is not an access token.")
+    return token
 
 
 def is_open_to_listeners(site: str) -> bool:

@@ -87,12 +87,17 @@ def send_in_parts(
         except _LostError as lost:
             if not left:
                 raise UnreachableError(f"The storage lost {file.name} {_TRIES} times") from lost
-            renewed = api.post(f"tasks/{task}/uploads/", repeatable=True)["uploads"]
-            targets = [row for row in renewed if row["file"] == target["file"]]
-            if not targets:  # another client has uploaded it
+            renewed = renewed_target(api, task, target["file"])
+            if renewed is None:
                 return md5_in_parts(file, int(parts["part_bytes"]))
-            parts = targets[0]["parts"]
+            parts = renewed["parts"]
     raise AssertionError  # the loop returns or raises
+
+
+def renewed_target(api: Api, task: int, file: int) -> Mapping[str, Any] | None:
+    """Return a new target of an upload; None if another client has uploaded the file."""
+    uploads = api.post(f"tasks/{task}/uploads/", repeatable=True)["uploads"]
+    return next((target for target in uploads if target["file"] == file), None)
 
 
 def md5_in_parts(file: LocalFile, part_bytes: int) -> str:

@@ -21,7 +21,7 @@ from webprofile.client.errors import ClientError, ProblemError
 from webprofile.client.login_file import SITE_VARIABLE, TOKEN_VARIABLE
 from webprofile.client.version import __version__
 from webprofile.terminal.arguments import explain
-from webprofile.terminal.exit_codes import FAILED, HELP, INTERRUPTED, SUCCEEDED, USAGE
+from webprofile.terminal.exit_codes import CLOSED, FAILED, HELP, INTERRUPTED, USAGE
 from webprofile.terminal.output import plain_lines
 
 Command = Callable[[argparse.Namespace], int]
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # `webprofile list | head` closes stdout; Python would print an error at its exit
         _silence()
-        return SUCCEEDED
+        return CLOSED
     except (BatchError, ClientError, OSError, UnicodeEncodeError) as error:
         print(f"webprofile: {plain_lines(_message(error))}", file=sys.stderr)
         if isinstance(error, OSError):

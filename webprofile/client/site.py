@@ -30,7 +30,7 @@ from webprofile.client.batchfile.matrix import Block, blocks_of, read_batch
 from webprofile.client.batchfile.paired import PairedModels
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.gate import judged
-from webprofile.client.login_file import Login, login_read, site_checked
+from webprofile.client.login_file import Login, login_read, site_checked, token_checked
 from webprofile.client.submission import check_cells, devices_of, prepared, submit_cells
 from webprofile.client.waiting import deadline_of, get_of_task, wait_until_ended
 from webprofile.terminal.output import whole_file
@@ -70,7 +70,7 @@ class Site:
     def __init__(self, address: str = "", token: str = "", *, log: TextIO | None = None) -> None:
         given = {"WEBPROFILE_SITE": address, "WEBPROFILE_TOKEN": token}
         if address and token:
-            login = Login(site_checked(address), token)
+            login = Login(site_checked(address), token_checked(token))
         else:
             chosen = {name: value for name, value in given.items() if value}
             login = login_read({**os.environ, **chosen})

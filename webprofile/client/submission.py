@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,12 +12,14 @@ from webprofile.client.api import Api
 from webprofile.client.batchfile import BatchError
 from webprofile.client.batchfile.local_files import LocalFile, entry_mistake, look_at, size_of
 from webprofile.client.batchfile.matrix import Block, Cell, CellFile, cells_of, newest_first
-from webprofile.client.errors import ClientError, ProblemError
-from webprofile.client.parts import has_sum, send_in_parts
+from webprofile.client.errors import ClientError, ProblemError, UsageError
+from webprofile.client.parts import has_sum, renewed_target, send_in_parts
 from webprofile.terminal.progress import Progress
 
 #: pause between attempts while the user's limit of live tasks is reached
 ROOM_PAUSE_S = 5.0
+#: a task's Idempotency-Key adds its number, within the site's limit
+LONGEST_KEY = 100
 
 KEY_REUSED = (
     "This --key was used for a different task: the files, the arguments or the newest version of "
@@ -172,7 +175,9 @@ def _make(run: BatchRun, cell: Cell, progress: Progress, *, may_wait: bool) -> i
                 noting = _noting(progress, file)
                 run.sums[path] = send_in_parts(run.api, number, target, file, noting)
             else:
-                run.api.put_file(target["url"], target["headers"], file, _noting(progress, file))
+                renew = partial(renewed_target, run.api, number, target["file"])
+                noting = _noting(progress, file)
+                run.api.put_file(target["url"], target["headers"], file, noting, renew)
         progress.note("")
         task = run.api.post(f"tasks/{number}/submit/", repeatable=True)
     for row, batch_file in zip(task["files"], cell.files, strict=True):
@@ -244,6 +249,10 @@ def prepared(
 
     Raises BatchError; ClientError.
     """
+    if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(
+            f"A key must have 1 to {LONGEST_KEY} printable ASCII characters, without spaces."
+        )
     workers = devices_of(api)
     devices = {worker["name"]: newest_first(usable(worker)) for worker in workers}
     cells = cells_of(blocks, devices)

@@ -46,8 +46,6 @@ REST_FRAMEWORK: dict[str, Any] = {
 SIMPLE_JWT: dict[str, Any] = {
     "ACCESS_TOKEN_LIFETIME": timedelta(minutes=10),
     "REFRESH_TOKEN_LIFETIME": timedelta(days=14),
-    "ROTATE_REFRESH_TOKENS": True,
-    "BLACKLIST_AFTER_ROTATION": True,
     "AUTH_TOKEN_CLASSES": ("accounts.tokens.refresh.AccessJWT",),
     # a changed password invalidates tokens that were issued before
     "CHECK_REVOKE_TOKEN": True,

@@ -13,6 +13,8 @@ TIMED_OUT = 4
 UNDECIDED = 5
 #: Ctrl-C, as in shells
 INTERRUPTED = 130
+#: the reader of the output closed it, as in shells
+CLOSED = 141
 
 HELP = """exit codes:
   0    all succeeded
@@ -21,4 +23,5 @@ HELP = """exit codes:
   3    the site cannot be reached, or refuses access
   4    not ended yet: --timeout passed, or show was used for a task that has not ended
   5    ab, check, compare --fail-above or --gate: not enough evidence for a verdict
-  130  Ctrl-C; submitted tasks continue"""
+  130  Ctrl-C; submitted tasks continue
+  141  the output was closed, for example by `| head`"""

@@ -7,26 +7,36 @@ import yaml
 
 from webprofile.client.batchfile import BatchError
 
+_MERGE = "tag:yaml.org,2002:merge"
+
 
 class _Loader(yaml.SafeLoader):
     """A loader that rejects duplicate keys, of which PyYAML would silently drop the first."""
 
 
 def _table(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    own = [key_node for key_node, _ in node.value if key_node.tag != _MERGE]
+    keys = [_key(loader, key_node) for key_node in own]
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"“{key}” occurs twice", own[place].start_mark
+            )
+    # the keys of merged mappings (`<<`) come first, so that own keys replace them
     loader.flatten_mapping(node)
-    table: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str):
-            raise yaml.constructor.ConstructorError(
-                None, None, "expected a string as key", key_node.start_mark
-            )
-        if key in table:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"“{key}” occurs twice", key_node.start_mark
-            )
-        table[key] = loader.construct_object(value_node, deep=True)
-    return table
+    return {
+        _key(loader, key_node): loader.construct_object(value_node, deep=True)
+        for key_node, value_node in node.value
+    }
+
+
+def _key(loader: _Loader, node: yaml.Node) -> str:
+    key = loader.construct_object(node, deep=True)
+    if not isinstance(key, str):
+        raise yaml.constructor.ConstructorError(
+            None, None, "expected a string as key", node.start_mark
+        )
+    return key
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _table)

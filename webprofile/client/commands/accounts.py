@@ -4,6 +4,7 @@ import argparse
 import getpass
 import os
 import sys
+from dataclasses import replace
 
 from webprofile.client.access_tokens import USUAL_DAYS, new_token, revoke
 from webprofile.client.api import Api
@@ -17,6 +18,7 @@ from webprofile.client.login_file import (
     login_read,
     login_write,
     site_checked,
+    token_checked,
 )
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import FAILED, SUCCEEDED
@@ -59,7 +61,7 @@ def log_in(args: argparse.Namespace) -> int:
     if is_open_to_listeners(site):
         print("Without https, the password and the token are sent unencrypted.", file=sys.stderr)
     if args.token_stdin:
-        login = _with_token(site, sys.stdin.readline(LONGEST_TOKEN).strip())
+        login = _with_token(site, sys.stdin.readline(LONGEST_TOKEN))
     elif args.email:
         login = _with_password(site, args.email, args.days)
     else:
@@ -95,10 +97,9 @@ def log_out(args: argparse.Namespace) -> int:
 
 
 def _with_token(site: str, token: str) -> Login:
-    if not token or not token.isascii() or not token.isprintable():
-        raise UsageError("This is not an access token.")
-    with Api(Login(site, token)) as api:
-        return Login(site, token, str(api.get("me/")["email"]))
+    login = Login(site, token_checked(token))
+    with Api(login) as api:
+        return replace(login, email=str(api.get("me/")["email"]))
 
 
 def _with_password(site: str, email: str, days: int) -> Login:

@@ -56,9 +56,9 @@ def add_parsers(commands: Parsers) -> None:
         help="format; default: that of the file's extension, otherwise csv",
     )
     export.add_argument(
-        "-o", "--output", type=Path, help="a file, or a folder (a name without an extension) for "
-        "one file per task; one .csv can contain several tasks, and its rows then start with the "
-        "task's number; default: standard output"
+        "-o", "--output", help="a file, or a folder (a name without an extension or with a slash "
+        "at its end) for one file per task; one .csv can contain several tasks, and its rows then "
+        "start with the task's number; default: standard output"
     )  # fmt: skip
     export.add_argument(
         "--table", action="store_true", help="one row per task instead of its operators: "
@@ -69,15 +69,17 @@ def add_parsers(commands: Parsers) -> None:
 
 
 def export_tasks(args: argparse.Namespace) -> int:
-    args.format = args.format or _format_of(args.output)
+    args.is_folder = bool(args.output) and _is_folder(args.output)
+    args.output = Path(args.output) if args.output else None
+    args.format = args.format or ("csv" if args.is_folder else _format_of(args.output))
     with open_site() as site:
         tasks = args.tasks or _chosen(site, args)
         if args.table:
             return _table(site, tasks, args)
-        if len(tasks) == 1 and not _is_folder(args.output):
+        if len(tasks) == 1 and not args.is_folder:
             _write(args.output, site.export(tasks[0], args.format))
             return SUCCEEDED
-        if _is_folder(args.output):
+        if args.is_folder:
             return _each(site, tasks, args)
         if args.format != "csv":
             raise UsageError("Several tasks need a folder: -o FOLDER/")
@@ -86,7 +88,7 @@ def export_tasks(args: argparse.Namespace) -> int:
 
 def _format_of(path: Path | None) -> str:
     """Return the format by the file's extension; raise UsageError for an unknown one."""
-    if path is None or _is_folder(path):
+    if path is None:
         return "csv"
     # longest first, since .trace.json also ends in .json
     by_length = sorted(FORMATS, key=lambda kind: -len(FORMATS[kind]))
@@ -107,9 +109,9 @@ def _chosen(site: Site, args: argparse.Namespace) -> list[int]:
     return numbers
 
 
-def _is_folder(path: Path | None) -> bool:
+def _is_folder(name: str) -> bool:
     """Return whether the output is a folder: an existing one or a name without an extension."""
-    return path is not None and (path.is_dir() or not path.suffix)
+    return name.endswith("/") or Path(name).is_dir() or not Path(name).suffix
 
 
 def _exports(site: Site, tasks: Sequence[int], format_: Format) -> Iterator[tuple[int, bytes]]:
@@ -154,7 +156,7 @@ def _together(site: Site, tasks: Sequence[int], output: Path | None) -> int:
 
 def _table(site: Site, tasks: Sequence[int], args: argparse.Namespace) -> int:
     """Write one row for each task, in several requests, and report unknown tasks."""
-    if args.format not in TABLE_FORMATS or _is_folder(args.output):
+    if args.format not in TABLE_FORMATS or args.is_folder:
         raise UsageError("--table writes a single file, CSV or JSON.")
     numbers = sorted(set(tasks))
     if args.format == "json":

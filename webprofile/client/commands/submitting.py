@@ -13,7 +13,6 @@ from webprofile.client.batchfile.arguments import (
 )
 from webprofile.client.batchfile.matrix import MATRIX_HEADERS, Cell, room_words
 from webprofile.client.commands import Parsers, added, open_site
-from webprofile.client.errors import UsageError
 from webprofile.client.submission import check_cells, prepared, submit_cells
 from webprofile.client.waiting import (
     MOST_NAMED,
@@ -25,8 +24,6 @@ from webprofile.client.waiting import (
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import FAILED, HELP, SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
-
-LONGEST_KEY = 100
 
 
 def add_parsers(commands: Parsers) -> None:
@@ -60,10 +57,6 @@ def add_parsers(commands: Parsers) -> None:
 
 def submit_batch(args: argparse.Namespace) -> int:
     key = args.key or uuid.uuid4().hex
-    if len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(
-            f"--key must have 1 to {LONGEST_KEY} printable ASCII characters, without spaces."
-        )
     blocks = blocks_from_arguments(args)
     with open_site() as site:
         run, cells = prepared(site.api, blocks, key, deadline_of(args.timeout))

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -67,6 +68,14 @@ class Client:
             assert process.stdin is not None
             process.stdin.write(stdin)
         return process
+
+    def wait(self, process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
+        """Wait until `is_done()`; fail if the process ends before, or after SECONDS."""
+        deadline = time.monotonic() + SECONDS
+        while not is_done():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
     def run(
         self, *arguments: object, stdin: str = "", code: int = 0

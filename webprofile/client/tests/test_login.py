@@ -12,6 +12,7 @@ from allauth.mfa.totp.internal import auth as totp
 from accounts.models import AccessToken
 from accounts.tests.make import totp_code
 from accounts.tokens.access import issue_token
+from agent.tests.http_sites import HttpSite, serving
 from tasks.tests.make import make_user
 from webprofile.client.errors import UsageError
 from webprofile.client.login_file import is_open_to_listeners, site_checked
@@ -75,8 +76,11 @@ def test_refused_login_stores_nothing(
 
 @pytest.mark.parametrize(
     "site",
-    ["", "example.com", "ftp://x", "http://a b", "http://u@h", "https://", "http://h/path"],
-)
+    [
+        "", "example.com", "ftp://x", "http://a b", "http://u@h", "https://", "http://h/path",
+        "https://h:80a0", "https://:80", "http://[::1",
+    ],
+)  # fmt: skip
 def test_invalid_site_address_is_refused(site):
     with pytest.raises(UsageError):
         site_checked(site)
@@ -92,6 +96,29 @@ def test_response_404_asks_whether_the_address_is_the_site(live_server, proxy, a
     anonymous.environment |= {"WEBPROFILE_SITE": proxy.address, "WEBPROFILE_TOKEN": "mwp_x"}
     proxy.plan = lambda method, path: "404"
     assert "Check the URL of the site." in anonymous.run("list", code=1).stderr
+
+
+class PageSite(HttpSite):
+    """A site that answers every request with a page, as captive portals do."""
+
+    def reply(self, path: str, authorization: str, body: bytes) -> tuple[int, bytes]:
+        return 200, b"<!DOCTYPE html>"
+
+
+def test_a_server_that_answers_with_pages_is_no_site(anonymous):
+    other = PageSite()
+    with serving(other.http):
+        login = ("login", other.url, "--token-stdin")
+        assert "Check the URL of the site." in anonymous.run(*login, stdin="mwp_x", code=1).stderr
+
+
+def test_a_token_with_a_line_break_is_used_without_it(live_server, alice, anonymous):
+    _, secret = issue_token(alice, name="mine", scopes=["read"], days=1)
+    anonymous.environment |= {"WEBPROFILE_SITE": live_server.url, "WEBPROFILE_TOKEN": f"{secret}\n"}
+    anonymous.run("list")
+    anonymous.environment["WEBPROFILE_TOKEN"] = f"{secret}\nx"
+    stderr = anonymous.run("list", code=2).stderr
+    assert ("not an access token" in stderr, secret in stderr) == (True, False)
 
 
 def test_logout_removes_an_invalid_token(live_server, alice, anonymous, login_file):

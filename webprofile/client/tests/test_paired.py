@@ -3,7 +3,6 @@
 import hashlib
 import re
 import signal
-import time
 
 import pytest
 
@@ -144,11 +143,9 @@ def test_a_slower_arm_decides_before_an_undecided_one(client, alice):
 
 def test_an_interrupted_comparison_can_be_waited_for(client, proxy):
     process = client.start(*AB)
-    while not proxy.count("/submit/"):
-        time.sleep(0.02)
+    client.wait(process, lambda: proxy.count("/submit/") > 0)
     task = Task.objects.get()
-    while not any(path.endswith(f"/tasks/{task.pk}/") for _, path in proxy.requests):
-        time.sleep(0.02)
+    client.wait(process, lambda: proxy.count(f"/tasks/{task.pk}/") > 0)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130

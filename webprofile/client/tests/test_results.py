@@ -242,6 +242,8 @@ def test_export_writes_each_format(client, make_result, home):
     assert len(json.loads((home / "a.json").read_text())["operators"]) == 2
     client.run("export", task, "--format", "report", "-o", "all/")
     assert b"<html" in (home / "all" / f"task-{task}.html").read_bytes()
+    client.run("export", task, "-o", "nightly-2026.12/")
+    assert (home / "nightly-2026.12" / f"task-{task}.csv").exists()
 
 
 def test_export_derives_the_format_from_the_file_name(client, make_result, home):

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -25,6 +26,7 @@ from tasks.tests.make import (
     model_bytes,
 )
 from tasks.tests.scripts import make_script_worker, zip_of
+from webprofile.client.api import Api
 from webprofile.storage import storage as object_store
 
 MATRIX = """
@@ -173,6 +175,38 @@ def test_repeated_submit_with_reuse_returns_its_own_tasks(client):
     again = client.run(*submit, "--no-wait", "--key", "k")
     assert again.stdout == first.stdout
     assert Task.objects.count() == 4
+
+
+def test_an_expired_upload_url_is_renewed(client, monkeypatch):
+    """A large file before this one may take longer than the URL is valid."""
+    post = Api.post
+
+    def expired(api: Api, path: str, *arguments: Any, **options: Any) -> Any:
+        answer = post(api, path, *arguments, **options)
+        if path == "tasks/":
+            for target in answer["uploads"]:
+                target["url"] = target["url"].replace("X-Amz-Expires=", "X-Amz-Expires=1")
+        return answer
+
+    monkeypatch.setattr(Api, "post", expired)
+    client.run("submit", "-m", "net.mge", "-w", "x86-1", "--no-wait")
+    assert Task.objects.get().state == "waiting"
+
+
+def test_merged_keys_of_yaml_can_be_replaced(client, home):
+    (home / "batch.yaml").write_text(
+        "tasks:\n- &a {models: net.mge, workers: x86-1, title: a}\n- {<<: *a, title: b}\n"
+    )
+    client.run("submit", "batch.yaml", "--no-wait")
+    assert set(Task.objects.values_list("title", flat=True)) == {"a", "b"}
+    (home / "batch.yaml").write_text("models: net.mge\nworkers: x86-1\nmodels: net.mge\n")
+    assert "“models” occurs twice" in client.run("submit", "batch.yaml", code=2).stderr
+
+
+@pytest.mark.parametrize("command", [("submit", "-m", "net.mge"), ("ab", "net.mge", "net.mge")])
+def test_a_key_that_no_header_can_have_is_refused(client, command):
+    stderr = client.run(*command, "-w", "x86-1", "--key", "nächtlich", code=2).stderr
+    assert "printable ASCII characters" in stderr
 
 
 def test_missing_file_is_reported_without_a_request(client):
@@ -367,8 +401,7 @@ def test_wait_names_its_tasks_when_the_token_is_revoked(client, alice, proxy):
 def test_interrupted_wait_can_be_repeated(client, alice, proxy):
     task = make_waiting_task(alice)
     process = client.start("wait", task.pk)
-    while not proxy.requests:
-        time.sleep(0.02)
+    client.wait(process, lambda: len(proxy.requests) > 0)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in err) == (130, False)
