@@ -2,7 +2,8 @@
 # Upgrade the site to the working tree (git pull), or to the images of VERSION=..., without downtime.
 # Migrations only add, so the old programs keep working; then the web servers are replaced one by
 # one, each after the previous one is healthy. Containers are replaced even if only a secret changed.
-# The proxy is restarted if its image changed, which takes a second.
+# The proxy is restarted if its image changed, which takes a second. The stores keep running: see
+# docs/deploy.md.
 set -eu
 cd "$(dirname "$0")"
 compose() { docker compose "$@"; }
