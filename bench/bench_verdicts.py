@@ -38,7 +38,7 @@ from bench.site import send, wait_for_end
 from profiles.analysis.data import ProfileData
 from profiles.analysis.passes import merge
 from profiles.analysis.stability import totals_of_passes
-from profiles.comparison.comparison import Comparison, compare
+from profiles.comparison.comparison import Comparison, align_profiles, judged
 from profiles.formats.columns import ProfileColumns, SideTimes
 from profiles.formats.load_and_run.graph_json import parse_graph
 from profiles.formats.load_and_run.reader import parse
@@ -170,14 +170,14 @@ def report(runs: list[StoredRun], factor: float) -> str:
     latency_basis = Basis(of_latency, of_latency)
     totals, latency, operators = Counter[str](), Counter[str](), Counter[str]()
     for a, b in combinations(range(len(runs)), 2):
-        comparison = compare([equal[a], equal[b]], {"device": [basis]})
+        comparison = judged(align_profiles([equal[a], equal[b]]), {"device": [basis]})
         totals[comparison.device.totals[0].code(0)] += 1
         latency[latency_verdict(runs[a], runs[b], 1.0, latency_basis)] += 1
         operators += operator_verdicts(comparison)
     planted, slower_latency = Counter[str](), Counter[str]()
     for number, one in enumerate(equal):
         other = runs[(number + 1) % len(runs)].data(factor)
-        comparison = compare([one, other], {"device": [basis]})
+        comparison = judged(align_profiles([one, other]), {"device": [basis]})
         planted[comparison.device.totals[0].code(0)] += 1
         following = runs[(number + 1) % len(runs)]
         slower_latency[latency_verdict(runs[number], following, factor, latency_basis)] += 1

@@ -1,6 +1,7 @@
 """The two laws of imports (ARCHITECTURE.md), decided from the paths of the files."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BENCHES = sorted((ROOT / "bench").rglob("*.py"))
 #: a domain module may import apps to its left
 APPS = ("accounts", "workers", "tasks", "profiles")
 #: files and folders of an app that connect it with the outside
@@ -201,6 +203,14 @@ def test_no_module_imports_a_test_module():
         if any(part.startswith("test_") for part in imported.split("."))
     }
     assert importers == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in BENCHES if "import megengine" not in path.read_text()], ids=name_of
+)
+def test_benches_can_be_imported(path):
+    """Nothing else uses them, and mypy does not check them."""
+    importlib.import_module(name_of(path))
 
 
 def test_statistics_need_only_numpy_and_the_standard_library():
