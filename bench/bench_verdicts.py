@@ -11,7 +11,6 @@ evaluates stored runs without measuring.
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections import Counter
@@ -23,8 +22,7 @@ import numpy as np
 from tabulate import tabulate
 
 from agent.protocol.artifacts import profile_name
-from agent.protocol.measurement import Measurement
-from agent.protocol.notes import Note
+from agent.protocol.measurement import Measurement, used_records
 from agent.protocol.plan import PRESETS
 from agent.statistics.unpaired import (
     LEAST_SHARE,
@@ -36,6 +34,7 @@ from agent.statistics.unpaired import (
 )
 from bench.site import send, wait_for_end
 from profiles.analysis.data import ProfileData
+from profiles.analysis.measurement import used_passes
 from profiles.analysis.passes import merge
 from profiles.analysis.stability import totals_of_passes
 from profiles.comparison.comparison import Comparison, align_profiles, judged
@@ -59,17 +58,21 @@ GATE = "[gate]\nmax_load = 0.1\n"
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """One undisturbed run. `clean_s`: median iteration time of each clean process, s."""
+    """An undisturbed run, with the passes of which the site computes figures.
+
+    clean_s: median iteration time of each clean process, s
+    """
 
     folder: Path
     clean_s: tuple[float, ...]
+    profiles: tuple[str, ...]
 
     def data(self, factor: float = 1.0) -> ProfileData:
         """Return the merged profile with all times multiplied by `factor`."""
-        files = [(self.folder / name).read_bytes() for name in profile_names()]
+        files = [(self.folder / name).read_bytes() for name in self.profiles]
         passes = [
             (name, slower(parse(file), factor))
-            for name, file in zip(profile_names(), files, strict=True)
+            for name, file in zip(self.profiles, files, strict=True)
         ]
         return merge(passes, parse_graph(files[0], passes[0][1]))
 
@@ -121,11 +124,8 @@ def measure(home: Path, kept: Path, args: argparse.Namespace) -> None:
             # written last: `read_runs` ignores a folder without it
             measured = visitor.artifact(task, "measurement.json")
             (folder / "measurement.json").write_bytes(measured)
-            causes = [
-                str(Note.model_validate(note))
-                for cause in json.loads(measured)["disturbances"]
-                for note in cause["details"]
-            ]
+            used = used_passes(Measurement.model_validate_json(measured))
+            causes = [str(note) for cause in used.disturbances for note in cause.details]
             state = f"disturbed: {'; '.join(causes)}" if causes else f"undisturbed, {calm + 1}"
             print(f"{folder.name}: {time.monotonic() - begin:.1f} s, {state}", flush=True)
 
@@ -139,13 +139,16 @@ def read_runs(folder: Path) -> list[StoredRun]:
     runs = []
     for path in sorted(folder.glob("run-*/measurement.json")):
         measurement = Measurement.model_validate_json(path.read_bytes())
+        if used_passes(measurement).disturbances:
+            continue
+        used = used_records(measurement.passes)
         clean_s = tuple(
             float(np.median(record.e2e_ms)) / 1000
-            for record in measurement.passes
-            if record.kind == "clean" and record.kept and record.e2e_ms
+            for record in used
+            if record.kind == "clean" and record.e2e_ms
         )
-        if not measurement.disturbances:
-            runs.append(StoredRun(path.parent, clean_s))
+        profiles = tuple(record.profile for record in used if record.profile)
+        runs.append(StoredRun(path.parent, clean_s, profiles))
     return runs
 
 
@@ -169,11 +172,17 @@ def report(runs: list[StoredRun], factor: float) -> str:
     of_latency = scatter_of([[logarithms(np.array(run.clean_s)) for run in runs]])
     latency_basis = Basis(of_latency, of_latency)
     totals, latency, operators = Counter[str](), Counter[str](), Counter[str]()
+    differing_pairs = 0
     for a, b in combinations(range(len(runs)), 2):
         comparison = judged(align_profiles([equal[a], equal[b]]), {"device": [basis]})
         totals[comparison.device.totals[0].code(0)] += 1
         latency[latency_verdict(runs[a], runs[b], 1.0, latency_basis)] += 1
-        operators += operator_verdicts(comparison)
+        of_operators = operator_verdicts(comparison)
+        operators += of_operators
+        total = Counter([comparison.device.totals[0].code(0)])
+        differing_pairs += differing(total + of_operators) > 0
+    pairs = len(runs) * (len(runs) - 1) // 2
+    any_of_pair = Counter({"none": pairs - differing_pairs, "slower": differing_pairs})
     planted, slower_latency = Counter[str](), Counter[str]()
     for number, one in enumerate(equal):
         other = runs[(number + 1) % len(runs)].data(factor)
@@ -185,6 +194,7 @@ def report(runs: list[StoredRun], factor: float) -> str:
         row("totals of equal runs", totals, differing(totals) <= MOST_DIFFERING),
         row("latency of equal runs", latency, differing(latency) <= MOST_DIFFERING),
         row("operators of equal runs", operators, differing(operators) <= MOST_OPERATORS),
+        row("total or any operator", any_of_pair, differing(any_of_pair) <= MOST_DIFFERING),
         row(f"totals, times x {factor:g}", planted, planted["slower"] >= LEAST_FOUND * len(runs)),
         row(
             f"latency, times x {factor:g}",

@@ -25,7 +25,8 @@ passes, the interval is that of the scatter alone.
 - Operators: many are tested at once. Their standard error combines the scatter of their own passes
 (moderated by that of all operators, as in Smyth 2004), that of runs, and the shift of operators
 against each other between these two runs. The p of Student's t is adjusted by Benjamini and
-Hochberg (1995) over the rows that are large enough.
+Hochberg (1995) over the rows that are large enough, at 1 %: of equal runs, at most 1 in 100 pairs
+has an operator that is called different.
 """
 
 import math
@@ -186,7 +187,7 @@ def judge_rows(
         p = student_p(rows.estimate / error, dof)
     rows.widen(student_quantile(LEVEL, dof) * error)
     q = benjamini_hochberg(np.where(worth, p, np.nan))
-    return rows.judgement(rows.excludes_zero() & (q <= LEVEL), displayed)
+    return rows.judgement(rows.excludes_zero() & (q <= RUN_LEVEL), displayed)
 
 
 def scatter_of(groups: Iterable[Sequence[Floats]]) -> Scatter | None:
