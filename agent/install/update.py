@@ -133,14 +133,15 @@ class Updater:
         if self._home is None:
             raise UpdateFailed("the agent has no launcher")
         # orders are left to the next agent only if there is one
-        file = await self._find_file(self._home)
+        await self._find_file(self._home)
         self._is_due = True
         try:
             while self.is_busy:  # noqa: ASYNC110 - attempts end in many places; polling is simpler
                 await asyncio.sleep(_IDLE_POLL_S)
             draft = self._home / "agent.pyz.new"
             async with asyncio.timeout(None) as self._limit:
-                await self._download(file, draft)
+                # the site may have another one by now
+                await self._download(await self._find_file(self._home), draft)
             _put_in_place(self._home, draft)
         except TimeoutError as error:
             self._is_due = False
