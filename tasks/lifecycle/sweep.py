@@ -5,13 +5,13 @@ on commit and lost is sent again from here.
 """
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 from structlog.contextvars import bound_contextvars
 
@@ -76,10 +76,10 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
     """Yield the steps in order; a step's query runs when `sweep` iterates over its rows.
 
     Steps whose rows must be in a state that no task has are left out: most of the time of the sweep
-    is that of building queries, and an idle site must not disturb the runs of its devices.
+    is that of building queries, and an idle site must not disturb the runs of its devices. While
+    agents may still be reconnecting, no deadline applies that passed because the site was down.
     """
     live = Attempt.objects.filter(ended_at=None).select_related("task", "worker")
-    tasks = Task.objects.select_related("worker")
     was_away = is_coming_back(began_at, now)
     expired = live.filter(lease_expires_at__lt=now)
     if began_at is not None and was_away:
@@ -89,20 +89,13 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
         if not was_away:
             yield "attempts_overdue", attempts, partial(_lose_overdue, now=now)
     states = set(Task.objects.filter(state__in=LIVE).values_list("state", flat=True).distinct())
-    if TaskState.INITIATED in states:
-        late = tasks.filter(state=TaskState.INITIATED, upload_deadline_at__lt=now)
-        yield "uploads_abandoned", late, abandon_task
+    if not was_away:
+        yield from _past_deadlines(states, now)
     if TaskState.WAITING in states:
-        waiting = tasks.filter(state=TaskState.WAITING)
-        late = waiting.filter(queue_deadline_at__lt=now)
-        yield "tasks_timed_out", late, _fail(Reason.QUEUE_TIMED_OUT)
         # before tasks of absent devices end: those that another device can take are moved
         yield _once("tasks_rebound", rebind_orphans)
         if not was_away:
-            yield from _tasks_of_absent_workers(waiting, now)
-    if TaskState.PROCESSING in states and not was_away:
-        late = tasks.filter(state=TaskState.PROCESSING, processing_deadline_at__lt=now)
-        yield "tasks_timed_out", late, _end_unread
+            yield from _tasks_of_absent_workers(now)
     yield _once("ends_counted", count_outcomes)
     # last: each message to a broker that does not answer takes seconds, which must not delay leases
     # and deadlines
@@ -110,6 +103,18 @@ def _steps(began_at: datetime.datetime | None, now: datetime.datetime) -> Iterat
         yield _once("devices_hinted", _resend_dispatch)
     if TaskState.PROCESSING in states:
         yield _once("results_hinted", partial(_resend_results, now))
+
+
+def _past_deadlines(states: Collection[str], now: datetime.datetime) -> Iterator[Step]:
+    """End the tasks that are in one of these states beyond its deadline."""
+    for state, column, label, process in (
+        (TaskState.INITIATED, "upload_deadline_at", "uploads_abandoned", abandon_task),
+        (TaskState.WAITING, "queue_deadline_at", "tasks_timed_out", _fail(Reason.QUEUE_TIMED_OUT)),
+        (TaskState.PROCESSING, "processing_deadline_at", "tasks_timed_out", _end_unread),
+    ):
+        if state in states:
+            late = Task.objects.filter(state=state, **{f"{column}__lt": now})
+            yield label, late.select_related("worker"), process
 
 
 def _once(label: str, process: Callable[[], int]) -> Step:
@@ -153,13 +158,14 @@ def _lose_overdue(attempt: Attempt, now: datetime.datetime) -> bool:
         return lose_attempt(attempt, reason=EndReason.AGENT_ERROR)
 
 
-def _tasks_of_absent_workers(waiting: QuerySet[Task], now: datetime.datetime) -> Iterator[Step]:
+def _tasks_of_absent_workers(now: datetime.datetime) -> Iterator[Step]:
     """Fail waiting tasks whose device is retired, or drained or offline for `OFFLINE_GRACE_S`, or
     lacks their version since it last reported something new, if that is as long ago.
 
     Their owners can then choose another device.
     """
     limit = now - datetime.timedelta(seconds=settings.OFFLINE_GRACE_S)
+    waiting = Task.objects.filter(state=TaskState.WAITING).select_related("worker")
     retired = waiting.filter(~RETIRED.rows("worker__"), target__isnull=True)
     waiting = waiting.filter(submitted_at__lt=limit)
     drained = Q(worker__disabled_at__lt=limit)

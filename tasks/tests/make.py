@@ -282,6 +282,13 @@ def upload_files(task):
         assert answer.status_code == 200
 
 
+def make_processing_attempt(task: Task | None = None, **fields: Any) -> Attempt:
+    """Create an attempt that has ended; its profile, or its log if it failed, is not read yet."""
+    attempt = make_attempt(task)
+    receive_report(attempt, finished_report(attempt, **fields))
+    return attempt
+
+
 def finished_report(
     attempt: Attempt, reason: EndReason = EndReason.EXITED, **fields
 ) -> AttemptFinished:

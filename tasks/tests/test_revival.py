@@ -14,6 +14,8 @@ from tasks.scheduling.assignment import assign_waiting
 from tasks.tests.make import (
     finished_report,
     make_attempt,
+    make_processing_attempt,
+    make_task,
     make_waiting_task,
     make_worker,
     receive_report,
@@ -102,26 +104,18 @@ def test_only_attempts_lost_by_lease_are_revived(reason):
     assert attempt.end_reason == reason
 
 
-def test_first_sweep_after_a_downtime_ends_no_leases():
+@pytest.mark.parametrize(
+    ("column", "reason"), [("lease_expires_at", "lease_expired"), ("started_at", "agent_error")]
+)
+def test_first_sweep_after_a_downtime_ends_no_attempts(column, reason):
     attempt = make_attempt()
-    Attempt.objects.update(lease_expires_at=LONG_AGO)
+    Attempt.objects.update(**{column: timezone.now() - datetime.timedelta(days=1)})
     sweep(timezone.now())
     attempt.refresh_from_db()
     assert attempt.ended_at is None
     sweep(timezone.now() - COMING_BACK)
     attempt.refresh_from_db()
-    assert attempt.end_reason == "lease_expired"
-
-
-def test_first_sweep_after_a_downtime_ends_no_overdue_runs():
-    attempt = make_attempt()
-    Attempt.objects.update(started_at=timezone.now() - datetime.timedelta(days=1))
-    sweep(timezone.now())
-    attempt.refresh_from_db()
-    assert attempt.ended_at is None
-    sweep(timezone.now() - COMING_BACK)
-    attempt.refresh_from_db()
-    assert attempt.end_reason == "agent_error"
+    assert attempt.end_reason == reason
 
 
 def test_lease_that_ends_after_a_short_restart_expires():
@@ -142,3 +136,26 @@ def test_first_sweep_after_a_downtime_fails_no_waiting_tasks():
     sweep(timezone.now() - COMING_BACK)
     task.refresh_from_db()
     assert task.reason == "worker_went_offline"
+
+
+@pytest.mark.parametrize(
+    ("state", "column", "reason"),
+    [
+        ("initiated", "upload_deadline_at", "upload_abandoned"),
+        ("waiting", "queue_deadline_at", "queue_timed_out"),
+        ("processing", "processing_deadline_at", "profile_timed_out"),
+    ],
+)
+def test_first_sweep_after_a_downtime_applies_no_deadline(state, column, reason):
+    task = {
+        "initiated": make_task,
+        "waiting": make_waiting_task,
+        "processing": lambda: make_processing_attempt().task,
+    }[state]()
+    Task.objects.update(**{column: LONG_AGO})
+    sweep(timezone.now())
+    task.refresh_from_db()
+    assert task.state == state
+    sweep(timezone.now() - COMING_BACK)
+    task.refresh_from_db()
+    assert task.reason == reason

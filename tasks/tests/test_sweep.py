@@ -14,7 +14,7 @@ from tasks.actors import dispatch
 from tasks.lifecycle import attempts
 from tasks.lifecycle.cancel import cancel_task
 from tasks.lifecycle.outcomes import abandon_task
-from tasks.lifecycle.sweep import COMING_BACK, sweep
+from tasks.lifecycle.sweep import sweep
 from tasks.management.commands import sweep as sweep_command
 from tasks.models import Attempt, Task
 from tasks.scheduling.assignment import assign_waiting
@@ -22,12 +22,11 @@ from tasks.tests.make import (
     FACTS,
     RUNTIMES,
     change_worker,
-    finished_report,
     make_attempt,
+    make_processing_attempt,
     make_task,
     make_waiting_task,
     make_worker,
-    receive_report,
     set_last_heartbeat,
 )
 from webprofile.errors import DomainError
@@ -120,13 +119,6 @@ def test_lost_dispatch_message_is_sent_again():
     assert broker.queues["dispatch"].empty()  # nothing waits for a free slot
 
 
-def make_processing_attempt(task: Task | None = None, **fields) -> Attempt:
-    """Create an attempt that has ended; its profile, or its log if it failed, is not read yet."""
-    attempt = make_attempt(task)
-    receive_report(attempt, finished_report(attempt, **fields))
-    return attempt
-
-
 @pytest.mark.parametrize(("exit_code", "actor"), [(0, "build_profile"), (1, "diagnose_run")])
 def test_lost_result_message_is_sent_again_once(exit_code, actor):
     attempt = make_processing_attempt(exit_code=exit_code)
@@ -168,17 +160,6 @@ def test_overdue_profile_fails_its_task():
     Task.objects.update(processing_deadline_at=LONG_AGO)
     sweep_and_reload(attempt.task)
     assert (attempt.task.status, attempt.task.reason) == ("failed", "profile_timed_out")
-
-
-def test_first_sweep_after_a_downtime_fails_no_unread_results():
-    task = make_processing_attempt().task
-    Task.objects.update(processing_deadline_at=LONG_AGO)
-    sweep(timezone.now())
-    task.refresh_from_db()
-    assert task.state == "processing"
-    sweep(timezone.now() - COMING_BACK)
-    task.refresh_from_db()
-    assert task.reason == "profile_timed_out"
 
 
 def test_failed_run_whose_log_nobody_reads_ends_by_its_exit_code():
