@@ -129,8 +129,8 @@ def _pack(option: str, source: Path, target: Path) -> None:
     if not files:
         raise ResultError(Note.of("option_no_file", option=option), missing=True)
     _check_size(option, sum(path.stat().st_size for path in files), target.name)
-    # beside the result folder, of which everything is uploaded, and outside the process's folder,
-    # where a link of this name would make the agent write to another file
+    # not in the result folder, whose files are all uploaded, and not in the process's folder, where
+    # a link of this name would make the agent write to another file
     packed = target.parent.with_name(f"{target.name}.partial")
     # level 1: dumps of random weights hardly shrink, those of activations do by half; boards
     # without a clock live in 1970, which zip does not know

@@ -61,6 +61,8 @@ DISK_FULL = Note.of("disk_full")
 _OF_THE_RUN = frozenset({EndReason.EXITED, EndReason.NO_PROFILE, EndReason.NOTHING_TIMED})
 
 
+#: the server ends a cancelled attempt after this time, and then does not need its files
+KEPT_S = 300.0
 #: time of two equal series of passes, with a reserve, as a multiple of the time of the first one
 _TWICE = 2.5
 
@@ -115,6 +117,8 @@ class Attempt:
         self.id: UUID = order.attempt
         self.task, self.trace = order.task, order.traceparent[3:35]
         self._order, self._tools = order, tools
+        #: time of the first `cancel`, of `time.monotonic`
+        self._cancelled_at: float | None = None
         #: set by `cancel` and `stop`: the process must end
         self._halted = asyncio.Event()
         #: set by `cancel` once all processes have ended: files need not be uploaded any more
@@ -134,9 +138,13 @@ class Attempt:
     def cancel(self) -> None:
         """Cancel the attempt on behalf of the server, which repeats the order until the end.
 
-        A repeated order does not discard what the first one keeps.
+        A repeated order does not discard what the first one keeps, except after KEPT_S.
         """
-        if (self.delivering or self._is_measured) and not self._halted.is_set():
+        now = time.monotonic()
+        is_first = self._cancelled_at is None
+        self._cancelled_at = self._cancelled_at or now
+        is_over = self.delivering or self._is_measured
+        if (is_first and is_over) or now - self._cancelled_at > KEPT_S:
             self._abandoned.set()
         self._halted.set()
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agent import logs
 from agent.execution.artifacts import keep_log
-from agent.execution.attempt import Attempt, Tools
+from agent.execution.attempt import KEPT_S, Attempt, Tools
 from agent.execution.delivery import Delivery
 from agent.execution.processes import end_leftovers
 from agent.execution.script_rules import ScriptRules
@@ -47,9 +47,14 @@ class InterruptedAttempt:
         self.task, self.trace = folder.record.task, ""
         self._folder, self._tools = folder, tools
         self._abandoned = asyncio.Event()
+        self._began_at = time.monotonic()
 
     def cancel(self) -> None:
-        self._abandoned.set()
+        """Cancel the delivery, except of a run that was cancelled before and keeps its files."""
+        end = self._folder.record.ended
+        keeps_files = end is not None and end.reason is EndReason.CANCELLED
+        if not keeps_files or time.monotonic() - self._began_at > KEPT_S:
+            self._abandoned.set()
 
     def enough(self) -> None:
         """Do nothing: nothing is being measured."""
@@ -111,7 +116,7 @@ class AttemptManager:
         self._tools.warm.remove_leftovers()
         for folder in self._tools.spool.folders():
             self._take(InterruptedAttempt(folder, self._tools))
-        self._rest()
+        self.rest()
 
     def handle(self, message: ServerMessage) -> None:
         """Handle a message of the server, without blocking."""
@@ -207,8 +212,9 @@ class AttemptManager:
             self._held.pop(attempt.id, None)
             self._tasks.pop(attempt.id, None)
             self._tools.quiet_mode.renew()
-            self._rest()
+            self.rest()
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
+        """Pre-start processes if no attempt is held."""
         if not self._held:
             self._tools.warm.rest()

@@ -4,12 +4,14 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from agent.config import RunLimits
+from agent.execution import attempt
 from agent.execution.outputs import difference, differences, plain, read_outputs
 from agent.execution.paired import blocks_of_pair, profiling_limit_s, turn_iterations, turn_ms
 from agent.execution.report import Manifest
@@ -24,12 +26,14 @@ from agent.protocol.messages import (
     EndReason,
     Enough,
     GivenInput,
+    Hello,
     RuntimeInfo,
     Start,
 )
 from agent.protocol.pairs import MOST_OUTPUTS, OperatorTimes, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
 from agent.statistics.paired import compare_operators, operator_pairs
+from agent.tests import conftest
 from agent.tests.fakes import (
     explanation,
     is_alive,
@@ -482,20 +486,45 @@ async def test_cancelled_comparison_leaves_no_process(wheel, device, server, sto
     assert len(kept.pairs) >= 4
 
 
-async def test_a_repeated_cancel_keeps_what_is_measured(wheel, server, storage):
-    """The server repeats it with each heartbeat, also while the files are being uploaded."""
-    wheel()
+async def cancel_while_measuring(server, storage):
+    """Cancel a comparison with a few pairs, and wait until its files are being uploaded."""
     order = await compare(server, storage, BASE, BASE | {"swing": 0.1})
     await server.wait(lambda: any(m.passes_done > 3 for m in server.messages(AttemptStarted)))
     server.answers_uploads = False
     await server.send(Cancel(attempt=order.attempt))
     await server.expect(AttemptUploads)
+    return order
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_repeated_cancel_keeps_what_is_measured(wheel, device, server, storage, restarts):
+    """The server repeats it with each heartbeat, also while the files are being uploaded."""
+    wheel()
+    order = await cancel_while_measuring(server, storage)
+    if restarts:
+        await device.stop()
+        device.start()
+        await server.expect(Hello, 2)
     await server.send(Cancel(attempt=order.attempt))
     await server.expect(AttemptUploads, len(server.messages(AttemptUploads)) + 1)
     server.answers_uploads = True
     assert (await server.wait_for_end(order)).reason == EndReason.CANCELLED
     kept = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert len(kept.pairs) >= 4
+
+
+async def test_cancel_is_repeated_until_the_server_needs_no_files(
+    wheel, server, storage, monkeypatch
+):
+    # long enough that the test fails if the agent does not give the uploads up because of the order
+    patient = replace(conftest.QUICK, unanswered=10_000)
+    monkeypatch.setattr(conftest, "QUICK", patient)
+    monkeypatch.setattr(attempt, "KEPT_S", 0.0)
+    wheel()
+    order = await cancel_while_measuring(server, storage)
+    await server.send(Cancel(attempt=order.attempt))
+    assert (await server.wait_for_end(order)).reason == EndReason.CANCELLED
+    assert "paired.json" not in storage.stored
 
 
 async def test_arms_need_a_version_that_the_device_has(wheel, server, storage):
