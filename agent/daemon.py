@@ -209,6 +209,7 @@ async def _describe_slow(
         runtimes.update(described)
         if attempts.scripts.allowed:
             attempts.scripts = await asyncio.to_thread(determine)
+        attempts.rest()
         await greet_again()
 
 
