@@ -104,6 +104,10 @@ def test_a_result_is_added_and_removed_on_the_page_of_a_comparison(page):
     page.js("document.querySelector('#add-find').value = ''")
     page.find("#add-find").send_keys("net")
     page.wait("document.querySelectorAll('#add-results a').length === 1")
+    Select(page.find("#compare-side")).select_by_value("device")
+    page.wait("!document.querySelector('#add-results a').href.includes('side=host')")
+    Select(page.find("#compare-side")).select_by_value("host")
+    page.wait("document.querySelector('#add-results a').href.includes('side=host')")
     page.click("#add-results a")
     page.wait("document.querySelectorAll('#runs li').length === 3")
     assert f"p={third.pk}&side=host" in page.query

@@ -387,6 +387,29 @@ def test_a_range_of_the_timeline_filters_the_table(open_page):
 
 
 @pytest.mark.exhaustive
+def test_a_touch_that_scrolls_the_page_leaves_the_range_of_the_timeline(open_page):
+    page = open_page(good_profile("resnet18"))
+    page.open()
+    page.until(lambda: page.count("#strip:not([aria-busy])"))
+    canvas = page.find("#strip canvas")
+    page.js("arguments[0].scrollIntoView()", canvas)
+    box = page.js("return arguments[0].getBoundingClientRect().toJSON()", canvas)
+    picture = "return arguments[0].toDataURL()"
+    before = page.js(picture, canvas)
+
+    def touch(kind: str, *xs: float) -> None:
+        points = [{"x": x, "y": box["y"] + box["height"] / 2} for x in xs]
+        event = {"type": kind, "touchPoints": points}
+        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", event)
+
+    touch("touchStart", box["x"] + 100)
+    touch("touchMove", box["x"] + 300)
+    page.until(lambda: page.js(picture, canvas) != before)
+    touch("touchCancel")
+    page.until(lambda: page.js(picture, canvas) == before)
+
+
+@pytest.mark.exhaustive
 def test_the_operators_of_a_finding_replace_a_range_and_end_with_the_back_button(open_page):
     page = open_page(good_profile("resnet18"))
     page.open("?q=conv")

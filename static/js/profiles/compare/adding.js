@@ -7,7 +7,10 @@ import { swap } from "../../swap.js";
 
 const PAUSE_MS = 250;
 
-/** box: the `<details>` with the search; the first results are fetched when it is opened. */
+/**
+ * Start the search; return a function that renews the results after the filters of the page changed.
+ * box: the `<details>` with the search; the first results are fetched when it is opened
+ */
 export function startAdding(box) {
   const form = box.querySelector("form");
   const results = box.querySelector("#add-results");
@@ -43,4 +46,8 @@ export function startAdding(box) {
     form.querySelector("[type=search]").focus();
     if (!results.childElementCount) find();
   });
+  return () => {
+    if (box.open) find();
+    else results.replaceChildren();
+  };
 }

@@ -31,12 +31,14 @@ let running = null;
 let waiting = 0;
 /** Ends the timelines of the page. */
 let endTimelines = () => {};
+/** Renews the results that can be added, whose links have the filters of the page. */
+let renewResults = () => {};
 
 function start() {
   localizeTimes(document);
   showWaterfall(open);
   const adding = document.getElementById("add");
-  if (adding) startAdding(adding);
+  if (adding) renewResults = startAdding(adding);
   awaitTimelines();
   document.addEventListener("click", onClick);
   document.addEventListener("submit", onSubmit);
@@ -51,7 +53,9 @@ function start() {
     },
   });
   addEventListener("popstate", async () => {
-    if (await load(location.href)) tellGraph();
+    if (!(await load(location.href))) return;
+    tellGraph();
+    renewResults();
   });
   // an operator of the graph is known by its row in the table of its own profile
   onSelect((row, source) => {
@@ -169,6 +173,7 @@ async function open(address, { keepFocus = false } = {}) {
   }
   history.pushState(null, "", url.pathname + url.search);
   tellGraph();
+  renewResults();
   const selected = document.querySelector("#compare-selected:not([hidden]) h3");
   if (!keepFocus && url.hash === "#compare-selected" && selected) {
     selected.focus({ preventScroll: true });

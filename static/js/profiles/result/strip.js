@@ -210,9 +210,11 @@ class TimelineStrip {
   #listen() {
     const { canvas } = this;
     let begin = null;
+    let before = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       begin = event.offsetX;
+      before = this.range;
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
@@ -233,8 +235,12 @@ class TimelineStrip {
       const bar = this.#barAt(event.offsetX, event.offsetY);
       if (bar >= 0) select(this.data.rows[this.firsts[bar]], "strip");
     });
+    // the browser scrolls the page instead
     canvas.addEventListener("pointercancel", () => {
+      if (begin === null) return;
       begin = null;
+      this.range = before;
+      this.#paint();
     });
     canvas.addEventListener("pointerleave", () => this.#showTip(-1, 0));
     canvas.addEventListener("dblclick", () => {
