@@ -126,7 +126,7 @@ class Worker(models.Model):
 
     @cached_property
     def failed_check_reason(self) -> str:
-        """Reason code of the last failed health check, or ""; lists annotate it."""
+        """Reason code of the last failed health check, or ""; the admin list annotates it."""
         failed = self.health_checks.filter(result=HealthCheck.Result.FAILED)
         return failed.values_list("reason", flat=True).first() or ""
 

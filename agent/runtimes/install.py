@@ -75,7 +75,7 @@ def ensure_wheel_runtime(
     if not _A_VERSION.fullmatch(version):
         raise InstallFailed(f"{version!r} is not a version of MegEngine; use for example {VERSION}")
     cache = cache_folder()
-    chosen = _probe_requested(python or os.environ.get("MEGENGINE_PYTHON") or None)
+    chosen = _probe_requested(python or os.environ.get("MEGENGINE_PYTHON"))
     ready = installed_wheel(version, chosen)
     if ready:
         return ready.path
@@ -92,7 +92,7 @@ def ensure_wheel_runtime(
 
 
 def _probe_requested(path: str | None) -> Python | None:
-    if path is None:
+    if not path:
         return None
     python = probe(path)
     if python is None:

@@ -105,6 +105,21 @@ async def test_orders_are_taken_while_there_is_no_update(site: UpdateSite, home:
     assert not updater.leaves_order()
 
 
+async def test_an_update_that_the_site_withdrew_while_it_waited_is_not_installed(
+    site: UpdateSite, home: Path
+):
+    held = {"an attempt"}
+    updater = Updater(site.url, lambda: held, allowed=True)
+    replacing = asyncio.create_task(updater.replace())
+    await wait_until(updater.leaves_order)
+    site.manifest = {}
+    held.clear()
+    async with asyncio.timeout(TIMEOUT_S):
+        with pytest.raises(UpdateFailed):
+            await replacing
+    assert (home / "agent.pyz").read_bytes() == b"old agent"
+
+
 async def test_an_update_that_the_site_withdrew_is_not_tried_again(
     site: UpdateSite, home: Path, monkeypatch
 ):

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -256,6 +258,35 @@ async def test_a_folder_that_is_too_deep_ends_the_run_and_can_be_removed(watched
     assert "more than 64 levels deep" in str(result.limit.note)
     remove_tree(watched_run.work)
     assert not watched_run.work.exists()
+
+
+def test_a_folder_that_is_locked_and_deep_can_be_removed():
+    """By another user than root, for whom folders without permissions can be read."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        child = os.fork()
+        if child == 0:
+            is_gone = False
+            try:
+                if os.geteuid() == 0:
+                    os.setuid(65534)
+                is_gone = _locked_and_deep_is_removed(Path(name) / "work")
+            finally:
+                os._exit(0 if is_gone else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _locked_and_deep_is_removed(path: Path) -> bool:
+    path.mkdir()
+    os.chdir(path)
+    for _ in range(20):  # longer than PATH_MAX together
+        os.mkdir("d" * 250)
+        os.chdir("d" * 250)
+    os.mkdir("inner")
+    os.chmod(".", 0)
+    os.chdir("/")
+    remove_tree(path)
+    return not path.exists()
 
 
 @pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0625, 6.5), (1.0, 10.0)])

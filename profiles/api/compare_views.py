@@ -88,7 +88,8 @@ class StepAnswer(TypedDict):
     rows: Annotated[int, means("Number of rows in the step.")]
     row: Annotated[int | None, means("The row, if it is a single one.")]
     verdict: Annotated[
-        Verdict, means("As of a row, on the difference; `absent` for totals and the rest.")
+        Verdict,
+        means("Verdict on the difference, as for a row; `absent` for totals and the rest."),
     ]
 
 

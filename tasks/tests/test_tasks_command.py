@@ -86,7 +86,7 @@ def test_health_checks_are_only_chosen_by_their_numbers(tasks):
     cancel_task(task)
     assert task.pk not in list_ids("--status", "cancelled")
     assert list_ids(task.pk) == [task.pk]
-    with pytest.raises(CommandError, match="Excluded by the filters"):
+    with pytest.raises(CommandError, match="Health checks are not repeated"):
         run_tasks("retry", task.pk, "--yes")
     assert "No matching tasks" in run_tasks("retry", "--worker", check.worker.name, "--yes")
     run_tasks("delete", "--status", "cancelled", "--yes")

@@ -135,15 +135,15 @@ class Api:
                 continue
             if answer.is_success:
                 return
-            has_expired = answer.status_code == 403 and renew is not None
-            may_pass = has_expired or answer.status_code == 429 or answer.status_code >= 500
+            renews = renew if answer.status_code == 403 else None
+            may_pass = renews or answer.status_code == 429 or answer.status_code >= 500
             if not may_pass or attempt == ATTEMPTS:
                 raise UnreachableError(
                     f"Uploading {file.name} failed: the storage answered {answer.status_code}"
                 )
             time.sleep(pause_s(attempt))
-            if has_expired and renew is not None:
-                target = renew()
+            if renews:
+                target = renews()
                 if target is None:
                     return
                 url, headers = target["url"], target["headers"]

@@ -127,20 +127,22 @@ class Command(BaseCommand):
         """Raise CommandError if an id names no task, or a task that the verb cannot change."""
         strange = set(options["ids"]) - set(chosen.values_list("pk", flat=True))
         if strange:
-            states = dict(Task.objects.filter(pk__in=strange).values_list("pk", "state"))
+            tasks = Task.objects.only("state", "purpose").in_bulk(strange)
             whys = defaultdict[str, set[int]](set)
             for number in strange:
-                whys[_why_not(options["verb"], states.get(number))].add(number)
+                whys[_why_not(options["verb"], tasks.get(number))].add(number)
             lines = [f"{why}: {_named(numbers)}." for why, numbers in sorted(whys.items())]
             raise CommandError(f"{' '.join(lines)} Nothing was changed.", returncode=USAGE)
 
 
-def _why_not(verb: str, state: str | None) -> str:
-    if state is None:
+def _why_not(verb: str, task: Task | None) -> str:
+    if task is None:
         return "Unknown task"
     if verb == "enough":
         return "Not running"
-    if (state == TaskState.FINISHED) is (verb == "cancel"):
+    if verb == "retry" and task.purpose == Purpose.HEALTH:
+        return "Health checks are not repeated"
+    if (task.state == TaskState.FINISHED) is (verb == "cancel"):
         return "Already ended" if verb == "cancel" else "Not ended yet"
     return "Excluded by the filters"
 

@@ -323,3 +323,11 @@ def test_export_table_has_a_row_for_each_task(client, make_result, home, alice):
     assert f"Task {foreign} does not exist" in process.stderr
     assert len(process.stdout.splitlines()) == 2
     client.run("export", "--table", finished, "-o", "a.txt", code=2)
+
+
+def test_a_closed_output_has_its_own_exit_code(client, make_result):
+    """A gate that failed must not count as passed because its reader was `head -1`."""
+    with client.start("export", make_result(0.25), "--format", "report") as process:
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == ""
