@@ -118,12 +118,15 @@ def main() -> None:
         visitor.device()  # waits until it is online
         wait_for_scatter(site)
         trials = Trials(home / "trials.jsonl", visitor, models)
-        for _ in range(args.runs):
-            for condition in args.only.split(","):
+        conditions = args.only.split(",")
+        most = dict.fromkeys(conditions, args.runs)
+        if args.pairs:
+            # half of the pairs are of each model, and an equal pair needs two runs of it
+            most |= {"calm": max(args.runs, args.pairs), "slower": args.pairs // 2}
+        for _ in range(max(most.values())):
+            for condition, runs in most.items():
                 for name in MODELS:
-                    trials.once(condition, name, site, most=args.runs)
-            for name in SLOWER if args.pairs else ():
-                trials.once("slower", name, site, most=args.runs)
+                    trials.once(condition, name, site, most=runs)
         print(report(trials.rows))
         if args.pairs:
             print(verdicts(trials.rows, site, args.pairs))
@@ -355,8 +358,10 @@ def verdicts(rows: list[dict[str, Any]], site: EmbeddedSite, pairs: int) -> str:
         candidates = []
         for name in MODELS:
             base = calm[name, False]
-            others = base[1:] if kind == "equal" else calm[name, True]
-            candidates += list(zip(base, others, strict=False))
+            if kind == "equal":
+                candidates += list(zip(base[::2], base[1::2], strict=False))
+            else:
+                candidates += list(zip(base, calm[name, True], strict=False))
         for one, other in candidates[:pairs]:
             code, word = gate(environment, one, other)
             codes[code] += 1
