@@ -45,9 +45,9 @@ from webprofile.tests.end_to_end.runs import submit
 from webprofile.tests.site import ROOT, EmbeddedSite, running_site
 
 PLAN = {"preset": "standard"}
-#: blocks of the two models, and of each with about 20 % more work
-MODELS = {"small": 5, "large": 6}
-SLOWER = {"small": 6, "large": 7}
+#: blocks of the two models, and of each with 20 % more work
+MODELS = {"small": 10, "large": 15}
+SLOWER = {"small": 12, "large": 18}
 #: condition -> (whether a run should count as undisturbed, share of runs for which that must hold)
 CONDITIONS = {
     "calm": (True, 0.95),
