@@ -11,7 +11,7 @@ import shlex
 import statistics
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from agent.protocol.inputs import InputError
 from agent.protocol.measurement import PassRecord, used_records
 from agent.protocol.messages import EndReason, LatencySoFar, SlowestOperators, Start
 from agent.protocol.notes import Note
+from agent.protocol.options import DISTURBING
 from agent.protocol.pairs import ArmVerdict
 from agent.protocol.plan import MOST_CLEAN, Plan
 from agent.protocol.run_log import RunLog, TensorInfo, parse_log
@@ -200,9 +201,9 @@ class PassRunner:
     async def repeat(self, run: Runner) -> bool:
         """Run all passes again without their files; return whether their results are kept.
 
-        If one fails, or the user ends the repetition before a profile that existed the first time,
-        the earlier results are kept. Raises the errors of `run`, but PassFailed only if the attempt
-        is cancelled.
+        If one fails, or the user ends or cancels the repetition before a profile that existed the
+        first time, the earlier results are kept. Raises the errors of `run`, but PassFailed only if
+        the attempt is cancelled.
         """
         done, before = self.done, dataclasses.replace(self.done)
         aside = self._folder.path / "before"
@@ -216,13 +217,15 @@ class PassRunner:
         done.notes = [note for note in done.notes if note.code not in _OF_CLEAN]
         try:
             await self._measure(run)
-        except PassFailed as failure:
-            if failure.reason is EndReason.CANCELLED:
-                raise
-            log.warning("repetition_failed reason=%s", failure.reason)
-            self._restore(before, aside, Note.of("repetition_failed"))
-            return False
-        if profiles and not any(record.profile for record in done.records):
+        except Exception as failure:
+            if isinstance(failure, PassFailed) and failure.reason is not EndReason.CANCELLED:
+                log.warning("repetition_failed reason=%s", failure.reason)
+                self._restore(before, aside, Note.of("repetition_failed"))
+                return False
+            if self._lacks_profiles(profiles):
+                self._restore(before, aside)
+            raise
+        if self._lacks_profiles(profiles):
             self._restore(before, aside, Note.of("ended_early"))
             return False
         dumps = [record for record in before.records if record.kind == "dump"]
@@ -234,7 +237,11 @@ class PassRunner:
             done.notes.append(Note.of("ended_early"))
         return True
 
-    def _restore(self, before: PassResults, aside: Path, note: Note) -> None:
+    def _lacks_profiles(self, before: Sequence[str]) -> bool:
+        """Whether the passes have no profile, although the first time had those in `before`."""
+        return bool(before) and not any(record.profile for record in self.done.records)
+
+    def _restore(self, before: PassResults, aside: Path, *notes: Note) -> None:
         """Replace the results of a repetition with the first ones, in the folder `aside`."""
         done = self.done
         for record in done.records:
@@ -244,7 +251,7 @@ class PassRunner:
             path.rename(self._folder.result / path.name)
         for name in ("discarded", "records", "slowest", "latency"):
             setattr(done, name, getattr(before, name))
-        done.notes = [*before.notes, note]
+        done.notes = [*before.notes, *notes]
 
     async def _measure(self, run: Runner) -> None:
         """Run the clean and the profiled passes."""
@@ -269,9 +276,17 @@ class PassRunner:
         return await asyncio.to_thread(self._prepare_inputs, tensors)
 
     def promised(self) -> list[str]:
-        """Return the options whose artifacts must exist after all passes have succeeded."""
+        """Return the options whose artifacts must exist after all passes have succeeded.
+
+        If the user ended the run early, these are not the ones that the dump pass would have
+        written.
+        """
         has_dumps = any(record.kind == "dump" for record in self.done.records)
-        return self._builder.promised() if has_dumps or not self.done.is_cut else []
+        return [
+            name
+            for name in self._builder.promised()
+            if has_dumps or not self.done.is_cut or name not in DISTURBING
+        ]
 
     def expected(self) -> int:
         """Return the number of processes of the plan, not counting repetitions."""

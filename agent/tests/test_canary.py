@@ -9,13 +9,19 @@ import pytest
 from agent.device import canary
 from agent.device.canary import DeviceCanary
 from agent.device.settings import Machine, clock_settings
+from agent.execution.measure import PassRunner
 from agent.protocol.measurement import Measurement
-from agent.protocol.messages import AttemptStarted, Enough
+from agent.protocol.messages import AttemptStarted, Cancel, EndReason, Enough
 from agent.protocol.plan import Plan
 from agent.tests.conftest import AgentDevice
 from agent.tests.fakes import NORMAL_RUN, FakeServer, Storage, wait_until
 
 PLAN = Plan(preset="custom", clean=True, clean_min_iterations=1, profiled=2)
+#: a part of a run that writes the file of an option
+WRITE_MODEL_DUMP = """
+for word in sys.argv:
+    if word.startswith("--model_dump="): open(word.partition("=")[2], "a").write("written once")
+"""
 
 
 def read_measurement(storage: Storage) -> Measurement:
@@ -215,19 +221,47 @@ async def test_a_repetition_that_ends_before_a_profile_leaves_the_result_of_the_
 ):
     caplog.set_level("INFO")
     # the fourth process, the first of the repetition
-    known_device.start(WAITING_RUN.replace("== 5", "== 4"))
-    order = await server.start_attempt(plan=PLAN)
+    known_device.start(WRITE_MODEL_DUMP + WAITING_RUN.replace("== 5", "== 4"))
+    order = await server.start_attempt(plan=PLAN, options={"model_dump": True})
     await server.wait(lambda: server.messages(AttemptStarted)[-1].passes_done == 3)
     await server.send(Enough(attempt=order.attempt))
     await wait_until(lambda: "attempt_has_enough" in caplog.text)
     (work,) = known_device.spool.glob("attempts/*/work")
     (work / "go").touch()
     assert (await server.wait_for_end(order)).exit_code == 0
+    assert server.storage.stored["model_dump.mge"] == b"written once"
     measurement = read_measurement(server.storage)
     assert [row.profile for row in measurement.passes] == ["", "profile.json", "profile-2.json"]
     assert {"profile.json", "profile-2.json"} <= server.storage.stored.keys()
     assert [note.code for note in measurement.notes] == ["ended_early"]
     assert [item.code for item in measurement.disturbances if item.code == "not_itself"]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_cancelled_repetition_leaves_the_profiles_of_the_first_time(
+    known_device, server, monkeypatch, is_running
+):
+    # the fourth process, the first of the repetition
+    known_device.start(WAITING_RUN.replace("== 5", "== 4") if is_running else NORMAL_RUN)
+    if not is_running:
+        # cancelled before the fourth process starts
+        repeat = PassRunner.repeat
+
+        async def cancel_first(passes, run):
+            await server.send(Cancel(attempt=order.attempt))
+            await asyncio.sleep(0.2)
+            return await repeat(passes, run)
+
+        monkeypatch.setattr(PassRunner, "repeat", cancel_first)
+    order = await server.start_attempt(plan=PLAN)
+    if is_running:
+        await server.wait(lambda: server.messages(AttemptStarted)[-1].passes_done == 3)
+        await server.send(Cancel(attempt=order.attempt))
+    assert (await server.wait_for_end(order)).reason == EndReason.CANCELLED
+    await known_device.wait_until_forgotten()
+    passes = read_measurement(server.storage).passes
+    assert [row.profile for row in passes] == ["", "profile.json", "profile-2.json"]
+    assert {"profile.json", "profile-2.json"} <= server.storage.stored.keys()
 
 
 #: a run whose sixth process, the last of the repetition, fails
@@ -269,13 +303,7 @@ async def test_a_repetition_that_fails_leaves_the_result_of_the_first_time(known
 
 
 async def test_a_repetition_does_not_write_the_files_of_options_again(known_device, server):
-    known_device.start(
-        """
-for word in sys.argv:
-    if word.startswith("--model_dump="): open(word.partition("=")[2], "a").write("written once")
-"""
-        + NORMAL_RUN
-    )
+    known_device.start(WRITE_MODEL_DUMP + NORMAL_RUN)
     measurement = await measured(known_device, server, options={"model_dump": True})
     assert measurement.canary.repeated
     assert server.storage.stored["model_dump.mge"] == b"written once"

@@ -211,7 +211,7 @@ open("ran", "w").close()
 """
 
 
-@pytest.mark.parametrize("options", [{}, {"io_dump": True}])
+@pytest.mark.parametrize("options", [{}, {"io_dump": True}, {"model_dump": True}])
 async def test_enough_ends_a_run_after_its_current_pass(device, server, storage, caplog, options):
     caplog.set_level("INFO")
     device.start(fake_run(WAITING_RUN))
@@ -229,6 +229,7 @@ async def test_enough_ends_a_run_after_its_current_pass(device, server, storage,
     assert [record.kind for record in measurement.passes] == ["clean", "clean"]
     assert [note.code for note in measurement.notes] == ["ended_early"]
     assert measurement.passes[-1].e2e_ms
+    assert ("model_dump.mge" in storage.stored) == ("model_dump" in options)
     # after the end there is nothing to end
     await server.send(Enough(attempt=order.attempt))
     assert (await server.run(plan=Plan())).exit_code == 0
