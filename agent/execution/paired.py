@@ -78,8 +78,8 @@ _LEAST_BLOCKS, _MOST_BLOCKS = 2, 4
 _TURNS_MS = 800.0
 #: usual and longest duration of a turn, ms
 _USUAL_MS, _LONG_MS = 45.0, 100.0
-#: iterations of a turn where they fit into the longest turn, and where they do not
-_WANTED, _LEAST = 5, 2
+#: iterations of a turn where they fit into the longest turn
+_WANTED = 5
 _MOST_ITERATIONS = 10_000
 #: iterations of a profiled turn, if the turn of the arm has several
 _PROFILED_ITERATIONS = 3
@@ -259,20 +259,24 @@ class _Comparison:
     def look(self, planned: int, *, is_last: bool) -> bool:
         """Look at the pairs if it is time to; return whether it was.
 
-        `planned` is the number of pairs that fit into the budget in all.
+        `planned` is the number of pairs that fit into the budget in all. If time is up and all
+        pairs since the last look were disturbed, that look is replaced by one that spends the rest.
         """
         count = len(self._values)
         seen = self._looks[-1].pairs if self._looks else 0
-        if self.is_decided or count == seen:
+        is_new = count > seen
+        if self.is_decided or not (is_new or (seen and is_last and planned == count)):
             return is_last
         if not is_last and count < next_look(seen, planned):
             return False
+        if not is_new:
+            self._looks.pop()
         self._looks.append(Look(count, max(planned, count)))
         self._result = compare_pairs(self._values, self._looks, margin=self._margin)
         return True
 
     def verdict(self, pair_s: float) -> ArmVerdict:
-        """Return what is known so far; a pair takes `pair_s`."""
+        """Return what is known so far; a pair that counts takes `pair_s`."""
         result = self._result
         if result is None:
             return ArmVerdict(arm=self.arm, verdict="not_enough", pairs=len(self._values))
@@ -501,7 +505,8 @@ class PairedRuns:
             is_last = is_over or self.done.has_enough
             planned = usable if is_over else usable + int((budget_s - used_s) / pair_s)
             if any([comparison.look(planned, is_last=is_last) for comparison in comparisons]):
-                self.done.verdicts = [comparison.verdict(pair_s) for comparison in comparisons]
+                counted_s = used_s / max(usable, 1)
+                self.done.verdicts = [comparison.verdict(counted_s) for comparison in comparisons]
             was_decided = is_decided
             is_decided = all(comparison.is_decided for comparison in comparisons)
             is_done = is_decided and not operators.are_wanted(

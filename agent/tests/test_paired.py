@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agent.config import RunLimits
-from agent.execution import attempt
+from agent.execution import attempt, paired
 from agent.execution.outputs import difference, differences, plain, read_outputs
 from agent.execution.paired import blocks_of_pair, profiling_limit_s, turn_iterations, turn_ms
 from agent.execution.report import Manifest
@@ -32,7 +32,12 @@ from agent.protocol.messages import (
 )
 from agent.protocol.pairs import MOST_OUTPUTS, OperatorTimes, PairedMeasurement, Pairing
 from agent.runtimes.command import command_for
-from agent.statistics.paired import compare_operators, operator_pairs
+from agent.statistics.paired import (
+    FIRST_LOOK,
+    compare_operators,
+    compare_pairs,
+    operator_pairs,
+)
 from agent.tests import conftest
 from agent.tests.fakes import (
     explanation,
@@ -484,6 +489,34 @@ async def test_cancelled_comparison_leaves_no_process(wheel, device, server, sto
     await device.wait_until_forgotten()
     kept = PairedMeasurement.model_validate_json(storage.stored["paired.json"])
     assert len(kept.pairs) >= 4
+
+
+async def test_the_last_look_spends_what_is_left_if_all_later_pairs_are_disturbed(
+    wheel, server, storage, calm_machine
+):
+    # too few pairs for a verdict while more are planned, and enough if they are the last ones
+    wheel(f'model["waits"] = 0.9 * (number > {FIRST_LOOK})')
+    models = (BASE, {"us": 10_500})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=5))
+    assert sum(not pair.disturbances for pair in result.pairs) == FIRST_LOOK < len(result.pairs)
+    (arm,) = result.verdicts
+    assert (arm.verdict, arm.pairs) == ("slower", FIRST_LOOK)
+
+
+async def test_the_time_until_a_verdict_includes_that_of_disturbed_pairs(
+    wheel, server, storage, calm_machine, monkeypatch
+):
+    def compare_undecided(*args, **kwargs):
+        return replace(compare_pairs(*args, **kwargs), verdict="not_enough", more_pairs=100)
+
+    monkeypatch.setattr(paired, "compare_pairs", compare_undecided)
+    wheel('model["waits"] = 0.9 * (number % 2)')
+    models = (BASE, {"us": 10_500})
+    result = await measured(server, storage, *models, pairing=Pairing(budget_s=5))
+    (arm,) = result.verdicts
+    counted = sum(not pair.disturbances for pair in result.pairs)
+    assert counted < 0.7 * len(result.pairs)
+    assert arm.more_s == pytest.approx(100 * result.measuring_s / counted)
 
 
 async def cancel_while_measuring(server, storage):
