@@ -51,12 +51,17 @@ class EnvironmentChange:
 
 @dataclass(frozen=True)
 class SpeedHistory:
-    """The readings of a device, oldest first; `usual` is None with too few of them."""
+    """The readings of a device, oldest first; `usual` is None with too few of them.
+
+    missing: how many readings are needed until `usual` is known
+    is_off: whether the newest run that measured the latency was without readings
+    """
 
     readings: list[SpeedReading]
     changes: list[EnvironmentChange]
     usual: OwnSpeed | None
     missing: int
+    is_off: bool
 
 
 def speed_history(worker: Worker) -> SpeedHistory:
@@ -78,6 +83,8 @@ def speed_history(worker: Worker) -> SpeedHistory:
     pairs = [(before, _times(row.canary.get("after"))) for row, before in known]
     usual = own_speed([times for pair in pairs for times in pair if times])
     count = sum(times is not None for pair in pairs for times in pair)
+    measured = AttemptMeasurement.objects.filter(attempt__worker=worker, median_ms__isnull=False)
+    newest = measured.order_by("-attempt__ended_at").values_list("canary", flat=True).first()
     return SpeedHistory(
         readings=[
             _reading(row, before, after, usual)
@@ -88,6 +95,7 @@ def speed_history(worker: Worker) -> SpeedHistory:
         changes=list(_changes([row.attempt for row, _ in known])) if usual else [],
         usual=usual,
         missing=max(LEAST_READINGS - count, 0),
+        is_off=newest == {},
     )
 
 

@@ -52,7 +52,11 @@ _CHECK_TEXTS = {
         "difference between equal runs, so the earlier result no longer holds; measure again."
     ),
     "disturbed": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s, but one of the runs was disturbed. Check again."
+        "Check of task #%(id)s: latency %(change)s, but this run was disturbed. Check again."
+    ),
+    "origin": gettext_lazy(
+        "Check of task #%(id)s: latency %(change)s, but the run of the task itself was disturbed. "
+        "Measure again."
     ),
     "unknown": gettext_lazy(
         "Check of task #%(id)s: latency %(change)s. It is not known yet how much equal runs "
@@ -207,7 +211,8 @@ def check_view(task: Task) -> dict[str, Any] | None:
     if not words["change"]:
         return None
     figures = f"{words['change']} %" + (f" ({words['interval']} %)" if words["interval"] else "")
-    text = _CHECK_TEXTS.get(words["code"], _CHECK_TEXTS["unknown"])
+    is_origin = words["code"] == "disturbed" and runs[origin.pk].disturbances
+    text = _CHECK_TEXTS.get("origin" if is_origin else words["code"], _CHECK_TEXTS["unknown"])
     return {"text": text % {"id": origin.pk, "change": figures}, "origin": origin, **words}
 
 

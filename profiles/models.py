@@ -309,6 +309,17 @@ class PairedResult(models.Model):
     def __str__(self) -> str:
         return f"{self.attempt} pairs"
 
+    @property
+    def pairs_to_verdict(self) -> int:
+        """Number of pairs, from the first, until all verdicts were clear; all if one is not.
+
+        Later pairs were measured only to find the operators that differ.
+        """
+        counted = [number for number, pair in enumerate(self.pairs, 1) if not pair["disturbances"]]
+        needed = max((row["pairs"] for row in self.verdicts), default=0)
+        is_clear = all(row["verdict"] != "not_enough" for row in self.verdicts)
+        return counted[needed - 1] if is_clear and 0 < needed < len(counted) else len(self.pairs)
+
 
 class AttemptMeasurement(models.Model):
     """The figures of an attempt's `measurement.json`; the formulas are in `analysis.measurement`.

@@ -151,7 +151,11 @@ class PairsAnswer(serializers.Serializer):
         many=True,
         help_text="Of each arm after the baseline; empty if the arms could not be profiled.",
     )
-    pairs = ProcessPairAnswer(many=True, help_text="All pairs, in the order of time.")
+    pairs = ProcessPairAnswer(many=True, help_text="All pairs, in chronological order.")
+    pairs_to_verdict = serializers.IntegerField(
+        help_text="Number of pairs, from the first, until the verdicts were clear. Later ones were "
+        "measured only to find the operators that differ."
+    )
     seed = serializers.IntegerField(help_text="Of the order of the turns.")
     measuring_s = serializers.FloatField(
         help_text="From the start of the first pair to the verdict, s."
@@ -207,6 +211,7 @@ def _answer(paired: PairedResult, task: Task) -> dict[str, Any]:
             for row, words in zip(paired.verdicts, view["verdicts"], strict=True)
         ],
         "differing": view["differing"],
+        "pairs_to_verdict": paired.pairs_to_verdict,
         "operators": [
             _operators(changes, verdict)
             for changes, verdict in zip(paired.operators, paired.verdicts, strict=False)

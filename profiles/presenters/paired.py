@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from agent.protocol.pairs import Pairing
+from agent.protocol.pairs import BUDGET_S, Pairing
 from profiles.analysis.durations import duration
 from profiles.analysis.numbers import three_digits
 from profiles.comparison.messages import MINUS, STATUS_WORDS, letter, signed_time
@@ -110,16 +110,16 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
     """Return the template context of a paired comparison."""
     pairing = Pairing.model_validate(task.pairing or {})
     arms = [_arm(task, number, row, pairing) for number, row in enumerate(result.arms)]
-    dropped = Counter(
-        row["code"] for pair in result.pairs for row in pair["disturbances"][:1] if row
-    )
+    pairs = result.pairs[: result.pairs_to_verdict]
+    dropped = Counter(row["code"] for pair in pairs for row in pair["disturbances"][:1] if row)
     return {
         "arms": arms,
         "differing": [arm.letter for arm in arms if any(row[2] for row in arm.outputs)],
         "least_cosine": pairing.least_cosine,
         "verdicts": verdict_views(result.verdicts, task),
-        "pairs": len(result.pairs),
-        "used": sum(not pair["disturbances"] for pair in result.pairs),
+        "pairs": len(pairs),
+        "used": sum(not pair["disturbances"] for pair in pairs),
+        "later": len(result.pairs) - len(pairs),
         "dropped": sum(dropped.values()),
         "causes": listed(f"{disturbance_word(code)} ({n})" for code, n in dropped.most_common()),
         "measuring": duration(result.measuring_s),
@@ -283,22 +283,29 @@ def _more(row: dict[str, Any]) -> str:
     if row["effect"] is None:  # too few pairs to tell how many more are needed
         return ""
     if row["more_s"] is None:
-        return _("More pairs would probably give no verdict.")
+        return _("More pairs would probably not lead to a verdict.")
+    if row["more_s"] > BUDGET_S[1]:
+        text = _(
+            "A verdict would need more than the longest measuring time (%(minutes)s min): use a "
+            "larger margin or a quieter device."
+        )
+        return text % {"minutes": BUDGET_S[1] // 60}
     seconds = max(10 * math.ceil(row["more_s"] / 10), 10)
     if seconds < 120:
-        return _("About %(seconds)s s more would probably give a verdict.") % {"seconds": seconds}
+        return _("A verdict probably needs about %(seconds)s s more.") % {"seconds": seconds}
     text = ngettext(
-        "About %(minutes)s min more would probably give a verdict.",
-        "About %(minutes)s min more would probably give a verdict.",
+        "A verdict probably needs about %(minutes)s min more.",
+        "A verdict probably needs about %(minutes)s min more.",
         math.ceil(seconds / 60),
     )
     return text % {"minutes": math.ceil(seconds / 60)}
 
 
 def _plot(result: PairedResult, verdict: dict[str, Any], pairing: Pairing) -> dict[str, Any]:
-    """Return the drawing of the pairs of an arm: one dot for each pair, in the order of time."""
+    """Return the drawing of the pairs of an arm until the verdict: a dot for each, in order."""
     place = verdict["arm"] - 1
-    points = [(pair["ratios"][place], bool(pair["disturbances"])) for pair in result.pairs]
+    pairs = result.pairs[: result.pairs_to_verdict]
+    points = [(pair["ratios"][place], bool(pair["disturbances"])) for pair in pairs]
     known = [ratio for ratio, _is_dropped in points if ratio is not None]
     margin = math.log1p(pairing.margin)
     marks = sorted([margin, *(abs(ratio) for ratio in known)])

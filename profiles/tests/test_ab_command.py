@@ -39,7 +39,7 @@ def run(*arguments: str) -> tuple[int, str]:
     [
         (SAME, 1.0, 0, "B equally fast: B is as fast as A"),
         (SLOWER, 1.0, 1, "B slower: B is 10.0 % slower than A"),
-        (UNDECIDED, 1.0, 5, "About 40 s more would probably give a verdict."),
+        (UNDECIDED, 1.0, 5, "A verdict probably needs about 40 s more."),
         (SAME, 0.5, 1, "DIFFERENT OUTPUTS: those of B differ"),
     ],
 )

@@ -244,6 +244,22 @@ def test_a_check_says_whether_the_result_still_holds(client, stored, median_ms, 
     assert client.get(address(stored.pk)).json()["check"] is None
 
 
+@pytest.mark.parametrize(
+    ("is_origin", "text"),
+    [
+        (True, "but the run of the task itself was disturbed. Measure again."),
+        (False, "but this run was disturbed. Check again."),
+    ],
+)
+def test_a_check_says_which_run_was_disturbed(client, stored, is_origin, text):
+    client.post(f"/tasks/{stored.pk}/check/")
+    check = Task.objects.latest("pk")
+    finish_measured(check, 10.05)
+    disturbed = AttemptMeasurement.objects.filter(attempt__task=stored if is_origin else check)
+    disturbed.update(disturbances=[{"code": "waited", "details": []}])
+    assert text in client.get(f"/tasks/{check.pk}/").content.decode()
+
+
 def test_a_check_is_judged_by_the_runs_before_it(client, stored):
     def page_of(check: Task) -> str:
         return client.get(f"/tasks/{check.pk}/").content.decode()

@@ -37,10 +37,11 @@ def pair(ratio: float, *disturbances: Disturbance) -> PairRecord:
     return PairRecord(turns=tuple(turns), run_s=1.0, disturbances=disturbances)
 
 
-def measured(*, pairs=None, output=EQUAL, **verdict) -> PairedMeasurement:
+def measured(*, pairs=None, output=EQUAL, used=None, **verdict) -> PairedMeasurement:
+    """Return a result; `used` is the number of undisturbed pairs until the verdict, if not all."""
     pairs = [pair(1.05)] * 12 if pairs is None else pairs
     known = {"arm": 1, "verdict": "slower", "effect": 0.05, "low": 0.0412, "high": 0.0588}
-    known |= {"smallest": 0.011, "more_s": 0.0, "pairs": len(pairs)}
+    known |= {"smallest": 0.011, "more_s": 0.0, "pairs": used or len(pairs)}
     arms = [
         ArmRecord(runtime="1.13.0", iterations=5, usual_ms=10.0),
         ArmRecord(runtime="1.13.0", iterations=5, usual_ms=10.5, outputs=(output,)),
@@ -109,15 +110,20 @@ def test_page_begins_with_the_verdict_and_names_the_arms(page):
         (
             {"verdict": "not_enough", "effect": 0.008, "low": -0.002, "high": 0.02, "more_s": 33.0},
             "B: iteration time +0.80 % against A so far (95 % interval −0.20 % to +2.00 %). "
-            "About 40 s more would probably give a verdict.",
+            "A verdict probably needs about 40 s more.",
         ),
         (
             {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": None},
-            "More pairs would probably give no verdict.",
+            "More pairs would probably not lead to a verdict.",
         ),
         (
             {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": 301.0},
-            "About 6 min more would probably give a verdict.",
+            "A verdict probably needs about 6 min more.",
+        ),
+        (
+            {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": 5700.0},
+            "A verdict would need more than the longest measuring time (30 min): use a larger "
+            "margin or a quieter device.",
         ),
         (
             {"verdict": "not_enough", "effect": None, "low": None, "high": None, "smallest": None},
@@ -127,6 +133,22 @@ def test_page_begins_with_the_verdict_and_names_the_arms(page):
 )
 def test_verdict_is_a_sentence(page, changes, sentence):
     assert sentence in page(measured(**changes))
+
+
+def test_pairs_after_the_verdict_are_counted_apart(page):
+    pairs = [pair(1.05), pair(1.05, WAITED), *[pair(1.05)] * 18]
+    text = page(measured(pairs=pairs, used=7))
+    assert "7 of 8 pairs of processes count. Measuring took 14.2 s." in text
+    words = "After the verdict, 12 more pairs were measured only to find the operators that differ."
+    assert words in text
+    assert text.count('<line class="paired__dot') == 8
+
+
+def test_pairs_without_a_clear_verdict_all_belong_to_it(page):
+    undecided = {"verdict": "not_enough", "effect": 0.008, "low": -0.002, "high": 0.02}
+    text = page(measured(pairs=[pair(1.05)] * 9, **undecided))
+    assert "9 of 9 pairs of processes count." in text
+    assert "After the verdict" not in text
 
 
 def test_too_few_pairs_do_not_tell_how_many_more_are_needed(page):

@@ -34,7 +34,7 @@ def test_the_result_has_arms_verdicts_and_all_pairs(alice):
     assert (slower["low"], slower["high"], slower["smallest"]) == (0.08, 0.12, 0.02)
     assert slower["sentence"] == "B is 10.0 % slower than A (95 % interval +8.00 % to +12.0 %)."
     assert (undecided["verdict"], undecided["more_s"]) == ("not_enough", 38)
-    assert undecided["sentence"].endswith("About 40 s more would probably give a verdict.")
+    assert undecided["sentence"].endswith("A verdict probably needs about 40 s more.")
     counted, disturbed = answer["pairs"]
     assert counted["changes"] == pytest.approx([0.1, 0.2])
     assert counted["disturbances"] == []

@@ -292,12 +292,19 @@ def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage)
     receive_report(attempt, report)
     text = html.unescape(client.get(address).text)
     assert "B: iteration time +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
-    assert "About 20 s more would probably give a verdict." in text
+    assert "A verdict probably needs about 20 s more." in text
     assert "Pairs (12 measured)" in text
+    assert "When the verdict is clear, the run ends" in text
     # about a pair a second, for the 60 s of the budget
     assert 'max="60" value="12"' in text
     receive_report(attempt, started_report(attempt, passes=60, passes_done=70))
     assert 'max="71" value="70"' in client.get(address).text
+    clear = verdict.model_copy(update={"verdict": "slower", "low": 0.002})
+    report = started_report(attempt, passes=60, passes_done=71, verdicts=(clear,))
+    receive_report(attempt, report)
+    text = html.unescape(client.get(address).text)
+    assert "The verdict is clear. More pairs are measured to find the operators" in text
+    assert "When the verdict is clear" not in text
     attempt.refresh_from_db()
     lose_attempt(attempt, reason="lease_expired")
     assert "Verdict so far" not in client.get(address).text

@@ -375,6 +375,7 @@ def _task(request: HttpRequest, task_id: int) -> Task:
 def _detail_context(request: HttpRequest, task: Task) -> dict[str, Any]:
     dump, attempt = dump_of(task), last_attempt(task)
     usual = usual_run(task) if task.is_live else None
+    verdicts = attempt.verdicts if attempt and task.is_live else []
     return {
         "task": task,
         "arguments": shlex.join(task.script["arguments"]) if task.script else "",
@@ -387,7 +388,8 @@ def _detail_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         "latency": latency_so_far(task, attempt),
         "first_operators": first_operators(task, attempt),
         "awaits_operators": awaits_operators(task, attempt),
-        "verdicts": verdict_views(attempt.verdicts, task) if attempt and task.is_live else [],
+        "verdicts": verdict_views(verdicts, task),
+        "are_verdicts_clear": all(row["verdict"] != "not_enough" for row in verdicts),
         "plan": plan_title(task),
         "inputs": input_words(task),
         "show_inputs": True,

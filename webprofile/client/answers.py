@@ -325,6 +325,8 @@ class Pairs(TypedDict):
     verdicts: one for each arm except the baseline
     differing: letters of the arms whose outputs differ from those of the baseline
     operators: one for each arm except the baseline; empty if they could not be profiled
+    pairs_to_verdict: number of pairs, from the first, until the verdicts; later ones are only for
+        the operators
     seed: seed of the random order of turns
     """
 
@@ -333,6 +335,7 @@ class Pairs(TypedDict):
     differing: list[str]
     operators: list[PairedOperators]
     pairs: list[Pair]
+    pairs_to_verdict: int
     seed: int
     measuring_s: float
 

@@ -1,6 +1,7 @@
 """A paired comparison of two to four models: its arguments, and the task that it makes."""
 
 import argparse
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -203,7 +204,7 @@ def add_paired_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--cosine",
-        type=float,
+        type=_finite,
         metavar="SIMILARITY",
         help="outputs with a smaller cosine similarity differ; default: 0.999",
     )
@@ -251,6 +252,17 @@ def _percentage(text: str) -> float:
     if match := re.fullmatch(r"(\d+(?:\.\d+)?) ?%?", text, re.ASCII):
         return float(match[1]) / 100
     raise argparse.ArgumentTypeError(f"“{text}” is not a percentage")
+
+
+def _finite(text: str) -> float:
+    """Parse a number that JSON can represent. Raises ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"“{text}” is not a number")
+    return value
 
 
 def _seconds(text: str) -> int:

@@ -112,14 +112,20 @@ def print_pairs(pairs: Pairs) -> None:
         print(plain(f"{verdict['verdict'].replace('_', ' ').upper()}: {verdict['sentence']}"))
     for operators in pairs["operators"]:
         _print_operators(operators)
-    used = sum(not pair["disturbances"] for pair in pairs["pairs"])
+    to_verdict = pairs["pairs"][: pairs["pairs_to_verdict"]]
+    used = sum(not pair["disturbances"] for pair in to_verdict)
     measuring = duration(pairs["measuring_s"])
-    print(f"{used} of {len(pairs['pairs'])} pairs count; measuring took {measuring}")
+    print(f"{used} of {len(to_verdict)} pairs count; measuring took {measuring}")
+    if later := len(pairs["pairs"]) - len(to_verdict):
+        print(f"pairs after the verdict, to find the operators that differ: {later}")
 
 
 def _print_operators(arm: PairedOperators) -> None:
     """Print the operators that make an arm slower or faster."""
     if not arm["named"]:
+        if any(operator["differs"] for operator in arm["operators"]):
+            print(f"{arm['letter']}: the operators that differ do not explain the verdict")
+            return
         print(f"{arm['letter']}: no operator differs in {arm['pairs']} pairs with profiled turns")
         return
     explained = "" if arm["share"] is None else f", explaining {100 * arm['share']:.0f} %"

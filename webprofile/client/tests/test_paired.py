@@ -102,7 +102,7 @@ def test_an_arm_can_have_its_own_data(client, home):
         ([FASTER], 0, "FASTER: B is 10.0 % faster than A (95 % interval"),
         ([SAME], 0, "SAME: B is as fast as A, within ±1.00 %"),
         ([SLOWER], 1, "SLOWER: B is 10.0 % slower than A"),
-        ([UNDECIDED], 5, "About 40 s more would probably give a verdict."),
+        ([UNDECIDED], 5, "A verdict probably needs about 40 s more."),
     ],
 )
 def test_the_exit_code_is_the_verdict(client, end_pairs, verdicts, code, words):
@@ -111,6 +111,21 @@ def test_the_exit_code_is_the_verdict(client, end_pairs, verdicts, code, words):
     assert words in result.stdout
     assert "1 of 2 pairs count; measuring took 12.5 s" in result.stdout
     assert f"#{Task.objects.get().pk} succeeded" in result.stderr
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "much"])
+def test_a_similarity_that_is_not_a_number_is_refused(client, value):
+    assert "is not a number" in client.run(*AB, "--cosine", value, code=2).stderr
+    assert not Task.objects.exists()
+
+
+def test_operators_that_do_not_explain_the_verdict_are_not_denied(client, alice):
+    base = {"1": 2000.0, "2": 4000.0, "3": 3990.0, "4": 2.0}
+    files = operator_files(base, base | {"2": 3200.0})
+    task = make_paired_task(SLOWER, owner=alice, operators=files)
+    output = client.run("ab", task.pk, code=1).stdout
+    assert "B: the operators that differ do not explain the verdict" in output
+    assert "no operator differs" not in output
 
 
 def test_different_outputs_are_told_before_the_verdict(client, end_pairs):
