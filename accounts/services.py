@@ -42,6 +42,7 @@ def ensure_user(*, email: str, administrator: bool = False) -> tuple[User, str |
     creates the user; it is stored hashed.
     Raises DomainError email_taken if another user has verified it as a secondary address.
     """
+    email = canonical_email(email)
     user = User.objects.filter(email__iexact=email).first()
     if user is not None:
         return user, None

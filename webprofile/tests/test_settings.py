@@ -167,12 +167,13 @@ def test_missing_secret_is_an_error(monkeypatch):
 @pytest.mark.django_db
 def test_embedded_prepare_prints_passwords_once(capsys):
     def prepare(*more: str) -> dict:
-        call_command("embedded_prepare", "--admin-email", "root@example.com", "--worker", "local",
+        call_command("embedded_prepare", "--admin-email", "root@müller.de", "--worker", "local",
                      "--demo-user", "demo@example.com", *more)  # fmt: skip
         return json.loads(capsys.readouterr().out.splitlines()[-1])
 
     first = prepare("--enrol")
-    assert User.objects.get(email="root@example.com").check_password(first["admin"]["password"])
+    root = User.objects.get_by_natural_key("root@müller.de")
+    assert root.check_password(first["admin"]["password"])
     assert not User.objects.get(email="demo@example.com").is_staff
     assert first["enrolment"]["code"].startswith("mge_")
     second = prepare()
