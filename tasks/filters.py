@@ -5,6 +5,7 @@ from typing import Any
 import django_filters
 from django.db.models import Q, QuerySet
 
+from accounts.models import canonical_email
 from tasks.models import Task, TaskKind
 from tasks.pagination import has_model, has_status
 from tasks.states import Status
@@ -45,8 +46,7 @@ class TaskFilters(django_filters.FilterSet):
         field_name="created_at", lookup_expr="lt", help_text="Asked for before this moment."
     )
     owner = TextFilter(
-        field_name="owner__email",
-        lookup_expr="iexact",
+        method="with_owner",
         max_length=254,
         help_text="E-mail of who asked; administrators see others' tasks too.",
     )
@@ -57,6 +57,9 @@ class TaskFilters(django_filters.FilterSet):
 
     def with_status(self, rows: QuerySet[Task], name: str, values: list[str]) -> Any:
         return rows.filter(has_status(map(Status, values)))
+
+    def with_owner(self, rows: QuerySet[Task], name: str, value: str) -> Any:
+        return rows.filter(owner__email__iexact=canonical_email(value))
 
     def with_model(self, rows: QuerySet[Task], name: str, value: str) -> Any:
         return rows.filter(has_model(value))

@@ -149,7 +149,8 @@ def test_administrator_filters_by_owner(client):
     task = make_task(make_user("bob"))
     make_task(make_user("carol"))
     client.force_login(make_user("root", is_staff=True))
-    assert task_ids(client, owner="BOB@example.com") == [task.pk]
+    for text in ("BOB@example.com", "ｂｏｂ＠example.com"):
+        assert task_ids(client, owner=text) == [task.pk]
     assert task_ids(client, owner="nobody@example.com") == []
 
 

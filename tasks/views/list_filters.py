@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import User
+from accounts.models import User, canonical_email
 from tasks.models import SavedView, TaskKind
 from tasks.pagination import Cursor, TaskQuery, between, has_model, has_status
 from tasks.states import Status
@@ -103,8 +103,8 @@ class TaskFilterForm(forms.Form):
             worker = Worker.objects.filter(name=name).values_list("pk", flat=True).first()
             keys["worker_id"] = worker
         if email := self.cleaned_data.get("owner"):
-            owner = User.objects.filter(email__iexact=email).values_list("pk", flat=True).first()
-            keys["owner_id"] = owner
+            owners = User.objects.filter(email__iexact=canonical_email(email))
+            keys["owner_id"] = owners.values_list("pk", flat=True).first()
         return keys
 
 
