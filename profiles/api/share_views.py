@@ -17,6 +17,7 @@ from webprofile import fields
 from webprofile.api.schema import problems
 from webprofile.api.views import ApiListView, ApiView
 from webprofile.errors import DomainError
+from webprofile.settings.environment import MOST_DAYS
 
 
 class ShareBody(fields.Body):
@@ -40,7 +41,7 @@ class ShareBody(fields.Body):
     days = fields.Integer(
         required=False,
         min_value=1,
-        max_value=3650,
+        max_value=MOST_DAYS,
         help_text=f"Days until it expires; by default {DAYS}, or the site's limit if it is lower.",
     )
 

@@ -483,6 +483,17 @@ def test_the_usual_lifetime_is_within_the_limit_of_the_site(client, alice, setti
     assert round((shared.expires_at - shared.created_at) / timedelta(days=1)) == 7
 
 
+@pytest.mark.parametrize(("days", "is_made"), [(0, False), (3650, True), (3651, False)])
+def test_form_and_api_accept_the_same_days(client, alice, settings, days, is_made):
+    settings.SHARE_DAYS_LIMIT = 3650
+    task = make_result(good_profile("tiny"), owner=alice).attempt.task_id
+    posted = client.post(f"/profiles/shares/?task={task}", {"days": days})
+    made = client.post(
+        "/api/v1/shares/", {"task": task, "days": days}, content_type="application/json"
+    )
+    assert (posted.status_code, made.status_code) == ((200, 201) if is_made else (422, 422))
+
+
 def test_only_the_owner_can_share_a_result(client, alice):
     mine = make_result(good_profile("tiny"), owner=alice)
     theirs = make_result(good_profile("tiny"), owner=make_user("bob"))

@@ -18,6 +18,7 @@ from webprofile.settings.environment import (
     aws_endpoint,
     broker_of,
     network,
+    number,
     oidc_apps,
     oidc_origins,
     one_of,
@@ -465,7 +466,7 @@ METRICS_TOKENS = secret("METRICS_TOKEN", "").split()
 #: peer addresses that need no token for /metrics: 10.0.0.0/8,127.0.0.1/32; empty for none
 METRICS_NETWORKS = env.list("METRICS_NETWORKS", cast=network, default=[])
 #: port of the metrics of processes without a web server (actors, sweep); 0 disables it
-METRICS_PORT = env.int("METRICS_PORT", default=0)
+METRICS_PORT = env.get_value("METRICS_PORT", cast=number(65_535), default=0)
 METRICS_ADDRESS = env.str("METRICS_ADDRESS", default="127.0.0.1")
 #: after SIGTERM `/readyz` returns 503 for this long before the server exits
 DRAIN_S = env.float("DRAIN_S", default=0.0)

@@ -20,6 +20,10 @@ ASKED_EVERY_S = 10
 AMQP = ("amqp", "amqps")
 #: settings of pika: short, since the sender waits; the sweep compensates for lost messages
 _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connection_timeout": "5"}
+#: largest number of days in a setting, as many seconds, and the largest number of bytes
+MOST_DAYS = 3650
+MOST_S = MOST_DAYS * 24 * 3600
+MOST_BYTES = 1024**5
 #: kinds of files that a rule of RETENTION can name
 RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
 _RULE = re.compile(r"(\w+)=(\d{1,5})d")
@@ -31,35 +35,45 @@ _OIDC_KEYS = {"id", "name", "issuer", "client_id", "client_secret"}
 class Environment(environ.Env):
     """The environment, whose errors name the variable, its value and what is expected."""
 
-    def get_value(self, var: str, *args: Any, **kwargs: Any) -> Any:
-        """Raises ImproperlyConfigured if the value cannot be read."""
+    def get_value(self, var: str, cast: Any = None, **kwargs: Any) -> Any:
+        """Return a setting; numbers are limited by the unit in its name, by default as seconds are.
+
+        Raises ImproperlyConfigured if the value cannot be read.
+        """
+        if cast in (int, float):
+            most = MOST_DAYS if "_DAYS" in var else MOST_BYTES if "_BYTES" in var else MOST_S
+            cast = number(most, cast)
         try:
-            return super().get_value(var, *args, **kwargs)
+            return super().get_value(var, cast, **kwargs)
         except ValueError as error:
             value = os.environ.get(var)
             raise ImproperlyConfigured(f"{var} is {value!r}: {error}.") from None
 
     @classmethod
     def parse_value(cls, value: str, cast: Any) -> Any:
-        if cast is int:
-            return _number(value, int, "a whole number")
-        # environ's float ignores characters that it does not know: 5m is 5, 1e3 is 13
-        if cast is float:
-            return _number(value, float, "a number such as 2.5")
         if cast is list or isinstance(cast, list):
             parse: Any = str if cast is list else cast[0]
             return [parse(word.strip()) for word in value.split(",") if word.strip()]
         return super().parse_value(value, cast)
 
 
-def _number(text: str, kind: Callable[[str], Any], expected: str) -> Any:
-    try:
-        number = kind(text)
-    except ValueError:
-        raise ValueError(f"expected {expected}") from None
-    if not math.isfinite(number):
-        raise ValueError(f"expected {expected}")
-    return number
+def number(most: int, kind: type[int] | type[float] = int) -> Callable[[str], Any]:
+    """Return a function that parses a number from 0 to `most`; it raises ValueError.
+
+    environ's own float ignores characters that it does not know: 5m is 5, 1e3 is 13.
+    """
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= most:
+            expected = "a whole number" if kind is int else "a number such as 2.5,"
+            raise ValueError(f"expected {expected} from 0 to {most}")
+        return value
+
+    return parse
 
 
 def rate(text: str) -> str:

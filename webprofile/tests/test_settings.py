@@ -184,11 +184,18 @@ def test_embedded_prepare_prints_passwords_once(capsys):
 @pytest.mark.parametrize(
     ("name", "value", "explained"),
     [
-        ("RUN_TIMEOUT_S", "10m", "RUN_TIMEOUT_S is '10m': expected a whole number."),
-        ("MAX_ATTEMPTS", "", "MAX_ATTEMPTS is '': expected a whole number."),
+        ("RUN_TIMEOUT_S", "10m", "RUN_TIMEOUT_S is '10m': expected a whole number from 0 to 315"),
+        ("MAX_ATTEMPTS", "", "MAX_ATTEMPTS is '': expected a whole number from 0 to 315360000."),
         # the library would read 5 and 13
-        ("LEASE_S", "5m", "LEASE_S is '5m': expected a number such as 2.5."),
-        ("RETRY_PAUSE_S", "1-3", "RETRY_PAUSE_S is '1-3': expected a number such as 2.5."),
+        ("LEASE_S", "5m", "LEASE_S is '5m': expected a number such as 2.5, from 0 to 315360000."),
+        ("RETRY_PAUSE_S", "1-3", "RETRY_PAUSE_S is '1-3': expected a number such as 2.5, from 0"),
+        ("LEASE_S", "nan", "LEASE_S is 'nan': expected a number such as 2.5, from 0 to 315360000."),
+        ("LEASE_S", "1e9", "LEASE_S is '1e9': expected a number such as 2.5, from 0 to 315360000."),
+        ("SHARE_DAYS_LIMIT", "3651", "SHARE_DAYS_LIMIT is '3651': expected a whole number from 0"),
+        ("SHARE_DAYS_LIMIT", "-1", "SHARE_DAYS_LIMIT is '-1': expected a whole number from 0 to"),
+        ("SHARE_KEPT_DAYS", "99999", "SHARE_KEPT_DAYS is '99999': expected a whole number from"),
+        ("METRICS_PORT", "65536", "METRICS_PORT is '65536': expected a whole number from 0 to"),
+        ("LOG_LIMIT_BYTES", "1" + "0" * 16, "0': expected a whole number from 0 to 11258999"),
         ("API_RATE_USER", "1200", "API_RATE_USER is '1200': expected a number per s, min, h or d"),
         ("SHARE_RATE_LINK", "9/5min", "SHARE_RATE_LINK is '9/5min': expected a number per s, min"),
         ("PASSWORD_CHECK_RATE", "60/min", "PASSWORD_CHECK_RATE is '60/min': expected a number per"),
