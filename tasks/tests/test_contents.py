@@ -83,6 +83,8 @@ def test_sample_files_are_read_or_rejected_with_their_error(testdata):
         b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"[" * 9000,
         b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
         b"\x93NUMPY\x01\x00\x10\x00{'shape': (-1,)}",
+        npy_bytes((2,), "<f4").replace(b"'<f4'", b"()   "),
+        npy_bytes((2,), "<f4").replace(b"'<f4'", b"'T'  "),
     ],
 )
 def test_hostile_header_is_rejected(data):

@@ -34,11 +34,14 @@ MAGIC = b"\x93NUMPY"
 HEAD_BYTES = 64 * 1024
 #: numpy's own limit; usual headers have about 100 characters
 _LONGEST_HEADER = 10_000
+#: kinds of the dtypes that numpy writes into headers; it parses those of others, too
+_KINDS = "biufcSUVMmO"
 _MOST_BRACKETS = 1000  # deeper nesting could exhaust Python's parser
 #: exceptions of numpy's header parser, which evaluates a literal and tries Python 2 syntax, too
 _UNREADABLE = (
     ValueError,
     TypeError,
+    LookupError,
     SyntaxError,
     OverflowError,
     MemoryError,
@@ -102,6 +105,8 @@ def parse_header(name: str, head: bytes, size: int, kind: RuntimeKind) -> Header
         raise
     except _UNREADABLE as error:
         raise _unreadable(what) from error
+    if dtype.kind not in _KINDS:
+        raise _unreadable(what)
     check_dtype(what, dtype, kind)
     if any(type(length) is not int or length < 0 for length in shape):
         raise _unreadable(what)

@@ -52,6 +52,7 @@ test("an array that cannot be an input is rejected", () => {
   assert.equal(readNpy(...npy(header("(2, 3)"), 25)).extra, "1");
   // a size that a double cannot represent exactly
   assert.equal(code(...npy(header("(9007199254740993, 3)"), 9)), "input_cut_short");
+  for (const descr of ["()", "'T'", "True"]) assert.equal(code(...npy(header("(2,)", { descr }), 8)), "input_header");
   assert.equal(code(...npy("{'shape': (-1,)}", 4)), "input_header");
   assert.equal(code(bytes("\x93NUMPY\x01\x00\xff"), 9), "input_header");
 });

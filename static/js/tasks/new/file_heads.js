@@ -94,7 +94,7 @@ export function readNpy(head, size, kind) {
 }
 
 function checkArray({ descr, fortran, shape }, offset, size, kind) {
-  const type = typeof descr === "string" ? readType(descr) : { code: "input_structured" };
+  const type = readType(descr);
   if (type === null) return { code: "input_header" };
   if (type.code) return type;
   const { letter, dtype, bytes } = type;
@@ -150,12 +150,13 @@ function readList(text) {
   return null;
 }
 
-/** Parse a dtype in numpy's short form, such as "<f4": {letter, dtype, bytes}, or {code} if it is not numeric. */
+/** Parse a dtype in numpy's short form, such as "<f4": {letter, dtype, bytes}, {code} if it is not numeric, or null. */
 function readType(descr) {
   const [, letter, digits] = /^[<>|=]?([a-zA-Z?])(\d*)(?:\[\w+\])?$/.exec(descr) ?? [];
   if (!letter) return null;
   if (letter === "O") return { code: "input_pickled" };
   if (letter === "?") return { letter: "b", dtype: "bool", bytes: 1 };
+  if (descr.isList) return { code: "input_structured" };
   const bytes = Number(digits);
   if (letter in TEXT_KINDS) return { code: "input_not_numbers", dtype: `${TEXT_KINDS[letter]}${textBits(letter, bytes)}` };
   if (!(letter in KINDS) || !bytes) return null;
