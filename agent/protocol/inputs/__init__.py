@@ -21,6 +21,9 @@ RuntimeKind = typing.Literal["binary", "wheel"]
 Shape = tuple[int, ...]
 Array = NDArray[np.generic]
 
+#: numbers from here on are infinite as float32: halfway between its largest number and 2**128
+FLOAT32_LIMIT = 2.0**128 - 2.0**103
+
 InputErrorCode = typing.Literal[
     "unreadable",  # no such file, or not a regular one
     "format",  # neither npy, JSON nor a picture, or not the format of its suffix

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from agent.protocol.input_rules import MOST_AXES
-from agent.protocol.inputs import Array, InputError, Shape
+from agent.protocol.inputs import FLOAT32_LIMIT, Array, InputError, Shape
 
 #: brackets add an axis of length 1
 _MOST_DEEP = MOST_AXES - 1
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.eE+])0+(?=[0-9])")
 _INT32 = range(-(2**31), 2**31)
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 _SHOWN = 30
 _LONGEST_NUMBER = 60
 
@@ -134,7 +133,7 @@ def _check_numbers(flat: list[float], texts: list[str], dtype: str) -> None:
     for value, text in zip(flat, texts, strict=True):
         excerpt = text[:_SHOWN]
         if dtype == "float32":
-            if abs(value) > _FLOAT32_MAX:
+            if abs(value) >= FLOAT32_LIMIT:
                 raise _out_of_range(excerpt, dtype)
         elif not _INT32[0] <= value <= _INT32[-1]:
             raise _out_of_range(excerpt, dtype)
