@@ -196,13 +196,6 @@ TEXTS: dict[str, str] = {
     "input_suffix": gettext_noop(
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
-    "input_json_range": gettext_noop(
-        "In “%(name)s”, a value of the input “%(input)s” is out of the range of %(dtype)s."
-    ),
-    "input_json_fraction": gettext_noop(
-        "In “%(name)s”, a value of the input “%(input)s” is not a whole number, but its type is "
-        "%(dtype)s."
-    ),
     "inputs_unknown": gettext_noop(
         "This version of load_and_run cannot list the inputs of the model, so no random values can "
         "be generated. Provide each input, or choose MegEngine 1.5 or later."

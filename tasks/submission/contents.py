@@ -150,7 +150,8 @@ def _arrays(name: str, head: bytes, size_bytes: int, kind: RuntimeKind) -> list[
     suffix = _suffix(name)
     if suffix == ".json":
         check_json_size(name, size_bytes)
-        return [_array(item.name, item.dtype, item.shape) for item in parse_json(name, head, kind)]
+        inputs = parse_json(name, head, kind).items()
+        return [_array(key, array.dtype.name, array.shape) for key, array in inputs]
     if suffix in (".ppm", ".pgm"):
         shape, _ = parse_picture(name, head, size_bytes)
         return [_array("", "uint8", shape)]

@@ -601,6 +601,13 @@ WORDINGS: dict[str, Any] = {
         "In “%(name)s” the shape of the input %(input)s needs %(wanted)s numbers, but raw is not "
         "a flat list of that length. Write all numbers into one list."
     ),
+    "input_json_range": _(
+        "In “%(name)s”, a value of the input “%(input)s” is out of the range of %(dtype)s."
+    ),
+    "input_json_fraction": _(
+        "In “%(name)s”, a value of the input “%(input)s” is not a whole number, but its type is "
+        "%(dtype)s."
+    ),
     "file_gone": _(
         "“%(name)s” is no longer in storage. Start a new task and choose the file again."
     ),

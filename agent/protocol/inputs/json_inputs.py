@@ -1,26 +1,38 @@
 """Parse load_and_run's JSON files of inputs: {"<input>": {"shape", "type", "raw"}, ...}.
 
-`parse_json` keeps lists of numbers as text, because Python objects would take twenty times the
-memory. The server only checks this; the agent converts each list to an array (`read_json`).
+Lists of numbers are kept as text, and converted piece by piece, because Python objects would take
+twenty times the memory.
 """
 
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.protocol.input_rules import JSON_DTYPES, LONGEST_NAME, MOST_AXES, can_be_given
-from agent.protocol.inputs import Array, InputError, RuntimeKind, Shape, braces, check_axes
+from agent.protocol.inputs import (
+    FLOAT32_LIMIT,
+    Array,
+    InputError,
+    RuntimeKind,
+    Shape,
+    braces,
+    check_axes,
+)
 from agent.protocol.inputs.npy import read_start
 
 #: size limit of a file in bytes, since it is read as a whole
 LONGEST_JSON = 8 << 20
 _MOST_INPUTS = 64
 _SHOWN = 100
+#: length of the text that is converted at once, in characters
+_PIECE = 1 << 18
 _SPACE = r"[ \t\n\r]*+"
 _NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+" + _SPACE
 #: matches strings (so that their content is not matched otherwise), flat lists of numbers, and NaN
@@ -42,23 +54,21 @@ class _Numbers:
     def __len__(self) -> int:
         return self.text.count(",") + 1 if self.text.strip("[] \t\n\r") else 0
 
-
-@dataclass(frozen=True)
-class JsonInput:
-    """One input of a file. `numbers` is a flat list as text, with the length that `shape` needs."""
-
-    name: str
-    dtype: str
-    shape: Shape
-    numbers: str
+    def pieces(self) -> Iterator[NDArray[np.float64]]:
+        """Yield the numbers in order; those beyond the range of float64 are infinite."""
+        start, last = 1, len(self.text) - 1
+        while start < last:
+            comma = self.text.find(",", start + _PIECE)
+            end = last if comma < 0 else comma
+            yield np.fromstring(self.text[start:end], np.float64, sep=",")
+            start = end + 1
 
 
 def read_json(path: Path) -> dict[str, Array]:
-    """Return the arrays of all inputs in a JSON file, in file order. Raises InputError."""
+    """Read a JSON file, see `parse_json`."""
     _, size = read_start(path)
     check_json_size(path.name, size)
-    inputs = parse_json(path.name, path.read_bytes())
-    return {entry.name: _array(path.name, entry) for entry in inputs}
+    return parse_json(path.name, path.read_bytes())
 
 
 def check_json_size(name: str, size: int) -> None:
@@ -69,8 +79,8 @@ def check_json_size(name: str, size: int) -> None:
         raise InputError("too_large", text, "json_large", limit_mib=limit)
 
 
-def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[JsonInput]:
-    """Parse a JSON file for a kind of runtime, but not the numbers in it. Raises InputError."""
+def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> dict[str, Array]:
+    """Return the arrays of all inputs in a JSON file, in file order. Raises InputError."""
     try:
         content = _decode(name, data)
     except RecursionError:
@@ -89,7 +99,7 @@ def parse_json(name: str, data: bytes, kind: RuntimeKind = "wheel") -> list[Json
             count=len(content),
             limit=_MOST_INPUTS,
         )
-    return [_entry(name, key, entry, kind) for key, entry in content.items()]
+    return {key: _entry(name, key, entry, kind) for key, entry in content.items()}
 
 
 def _wrong(name: str, problem: str) -> InputError:
@@ -139,7 +149,7 @@ def _distinct(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
+def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> Array:
     short_key = key[:_SHOWN]
     what = f'Input "{short_key}" in "{name}"'
     if not isinstance(entry, dict) or not {"shape", "type", "raw"} <= set(entry):
@@ -180,7 +190,7 @@ def _entry(name: str, key: str, entry: Any, kind: RuntimeKind) -> JsonInput:
             wanted=expected,
             count=count,
         )
-    return JsonInput(key, JSON_DTYPES[dtype], shape, raw.text)
+    return _array(what, short_key, raw, JSON_DTYPES[dtype]).reshape(shape)
 
 
 def _shape(what: str, short_key: str, value: Any) -> Shape:
@@ -196,18 +206,25 @@ def _shape(what: str, short_key: str, value: Any) -> Shape:
     return tuple(shape)
 
 
-def _array(name: str, entry: JsonInput) -> Array:
+def _array(what: str, short_key: str, raw: _Numbers, dtype_name: str) -> Array:
     """Convert the numbers to an array; reject values out of the dtype's range."""
-    dtype = np.dtype(entry.dtype)
-    about = {"name": name, "input": entry.name, "dtype": entry.dtype}
-    out_of_range = InputError.of("json", "input_json_range", **about)
-    try:
-        exact = np.array(json.loads(entry.numbers), dtype=np.float64)
-    except (OverflowError, ValueError):  # more digits than Python converts to an integer
-        raise out_of_range from None
-    limits = np.finfo(np.float32) if dtype.kind == "f" else np.iinfo(dtype)
-    if not (float(limits.min) <= exact.min() and exact.max() <= float(limits.max)):
-        raise out_of_range
-    if dtype.kind != "f" and (exact != np.floor(exact)).any():
-        raise InputError.of("json", "input_json_fraction", **about)
-    return exact.astype(dtype).reshape(entry.shape)
+    about = {"input": short_key, "dtype": dtype_name}
+    dtype = np.dtype(dtype_name)
+    if dtype.kind == "f":
+        low, high = -FLOAT32_LIMIT, FLOAT32_LIMIT
+    else:
+        limits = np.iinfo(dtype)
+        low, high = limits.min - 1, limits.max + 1
+    array: Array = np.empty(len(raw), dtype)
+    done = 0
+    for exact in raw.pieces():
+        if not (low < exact.min() and exact.max() < high):
+            text = f"{what}: a value is out of the range of {dtype_name}."
+            raise InputError("json", text, "json_range", **about)
+        part = array[done : done + len(exact)]
+        part[:] = exact
+        if dtype.kind != "f" and (part != exact).any():
+            text = f"{what}: a value is not a whole number, but its type is {dtype_name}."
+            raise InputError("json", text, "json_fraction", **about)
+        done += len(exact)
+    return array

@@ -15,6 +15,10 @@ const MAX_NAME_LENGTH = 200;
 const BINARY_DTYPES = ["float32", "int32", "int16", "uint16", "int8", "uint8"];
 const ALL_DTYPES = [...BINARY_DTYPES, "float16", "int64", "uint32", "bool"];
 const JSON_DTYPES = { float32: "float32", float: "float32", int32: "int32", int: "int32", int8: "int8", uint8: "uint8" };
+/** Numbers from here on are infinite as float32. */
+const FLOAT32_LIMIT = 2 ** 128 - 2 ** 103;
+/** Numbers between these can be given in JSON. */
+const LIMITS = { float32: [-FLOAT32_LIMIT, FLOAT32_LIMIT], int32: [-(2 ** 31) - 1, 2 ** 31], int8: [-129, 128], uint8: [-1, 256] };
 const KINDS = { b: "bool", i: "int", u: "uint", f: "float", c: "complex" };
 const TEXT_KINDS = { S: "bytes", a: "bytes", U: "str", M: "datetime64", m: "timedelta64", V: "void" };
 
@@ -152,11 +156,11 @@ function readList(text) {
 
 /** Parse a dtype in numpy's short form, such as "<f4": {letter, dtype, bytes}, {code} if it is not numeric, or null. */
 function readType(descr) {
+  if (descr.isList) return { code: "input_structured" };
   const [, letter, digits] = /^[<>|=]?([a-zA-Z?])(\d*)(?:\[\w+\])?$/.exec(descr) ?? [];
   if (!letter) return null;
   if (letter === "O") return { code: "input_pickled" };
   if (letter === "?") return { letter: "b", dtype: "bool", bytes: 1 };
-  if (descr.isList) return { code: "input_structured" };
   const bytes = Number(digits);
   if (letter in TEXT_KINDS) return { code: "input_not_numbers", dtype: `${TEXT_KINDS[letter]}${textBits(letter, bytes)}` };
   if (!(letter in KINDS) || !bytes) return null;
@@ -200,13 +204,16 @@ function readPicture(head, size) {
 
 /** Read load_and_run's JSON format: an object {shape, type, raw} for each input, by name. */
 function readJson(content, kind) {
-  let inputs;
+  let text, inputs;
   try {
     // leaves out a byte-order mark
-    inputs = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(content));
+    text = new TextDecoder("utf-8", { fatal: true }).decode(content);
+    inputs = JSON.parse(text);
   } catch (error) {
     return { code: "input_json", problem: error.message };
   }
+  const { twice, decimal } = readKeys(text);
+  if (twice !== undefined) return { code: "input_json_twice", input: twice };
   if (!isObject(inputs)) return { code: "input_json", problem: "Expected `object`" };
   const names = Object.keys(inputs);
   if (!names.length || names.length > MAX_JSON_INPUTS) {
@@ -214,17 +221,47 @@ function readJson(content, kind) {
   }
   const arrays = [];
   for (const name of names) {
-    const array = readEntry(name, inputs[name], kind);
+    const array = readEntry(name, inputs[name], kind, decimal.has(name));
     if (array.code) return array;
     arrays.push(array);
   }
   return { arrays, isFortran: false };
 }
 
+const KEY_END = /[ \t\r\n]*:/y;
+const DECIMAL_LIST = /[ \t\r\n]*\[[^\]]*[.eE]/y;
+
+/**
+ * Read from a valid JSON text what JSON.parse leaves out: {twice, decimal}, the first key that an object repeats
+ * (undefined for none), and the names of the inputs that have a number such as 2.0 or 2e0 in their shape.
+ */
+function readKeys(text) {
+  const objects = [];
+  const decimal = new Set();
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === "{") objects.push({ keys: new Set(), last: "" });
+    if (text[at] === "}") objects.pop();
+    if (text[at] !== '"') continue;
+    const begin = at;
+    for (at += 1; text[at] !== '"'; at += 1) if (text[at] === "\\") at += 1;
+    KEY_END.lastIndex = at + 1;
+    if (!KEY_END.test(text)) continue;
+    const key = JSON.parse(text.slice(begin, at + 1));
+    const object = objects.at(-1);
+    if (object.keys.has(key)) return { twice: key, decimal };
+    object.keys.add(key);
+    object.last = key;
+    DECIMAL_LIST.lastIndex = KEY_END.lastIndex;
+    if (objects.length === 2 && key === "shape" && DECIMAL_LIST.test(text)) decimal.add(objects[0].last);
+  }
+  return { decimal };
+}
+
 /** Not printable in the sense of Python: control, format and unassigned characters, and all spaces but one. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 
-function readEntry(name, entry, kind) {
+/** isDecimal: whether a number of the shape is written with a point or an exponent */
+function readEntry(name, entry, kind, isDecimal) {
   const isEntry = isObject(entry) && ["shape", "type", "raw"].every((key) => Object.hasOwn(entry, key));
   if (!isEntry) return { code: "input_json", problem: `$.${name}` };
   const isSplit = kind === "binary" && /[:;]/.test(name);
@@ -234,19 +271,25 @@ function readEntry(name, entry, kind) {
   if (typeof entry.type !== "string") return { code: "input_json", problem: `$.${name}.type` };
   const isList = Array.isArray(entry.shape) && entry.shape.every((axis) => typeof axis === "number");
   const hasManyAxes = isList && entry.shape.length > MAX_AXES;
-  if (!hasManyAxes && !(isList && entry.shape.every((axis) => Number.isInteger(axis) && axis >= 0))) {
+  if (!hasManyAxes && !(isList && !isDecimal && entry.shape.every((axis) => Number.isInteger(axis) && axis >= 0))) {
     return { code: "input_json_shape", input: name };
   }
-  const dtype = JSON_DTYPES[entry.type];
-  if (!dtype) {
+  if (!Object.hasOwn(JSON_DTYPES, entry.type)) {
     return { code: "input_json_type", input: name, type: entry.type.slice(0, 40), kinds: Object.keys(JSON_DTYPES).join(", ") };
   }
+  const dtype = JSON_DTYPES[entry.type];
   const problem = checkShape(hasManyAxes ? entry.shape.map(() => 1n) : entry.shape.map(BigInt));
   if (problem) return problem;
   const expected = entry.shape.reduce((size, axis) => size * axis, 1);
   const isFlat = Array.isArray(entry.raw) && entry.raw.every((number) => typeof number === "number");
   if (!isFlat || entry.raw.length !== expected) return { code: "input_json_numbers", input: name, wanted: expected };
-  return { name, dtype, shape: entry.shape };
+  return checkNumbers(entry.raw, dtype, name) ?? { name, dtype, shape: entry.shape };
+}
+
+function checkNumbers(numbers, dtype, name) {
+  const [low, high] = LIMITS[dtype];
+  if (!numbers.every((x) => low < x && x < high)) return { code: "input_json_range", input: name, dtype };
+  return dtype === "float32" || numbers.every(Number.isInteger) ? null : { code: "input_json_fraction", input: name, dtype };
 }
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
