@@ -38,7 +38,7 @@ def dumps_compare(a: Artifact, b: Artifact) -> dict[str, Any]:
     Raises DomainError dumps_busy (another request is computing it), dump_large, dump_unreadable,
     object_missing, storage_unreachable.
     """
-    key = f"io-dumps:3:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
+    key = f"io-dumps:4:{a.pk}:{a.md5}:{b.pk}:{b.md5}"
     known: dict[str, Any] | None = cache.get(key)
     if known is None:
         if not cache.add(f"{key}:busy", 1, _BUSY_S):

@@ -51,6 +51,7 @@ _TYPE = re.compile(r"\w+(?:::\w+)*")
 _SLOT = re.compile(r"\d{1,6}")
 _LONGEST_TYPE = 600
 
+_BFLOAT16 = "BFloat16"
 #: dtype code (`megdnn::DTypeEnum`) -> its name and the numpy dtype of its numbers
 _DTYPES: dict[int, tuple[str, str]] = {
     0: ("Float32", "<f4"),
@@ -60,6 +61,7 @@ _DTYPES: dict[int, tuple[str, str]] = {
     4: ("Int32", "<i4"),
     8: ("Byte", "u1"),
     9: ("Float16", "<f2"),
+    11: (_BFLOAT16, "<u2"),
     100000: ("Quantized8Asymm", "u1"),
     100001: ("QuantizedS32", "<i4"),
     100002: ("QuantizedS8", "i1"),
@@ -77,7 +79,9 @@ class TensorHeader:
 
     name: the variable's name, or MegEngine's whole description if it cannot be parsed
     owner, type: name and type of the operator that computes the variable
-    numbers: number of elements; numpy: their dtype (sub-byte types are read as raw bytes)
+    numbers: number of elements; numpy: their dtype in the file (sub-byte types are read as raw
+        bytes)
+    is_raw: the dtype is unknown, so that the numbers are bit patterns
     """
 
     file: str
@@ -91,6 +95,7 @@ class TensorHeader:
     numpy: np.dtype[Any]
     numbers: int
     offset: int
+    is_raw: bool = False
 
 
 @dataclass
@@ -116,7 +121,8 @@ class Dump:
             while left:
                 size_bytes = min(count, left) * header.numpy.itemsize
                 data = _read_exactly(stream, size_bytes, header.file)
-                yield np.frombuffer(data, dtype=header.numpy)
+                block = np.frombuffer(data, dtype=header.numpy)
+                yield _float32(block) if header.dtype == _BFLOAT16 else block
                 left -= min(count, left)
 
     @contextmanager
@@ -231,8 +237,14 @@ def read_header(file: str, stream: IO[bytes], size: int) -> TensorHeader:
     dtype, numpy, numbers = _numbers(file, code, shape, size - offset)
     name, slot, owner, kind = _names(text)
     return TensorHeader(
-        file, int(file, 16), name, slot, owner, kind, dtype, shape, numpy, numbers, offset
-    )
+        file, int(file, 16), name, slot, owner, kind, dtype, shape, numpy, numbers, offset,
+        is_raw=code not in _DTYPES,
+    )  # fmt: skip
+
+
+def _float32(bits: NDArray[Any]) -> NDArray[np.float32]:
+    """Convert bfloat16 numbers, which are the upper halves of float32 numbers."""
+    return (bits.astype("<u4") << 16).view("<f4")
 
 
 def _numbers(

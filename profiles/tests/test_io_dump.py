@@ -89,6 +89,29 @@ def test_quantized_and_unknown_dtypes_are_read_by_their_width():
         assert (row.status, row.one.dtype, row.numbers) == ("equal", name, 4)
 
 
+def compare_numbers(a, b, code):
+    files = ({"000001": tensor_bytes(array, 1, "x", code=code)} for array in (a, b))
+    (row,) = compare(*(open_zip(io.BytesIO(zip_bytes(file))) for file in files))
+    return row
+
+
+def test_bfloat16_is_compared_by_its_values():
+    def bfloat16(*values):
+        return (np.array(values, "<f4").view("<u4") >> 16).astype("<u2")
+
+    one, other = bfloat16(1, 2, 3, np.nan), bfloat16(1.0625, 2.125, 3, np.nan)
+    row = compare_numbers(one, other, 11)
+    assert (row.status, row.one.dtype, row.differing, row.nan_a) == ("values", "BFloat16", 2, 1)
+    assert (row.max_abs, row.max_rel) == (0.125, pytest.approx(0.0625 / 1.0625))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<u2", "<u4", "<u8"])
+def test_unknown_dtypes_have_no_tolerance(dtype):
+    one = np.array([2 ** (8 * np.dtype(dtype).itemsize) - 2], dtype)
+    assert compare_numbers(one, one, 12345).status == "equal"
+    assert compare_numbers(one, one + one.dtype.type(1), 12345).status == "values"
+
+
 def test_shapes_dtypes_and_missing_variables_have_their_own_status():
     a = {(1, "x"): ONES, (2, "y"): ONES, (3, "z"): ONES}
     b = {(1, "x"): ONES.T.copy(), (2, "y"): ONES.astype(np.int32), (4, "w"): ONES}
