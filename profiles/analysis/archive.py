@@ -32,7 +32,7 @@ from profiles.formats.npz import (
 
 #: version of the content: increase it when the stored data or its computation changes, then run
 #: `manage.py reprofile`
-VERSION = 7
+VERSION = 8
 
 _COLUMNS, _GRAPH, _INTERVALS, _SUMMARY = "columns.", "graph.", "intervals.", "summary."
 _TIMES = ("present", "end_s", "kern_s")

@@ -10,7 +10,8 @@ from profiles.analysis.memory_plan import memory_plan
 from profiles.analysis.tensor_sizes import variable_bytes
 from profiles.formats.columns import MISSING
 from profiles.tests.graphs import read, read_compiled, read_good
-from testdata import good_profile
+from profiles.tests.make import to_json
+from testdata import compiled_profile, good_profile
 
 PLANNED = ("resnet18_opt__profile", "two_inputs__profile", "tiny__profile", "opt__multithread")
 
@@ -22,6 +23,16 @@ def test_the_plan_of_tiny_equals_a_sum_by_hand():
     assert plan.persistent_bytes == 64 + 4 + 4
     assert plan.planned.tolist() == [0, 0, 0, 64, 64]
     assert not plan.estimated.any()
+    assert (plan.peak_step, plan.peak_bytes) == (3, 136)
+
+
+def test_tagged_addresses_give_the_same_plan():
+    """MegEngine writes addresses as signed integers, and Android sets their top bits."""
+    profile = json.loads(compiled_profile("tiny__profile"))
+    for chunk in profile["graph_exec"]["mem_chunk"].values():
+        chunk["dev_ptr"] = (chunk["dev_ptr"] | 0xB4 << 56) - 2**64
+    plan = memory_plan(*read(to_json(profile)))
+    assert plan.planned.tolist() == [0, 0, 0, 64, 64]
     assert (plan.peak_step, plan.peak_bytes) == (3, 136)
 
 

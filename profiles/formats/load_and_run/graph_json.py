@@ -280,13 +280,24 @@ def _chunks(graph: Graph) -> Chunks:
     return Chunks(
         size_bytes=_whole([chunk.size for chunk in chunks]),
         owner=_codes([chunk.owner_var for chunk in chunks], variables),
-        address=_whole([chunk.dev_ptr for chunk in chunks]).astype(np.uint64),
+        address=_addresses([chunk.dev_ptr for chunk in chunks]),
     )
 
 
 def _whole(values: Sequence[Any]) -> NDArray[np.int64]:
     """Non-negative integers as int64; anything else becomes 0."""
     return np.array([v if type(v) is int and 0 <= v < 2**63 else 0 for v in values], dtype=np.int64)
+
+
+def _addresses(values: Sequence[Any]) -> NDArray[np.uint64]:
+    """Addresses, which MegEngine writes as signed 64-bit integers; anything else becomes 0.
+
+    The top bit is set on Android 11 and later, which tags pointers.
+    """
+    return np.array(
+        [v % 2**64 if type(v) is int and -(2**63) <= v < 2**64 else 0 for v in values],
+        dtype=np.uint64,
+    )
 
 
 def _intervals(entries: Mapping[str, Mapping[str, Times]], rows: Mapping[str, int]) -> Intervals:
