@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from argparse import Namespace
 from itertools import pairwise
 from pathlib import Path
@@ -233,6 +234,19 @@ def test_the_command_needs_no_settings() -> None:
     command = next(c for c in commands_of("profiles", "resnet18") if c["arguments"] == "-t 5")
     assert (completed.returncode, completed.stderr) == (0, "")
     assert completed.stdout.encode() == command["stdout"].encode()
+
+
+def test_a_profile_is_read_from_a_pipe(tmp_path: Path) -> None:
+    profile = DATA / "profiles" / "resnet18.json"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(profile.read_bytes(),), daemon=True)
+    writer.start()
+    text = run_analysis(pipe, "-t 5")
+    writer.join()
+    # a pipe contains less at once
+    assert profile.stat().st_size > 1 << 16
+    assert text == run_analysis(profile, "-t 5")
 
 
 def test_the_process_ends_with_the_exit_code_of_the_command() -> None:

@@ -148,7 +148,7 @@ def analysis(options: Namespace) -> str:
 
 def _columns(path: str, *, dtypes: bool) -> ProfileColumns:
     limit = settings.PROFILE_SIZE_LIMIT_BYTES
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             raise ProfileFormatError(
