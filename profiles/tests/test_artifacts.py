@@ -215,6 +215,22 @@ def test_the_command_compares_tasks_zips_and_folders(tasks, tmp_path):
     assert (code, "is not a folder" in text) == (2, True)
 
 
+def test_the_command_shows_no_control_characters_of_names(tmp_path):
+    folders = [
+        str(write_folder(tmp_path / folder, make_files({(1, "x\x1b[2Jy"): X * value})))
+        for folder, value in (("a", 1.0), ("b", 2.0))
+    ]
+    code, text = run_command(*folders)
+    assert (code, "x\ufffd[2Jy" in text, "\x1b" in text) == (1, True, False)
+
+
+def test_the_command_words_errors_of_storage(tasks):
+    a, b = tasks
+    object_store.delete(a.attempts.get().artifacts.get().object_key)
+    code, text = run_command(str(a.pk), str(b.pk))
+    assert (code, text) == (2, "The file is no longer in storage.\n")
+
+
 def test_the_agent_receives_the_reason_for_a_refused_file():
     attempt = make_attempt()
     limit = limit_of("manifest.json")

@@ -808,6 +808,13 @@ def test_the_command_prints_steps_and_rows(capsys):
     assert sum(row["difference_s"][0] for row in rows) == pytest.approx(0.009702)
 
 
+def test_the_command_shows_no_control_characters_of_file_names(capsys, tmp_path):
+    file = tmp_path / "a\x1b[2Jb.json"
+    file.write_bytes(good_profile("tiny"))
+    call_command("compare_profiles", str(file), str(file))
+    assert "a\ufffd[2Jb.json" in capsys.readouterr().out
+
+
 def test_the_command_requires_two_readable_profiles(tmp_path):
     with pytest.raises(CommandError) as caught:
         call_command("compare_profiles", "one.json")

@@ -290,6 +290,16 @@ def test_reprofile_keeps_old_data_after_a_failed_rebuild():
     assert Profile.objects.get(pk=good.pk).problem == ""
 
 
+def test_reprofile_words_errors_of_storage(monkeypatch):
+    profile = build_profile()
+    unreachable = DomainError("storage_unreachable", status=503)
+    monkeypatch.setattr("profiles.ingest.results.derive", Mock(side_effect=unreachable))
+    assert reprofile("--all")[1].startswith(
+        f"profile {profile.pk} (task {profile.attempt.task_id}): failed: Object storage does not "
+        "respond."
+    )
+
+
 def test_reprofile_continues_after_an_unexpected_exception(monkeypatch):
     broken, good = build_profile(), build_profile("tiny")
     derive = results.derive

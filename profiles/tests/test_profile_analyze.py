@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from profiles.analysis.errors import AnalysisError
 from profiles.formats.errors import ProfileFormatError
@@ -247,6 +248,17 @@ def test_a_profile_is_read_from_a_pipe(tmp_path: Path) -> None:
     # a pipe contains less at once
     assert profile.stat().st_size > 1 << 16
     assert text == run_analysis(profile, "-t 5")
+
+
+def test_control_characters_of_names_do_not_reach_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = write_profile(tmp_path, make_profile({"1": 1.0}, names={"1": "a\x1b[2Jb"}))
+    call_command("profile_analyze", str(file))
+    assert "a\x1b[2Jb" in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    call_command("profile_analyze", str(file))
+    assert "a\ufffd[2Jb" in capsys.readouterr().out
 
 
 def test_the_process_ends_with_the_exit_code_of_the_command() -> None:

@@ -17,7 +17,9 @@ from profiles.formats.tensor_dump import Dump, DumpError, open_folder, open_zip
 from profiles.selectors import IO_DUMP_NAME, dump_of
 from tasks.models import Artifact, Task
 from webprofile.errors import DomainError
+from webprofile.messages.errors import word
 from webprofile.storage import storage
+from webprofile.terminal.output import plain, plain_lines
 
 EQUAL, DIFFERENT, FAILED = 0, 1, 2
 
@@ -49,7 +51,8 @@ class Command(BaseCommand):
                     compare(a, b, order=order, max_error=options["max_err"]), all_=options["all"]
                 )
         except (DumpError, DomainError, OSError) as error:
-            self.stderr.write(str(error))
+            text = word(error) if isinstance(error, DomainError) else str(error)
+            self.stderr.write(plain_lines(text))
             code = FAILED
         sys.exit(code)
 
@@ -59,7 +62,7 @@ class Command(BaseCommand):
             total += 1
             if difference.differs or all_:
                 mark = "first " if difference.differs and not differing else ""
-                self.stdout.write(mark + line_of(difference))
+                self.stdout.write(plain(mark + line_of(difference)))
             differing += difference.differs
         self.stdout.write(f"{differing} of {total} variables differ")
         return DIFFERENT if differing else EQUAL

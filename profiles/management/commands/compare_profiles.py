@@ -17,7 +17,7 @@ from profiles.exports.formats import profile_of_files
 from profiles.formats.columns import Side
 from profiles.formats.errors import ProfileFormatError
 from webprofile.terminal.exit_codes import USAGE
-from webprofile.terminal.output import table
+from webprofile.terminal.output import plain_lines, table
 
 #: maximum length of an operator's name in the table
 LONGEST_NAME = 60
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         try:
             profiles = [profile_of_files(name.split(",")) for name in names]
         except (OSError, ProfileFormatError) as error:
-            self.stderr.write(str(error))
+            self.stderr.write(plain_lines(str(error)))
             sys.exit(1)
         comparison = judged(align_profiles(profiles), {})
         side: Side = "host" if options["host"] else "device"
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             self.stdout.write(msgspec.json.encode(_as_json(comparison, rows, side)).decode())
             return
         for other, name in enumerate(names[1:], start=1):
-            self.stdout.write(f"A {names[0]}\n{letter(other)} {name}\n")
+            self.stdout.write(plain_lines(f"A {names[0]}\n{letter(other)} {name}\n"))
             if not comparison.common[other - 1]:
                 self.stdout.write("They have no operator in common.\n")
             steps = waterfall(comparison, other, side=side, by=options["by"])

@@ -1,6 +1,7 @@
 """`manage.py profile_analyze FILE [options]`: `megengine.tools.profile_analyze`, without MegEngine.
 
-Options, output and exit codes are the original's; an error is one line instead of a traceback.
+Options, output and exit codes are the original's; an error is one line instead of a traceback. On a
+terminal, control characters are replaced.
 """
 
 import os
@@ -19,6 +20,7 @@ from profiles.analysis.text import PrintOptions, report
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.errors import ProfileFormatError
 from profiles.formats.load_and_run.reader import parse
+from webprofile.terminal.output import plain_lines
 
 
 class Command(BaseCommand):
@@ -48,6 +50,8 @@ class Command(BaseCommand):
             raise CommandError(" ".join(str(error).split())) from error
         except OSError as error:
             raise CommandError(f"{options['dump']} cannot be read: {error.strerror}.") from error
+        if self.stdout.isatty():
+            text = plain_lines(text)
         try:
             self.stdout.write(text, ending="")
             self.stdout.flush()

@@ -15,7 +15,9 @@ from profiles.ingest.rebuild import RebuildError, rebuild_attempt, rebuild_deriv
 from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
 from webprofile.management.bulk import plain_errors
+from webprofile.messages.errors import word
 from webprofile.terminal.exit_codes import FAILED, USAGE
+from webprofile.terminal.output import plain
 
 log = structlog.get_logger()
 
@@ -61,7 +63,8 @@ class Command(BaseCommand):
                 if not isinstance(error, RebuildError | DomainError):
                     log.exception("profile_rebuild_broke", name=name)
                 failed += 1
-                self.stdout.write(f"{name}: failed: {error or type(error).__name__}")
+                text = word(error) if isinstance(error, DomainError) else str(error)
+                self.stdout.write(plain(f"{name}: failed: {text or type(error).__name__}"))
             else:
                 done += 1
                 self.stdout.write(f"{name}: done")
