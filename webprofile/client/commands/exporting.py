@@ -184,6 +184,8 @@ def _csv(rows: list[list[str]]) -> bytes:
 
 
 def _rows(content: bytes) -> Iterator[list[str]]:
+    # a cell may contain the shapes of thousands of tensors; the default limit is 131,072 characters
+    csv.field_size_limit(2**31 - 1)
     return csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
 
 

@@ -275,6 +275,20 @@ def test_export_writes_several_results_as_a_table_or_a_folder(client, make_resul
     client.run("export", code=2)
 
 
+def test_export_of_several_results_contains_long_cells(client, alice, home):
+    shapes = [[1, 10_000]] * 14_000
+    footprint = {"1": {"in_shapes": shapes}}
+    files = {"profile.json": to_json(make_profile({"1": 0.5}, footprint=footprint))}
+    tasks = []
+    for _ in range(2):
+        attempt = ended_attempt(files, alice)
+        build_attempt_profile(attempt)
+        tasks.append(attempt.task_id)
+    client.run("export", *tasks, "-o", "all.csv")
+    text = (home / "all.csv").read_text("utf-8-sig")
+    assert text.count("10000") == 2 * len(shapes)
+
+
 @pytest.mark.parametrize(("status", "code"), [("", 1), ("503", 3)])
 def test_failed_export_of_several_tasks_keeps_the_existing_file(
     client, alice, home, proxy, status, code
