@@ -61,7 +61,8 @@ _ORIGINAL = (
 _ORIGINAL_STEP = "sys.stdout = devnull; tool.main([sys.argv[1], '-t', sys.argv[2]])"
 _OURS = """
 from mmap import ACCESS_READ, mmap
-from profiles.analysis.text import profile_text
+from profiles.analysis.select import Query
+from profiles.analysis.text import PrintOptions, report
 from profiles.formats.load_and_run.reader import parse
 """
 _OURS_STEP = """
@@ -69,7 +70,7 @@ with open(sys.argv[1], "rb") as file:
     data = mmap(file.fileno(), 0, access=ACCESS_READ)
 columns = parse(data, max_bytes=1 << 32, checked=False, dtypes=False)
 del data
-devnull.write(profile_text(columns, int(sys.argv[2])))
+devnull.write(report(columns, Query(), PrintOptions(top=int(sys.argv[2]))))
 """
 
 QUERIES = (

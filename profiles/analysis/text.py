@@ -78,14 +78,6 @@ _COLUMNS: Mapping[str, Callable[[TableRow], Line]] = {
 }
 
 
-def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False) -> str:
-    """Return the output of `profile_analyze -t TOP [--show-host]`.
-
-    Raises AnalysisError if the device total is 0.
-    """
-    return report(columns, Query(), PrintOptions(top=top, show_host=show_host))
-
-
 def text_pieces(columns: ProfileColumns, query: Query, printed: PrintOptions) -> Iterator[bytes]:
     """Yield `report` as UTF-8 in pieces, with few rows in memory however many there are.
 

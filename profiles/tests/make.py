@@ -29,6 +29,9 @@ from agent.protocol.pairs import (
     Turn,
 )
 from agent.protocol.plan import Plan
+from profiles.analysis.select import Query
+from profiles.analysis.text import PrintOptions, report
+from profiles.formats.columns import ProfileColumns
 from profiles.models import AttemptMeasurement, Profile, RemovedObjects
 from profiles.retention.deletion import sweep_removed_files
 from profiles.services import build_attempt_profile
@@ -52,6 +55,11 @@ from webprofile.storage import storage as object_store
 from workers.models import HealthCheck, Worker
 
 NODE = 'CompNode("cpu0:0" from "xpux:0")'
+
+
+def profile_text(columns: ProfileColumns, top: int = 3, show_host: bool = False) -> str:
+    """Return the output of `profile_analyze -t TOP [--show-host]`."""
+    return report(columns, Query(), PrintOptions(top=top, show_host=show_host))
 
 
 def make_profile(

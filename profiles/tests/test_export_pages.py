@@ -13,12 +13,11 @@ from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 
 from profiles.analysis.select import Query, select
-from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
 from profiles.ingest.loading import profile_data
 from profiles.models import AttemptMeasurement, Profile
 from profiles.tests.imports import make_import
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, profile_text, to_json
 from profiles.tests.pages import make_result, whole_page
 from profiles.tests.passes import another_pass
 from tasks.tests.make import make_user

@@ -7,8 +7,8 @@ from tabulate import tabulate
 
 from profiles.analysis import text
 from profiles.analysis.grid import Grid
-from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
+from profiles.tests.make import profile_text
 from testdata import good_profile
 
 CELLS = st.sampled_from(

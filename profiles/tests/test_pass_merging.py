@@ -8,11 +8,10 @@ import pytest
 from profiles.analysis.data import ProfileData
 from profiles.analysis.passes import merge
 from profiles.analysis.stability import limits, stability, totals_of_passes, unstable
-from profiles.analysis.text import profile_text
 from profiles.formats.columns import ProfileColumns
 from profiles.formats.load_and_run.graph_json import empty_graph
 from profiles.formats.load_and_run.reader import parse, parse_whole
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, profile_text, to_json
 from profiles.tests.passes import another_pass, change_operator, remove_operator
 from testdata import good_profile
 

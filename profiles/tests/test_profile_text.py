@@ -8,9 +8,9 @@ import pytest
 
 from profiles.analysis.errors import AnalysisError
 from profiles.analysis.select import Query
-from profiles.analysis.text import PrintOptions, profile_text, text_pieces
+from profiles.analysis.text import PrintOptions, text_pieces
 from profiles.formats.load_and_run.reader import parse
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, profile_text, to_json
 from testdata import bad_profile, commands
 
 _PLAIN = re.compile(r"(?:-t (-?\d+))?\s*(--show-host)?")

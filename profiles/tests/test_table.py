@@ -4,9 +4,8 @@ import math
 
 from profiles.analysis.select import Query, select
 from profiles.analysis.table import TableRow, info_lines, rows, shape_lines
-from profiles.analysis.text import profile_text
 from profiles.formats.load_and_run.reader import parse
-from profiles.tests.make import make_profile, to_json
+from profiles.tests.make import make_profile, profile_text, to_json
 
 
 def rows_of(profile: dict[str, object]) -> tuple[TableRow, ...]:
