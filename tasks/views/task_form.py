@@ -36,7 +36,9 @@ _FORM_ONLY: dict[str, Any] = {
         "This file could not be read. It may have been changed or moved. Choose it again."
     ),
     "model": _("A MegEngine model, %(size)s."),
-    "older": _("Older format: the device determines which inputs the model has."),
+    "other_format": _(
+        "Another format than FBS_V2: the device determines which inputs the model has."
+    ),
     "unread": _("Its inputs could not be read here; they are read on the device."),
     "no_such_input": _("The model has no input “%(input)s”. Its inputs: %(inputs)s."),
     "no_inputs": _("The model has no inputs. Remove this row."),

@@ -62,6 +62,11 @@ test("a model without operators has no inputs", () => {
   assert.deepEqual(readFrom(modelWithOperators(0)), { inputs: [] });
 });
 
+test("the inputs of a packed model are left to the device", () => {
+  const packed = new TextEncoder().encode("packed_model".padEnd(32, "\0"));
+  assert.deepEqual(readFrom(packed), { isOtherFormat: true });
+});
+
 test("lengths and positions beyond the file are no endless work", () => {
   assert.deepEqual(readFrom(modelWithOperators(0xffffffff)), { isUnreadable: true });
   assert.deepEqual(readFrom(modelWithOperators(8)), { isUnreadable: true });

@@ -136,10 +136,12 @@ def test_json_names_are_compared(form, tmp_path):
     assert not form.find(".data-row__uses").is_displayed()
 
 
-def test_inputs_of_an_older_format_are_left_to_the_device(form, tmp_path):
-    choose_model(form, "tiny_fbs1.mge")
+@pytest.mark.parametrize("name", ["tiny_fbs1.mge", "packed.mge"])
+def test_inputs_of_another_format_are_left_to_the_device(form, tmp_path, name):
+    (tmp_path / "packed.mge").write_bytes(b"packed_model" + bytes(20))
+    choose_model(form, name if name != "packed.mge" else str(tmp_path / name))
     status = form.text("#model-status")
-    assert "Older format: the device determines which inputs the model has" in status
+    assert "Another format than FBS_V2: the device determines which inputs the model has" in status
     assert not form.find("#model-inputs").is_displayed()
     choose_data(form, tmp_path, "anything.npy", np.zeros((1, 2), "f4"))
     form.until(lambda: form.row_status == "float32 {1,2}", "type and shape")

@@ -151,10 +151,10 @@ function readInWorker(model) {
   });
 }
 
-function noteOf(file, purpose, { arrays = [], isFortran, isOlder, isUnreadable }) {
+function noteOf(file, purpose, { arrays = [], isFortran, isOtherFormat, isUnreadable }) {
   if (purpose === "program") return "";
   if (purpose === "model") {
-    const unknown = isOlder ? texts.older : isUnreadable && texts.unread;
+    const unknown = isOtherFormat ? texts.other_format : isUnreadable && texts.unread;
     return sentences([fill(texts.model, { size: bytesize(file.size) }), unknown]);
   }
   const types = arrays.map(typeOf).join(", ");

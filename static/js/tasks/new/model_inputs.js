@@ -33,7 +33,7 @@ const DTYPES = [
 const COMPARED = ["float32", "int32", "int16", "uint16", "int8", "uint8", "float16", "int64", "uint32", "bool"];
 
 /**
- * Read the inputs of a model: {inputs: [{name, dtype, shape}]}, {isOlder: true} for another format, or
+ * Read the inputs of a model: {inputs: [{name, dtype, shape}]}, {isOtherFormat: true} for another format, or
  * {isUnreadable: true} for a damaged or an unusually large one.
  *
  * read(begin, end): returns these bytes of the file as a Uint8Array
@@ -42,7 +42,7 @@ export function readInputs(read, size) {
   try {
     const tables = new Tables(read, size);
     const start = tables.text(0, TEST_CASE.length) === TEST_CASE ? 12 : 0;
-    if (tables.text(start + 8, TAG.length) !== TAG) return { isOlder: true };
+    if (tables.text(start + 8, TAG.length) !== TAG) return { isOtherFormat: true };
     return { inputs: inputsOf(tables, tables.indirect(start + 4)) };
   } catch (error) {
     if (error instanceof RangeError) return { isUnreadable: true };
