@@ -32,7 +32,8 @@ _FREE_BYTES = 4 << 30
 class Check:
     """Result of one check. `level` is ok, note (works, but could be better) or problem.
 
-    For the kernel's settings it is ok, hurts (runs differ more than they need to) or unknown.
+    For the kernel's settings it is ok, unfavourable (equal runs differ more than necessary) or
+    unknown.
     """
 
     level: str
@@ -50,7 +51,7 @@ def report_health(config_path: Path) -> int:
     """Print the results of all checks; return 1 if one is a problem, else 0."""
     levels = []
     for check in examine(config_path):
-        print(f"{check.level:8}{check.name:10}{check.text}")
+        print(f"{check.level:14}{check.name:10}{check.text}")
         levels.append(check.level)
     return 1 if "problem" in levels else 0
 

@@ -110,7 +110,7 @@ def _set(spool: Path, machine: Machine, config: Path) -> int:
     _keep_changed(spool, machine, former)
     for setting in read_settings(machine):
         level = done.get(setting.name, setting.level)
-        print(f"{level:9}{setting.name:10}{setting.text}")
+        print(f"{level:14}{setting.name:10}{setting.text}")
     if done.get("smt") == "set":
         print(_RESTART)
     if earlier or "set" in done.values():

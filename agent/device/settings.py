@@ -32,7 +32,7 @@ class Setting:
     """
 
     name: str
-    level: Literal["ok", "hurts", "unknown"]
+    level: Literal["ok", "unfavourable", "unknown"]
     value: str
     reason: str
     files: dict[str, str] = field(default_factory=dict)
@@ -133,8 +133,8 @@ def _read_smt(machine: Machine, cores: Cores) -> Setting:
         names = ", ".join(map(str, lost))
         reason += "`agent tune` leaves it on, because `cores` of [measure] contains the second "
         reason += f"threads {names}: remove them first"
-        return Setting("smt", "hurts", value, reason, {SMT: value})
-    return Setting("smt", "hurts", value, reason + _TUNED, {SMT: value}, {SMT: "off"})
+        return Setting("smt", "unfavourable", value, reason, {SMT: value})
+    return Setting("smt", "unfavourable", value, reason + _TUNED, {SMT: value}, {SMT: "off"})
 
 
 def _read_governor(machine: Machine, _: Cores) -> Setting:
@@ -155,7 +155,7 @@ def _read_governor(machine: Machine, _: Cores) -> Setting:
     }
     step = _TUNED if wanted else "the kernel has no `performance`: load its cpufreq driver"
     reason = f"the clock follows the load, so short runs are slower. {step}"
-    return Setting("governor", "hurts", value, reason, files, wanted)
+    return Setting("governor", "unfavourable", value, reason, files, wanted)
 
 
 def _read_turbo(machine: Machine, _: Cores) -> Setting:
@@ -167,7 +167,7 @@ def _read_turbo(machine: Machine, _: Cores) -> Setting:
     if not wanted:
         return Setting("turbo", "ok", "off", "the clock stays at or below its nominal value", files)
     reason = "the clock depends on the temperature and the number of busy cores. " + _TUNED
-    return Setting("turbo", "hurts", "on", reason, files, wanted)
+    return Setting("turbo", "unfavourable", "on", reason, files, wanted)
 
 
 def _read_aslr(machine: Machine, _: Cores) -> Setting:
@@ -180,7 +180,7 @@ def _read_aslr(machine: Machine, _: Cores) -> Setting:
         return Setting("aslr", "unknown", "", reason)
     reason = "all processes have the same addresses, so their effect is the same in every pass. "
     name = "off" if value == "0" else "partly"
-    return Setting("aslr", "hurts", name, reason + _TUNED, {_ASLR: value}, {_ASLR: "2"})
+    return Setting("aslr", "unfavourable", name, reason + _TUNED, {_ASLR: value}, {_ASLR: "2"})
 
 
 def _read_huge_pages(machine: Machine, _: Cores) -> Setting:
@@ -191,7 +191,9 @@ def _read_huge_pages(machine: Machine, _: Cores) -> Setting:
     if value != "always":
         return Setting("thp", "unknown", value, "the kernel has no transparent huge pages")
     reason = "the number of huge pages of a run depends on what ran before. " + _TUNED
-    return Setting("thp", "hurts", value, reason, {_HUGE_PAGES: value}, {_HUGE_PAGES: "madvise"})
+    return Setting(
+        "thp", "unfavourable", value, reason, {_HUGE_PAGES: value}, {_HUGE_PAGES: "madvise"}
+    )
 
 
 def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
@@ -208,7 +210,7 @@ def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
         value = f"{len(files)} on any core"
         reason = "runs use all cores, so interrupts delay them. On a device with 4 or more cores, "
         reason += "set `cores` of [measure] to the cores of runs, and omit at least one"
-        return Setting("irq", "hurts", value, reason, files)
+        return Setting("irq", "unfavourable", value, reason, files)
     on_runs = [path for path in files if parse_cores(files[path]) & measured]
     value = f"{len(on_runs)} of {len(files)} on cores of runs"
     if not on_runs:
@@ -216,9 +218,9 @@ def _read_interrupts(machine: Machine, cores: Cores) -> Setting:
     rest = format_cores((machine.online() or machine.offered()) - measured)
     if not rest:
         reason = "runs use all cores, so interrupts delay them. Remove a core from `cores` of "
-        return Setting("irq", "hurts", value, reason + "[measure]", files)
+        return Setting("irq", "unfavourable", value, reason + "[measure]", files)
     reason = "interrupts delay runs. `agent tune` moves those that the kernel allows to move"
-    return Setting("irq", "hurts", value, reason, files, dict.fromkeys(on_runs, rest))
+    return Setting("irq", "unfavourable", value, reason, files, dict.fromkeys(on_runs, rest))
 
 
 def _read_quota(machine: Machine, cores: Cores) -> Setting:
@@ -238,7 +240,7 @@ def _read_quota(machine: Machine, cores: Cores) -> Setting:
         return Setting("quota", "ok", "none", "no CPU limit below the number of cores")
     reason = "a CPU limit stops runs in the middle of an iteration. Start the agent without it: "
     reason += "CPUQuota of its systemd unit, --cpus of its container"
-    return Setting("quota", "hurts", f"{min(limits):g} cores", reason)
+    return Setting("quota", "unfavourable", f"{min(limits):g} cores", reason)
 
 
 def _read_cpuset(machine: Machine, cores: Cores) -> Setting:
@@ -252,9 +254,9 @@ def _read_cpuset(machine: Machine, cores: Cores) -> Setting:
     if isolated and len(used) > 1:
         reason = "the kernel does not spread threads over the isolated cores "
         reason += f"{format_cores(isolated)}: remove them from `cores` of [measure]"
-        return Setting("cpuset", "hurts", value, reason)
+        return Setting("cpuset", "unfavourable", value, reason)
     if not cores.own and offered < online:
         reason = "the agent shares its few cores with runs. Start it with more cores: set "
         reason += "AllowedCPUs in its systemd unit, or --cpuset-cpus for its container"
-        return Setting("cpuset", "hurts", value, reason)
+        return Setting("cpuset", "unfavourable", value, reason)
     return Setting("cpuset", "ok", value, "the agent's cores do not limit its measurements")

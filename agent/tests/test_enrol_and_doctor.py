@@ -174,16 +174,23 @@ def test_doctor_reports_no_problem_of_a_healthy_device(site, tmp_path, binary, c
         ["/api/agent/check/"],
         "Bearer mgw_secret",
     )
-    for line in ("ok      config", "ok      server", "ok      token     this device is 'local'"):
+    for line in (
+        "ok            config",
+        "ok            server",
+        "ok            token     this device is 'local'",
+    ):
         assert line in out
-    assert "ok      runtime   MegEngine 1.13.0 (binary)" in out
-    assert "note    gate      disabled: add a [gate] table" in out
-    assert "ok      cores     " in out
-    assert "ok      device    load, memory; " in out
+    assert "ok            runtime   MegEngine 1.13.0 (binary)" in out
+    assert "note          gate      disabled: add a [gate] table" in out
+    assert "ok            cores     " in out
+    assert "ok            device    load, memory; " in out
     for setting in ("smt", "governor", "turbo", "aslr", "thp", "irq", "quota", "cpuset"):
-        assert re.search(rf"^(ok|hurts|unknown) +{setting} +\w", out, re.MULTILINE), setting
-    assert "ok      cache     downloaded files: at most 10.0 GiB" in out
-    assert "ok      scripts   not allowed: tasks can run models only. To allow scripts, set" in out
+        assert re.search(rf"^(ok|unfavourable|unknown) +{setting} +\w", out, re.MULTILINE), setting
+    assert "ok            cache     downloaded files: at most 10.0 GiB" in out
+    assert (
+        "ok            scripts   not allowed: tasks can run models only. To allow scripts, set"
+        in out
+    )
     assert f"section [scripts] of {tmp_path.resolve()}/" in out
     assert "mgw_secret" not in out
 
@@ -193,16 +200,16 @@ def test_doctor_reports_an_unknown_token_and_the_next_step(site, tmp_path, capsy
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url))]) == 1
     out = capsys.readouterr().out
     assert (
-        "problem token     the server refused the request: This token is unknown.: create a new"
+        "problem       token     the server refused the request: This token is unknown.: create "
         in out
     )
-    assert "problem runtime   none: add a [[runtime]]" in out
+    assert "problem       runtime   none: add a [[runtime]]" in out
 
 
 def test_doctor_reports_the_clock_offset(site, tmp_path, capsys):
     site.healthy(ahead_s=60)
     main(["doctor", "--config", str(write_config(tmp_path, site.url))])
-    assert "note    clock     60 s behind the server's" in capsys.readouterr().out
+    assert "note          clock     60 s behind the server's" in capsys.readouterr().out
 
 
 def test_doctor_reports_why_no_model_can_run(site, tmp_path, capsys, monkeypatch):
@@ -212,17 +219,21 @@ def test_doctor_reports_why_no_model_can_run(site, tmp_path, capsys, monkeypatch
     assert main(["doctor", "--config", str(write_config(tmp_path, site.url, settings))]) == 1
     out = capsys.readouterr().out
     assert (
-        "problem sandbox   none, but `require_sandbox` is set: models cannot run. bubblewrap" in out
+        "problem       sandbox   none, but `require_sandbox` is set: models cannot run. bubblewrap"
+        in out
     )
-    assert "problem cores     cores [999] are not available" in out
-    assert "ok      gate      other load below 0.5 cores, CPU below 85 °C; waits up to 7 s" in out
+    assert "problem       cores     cores [999] are not available" in out
+    assert (
+        "ok            gate      other load below 0.5 cores, CPU below 85 °C; waits up to 7 s"
+        in out
+    )
 
 
 def test_doctor_reports_why_no_allowed_script_can_run(site, tmp_path, capsys, monkeypatch):
     site.healthy()
     config = write_config(tmp_path, site.url, "[scripts]\nallow = true\n")
     assert main(["doctor", "--config", str(config)]) == 1
-    assert "problem scripts   allowed, but none can run. " in capsys.readouterr().out
+    assert "problem       scripts   allowed, but none can run. " in capsys.readouterr().out
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["doctor", "--config", str(config)]) == 1
     words = "allowed, but none can run. Scripts run in a sandbox only. bubblewrap is not installed"
@@ -253,7 +264,7 @@ def test_doctor_warns_if_scripts_would_run_as_root(
     config = write_config(tmp_path, site.url, scripts_on(megengine_python))
     main(["doctor", "--config", str(config)])
     out = capsys.readouterr().out
-    assert "note    scripts   allowed: " in out
+    assert "note          scripts   allowed: " in out
     assert "as root, in a separate namespace: to use a separate user, install setpriv" in out
 
 

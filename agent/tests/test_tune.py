@@ -81,7 +81,7 @@ def untuned(tmp_path: Path) -> FakeMachine:
 def test_each_setting_is_judged_with_its_value_reason_and_next_step(untuned):
     texts = {setting.name: setting.text for setting in read_settings(untuned.machine)}
     assert untuned.levels() == {
-        name: "hurts" for name in ("smt", "governor", "turbo", "aslr", "thp", "irq")
+        name: "unfavourable" for name in ("smt", "governor", "turbo", "aslr", "thp", "irq")
     } | {"quota": "ok", "cpuset": "ok"}
     assert texts["governor"].startswith("powersave: the clock follows the load")
     assert texts["irq"].startswith("1 of 2 on cores of runs: ")
@@ -97,10 +97,10 @@ def test_settings_that_cannot_be_read_are_unknown(tmp_path):
 def test_a_cpuset_hurts_if_the_agent_then_shares_cores_with_runs(untuned):
     few = Machine(untuned.root, available=frozenset({0, 1}))
     cpuset = read_settings(few)[-1]
-    assert (cpuset.level, cpuset.value) == ("hurts", "0-1 of 0-7")
+    assert (cpuset.level, cpuset.value) == ("unfavourable", "0-1 of 0-7")
     untuned.write(f"{CPU}/isolated", "2-3")
     cpuset = read_settings(untuned.machine)[-1]
-    assert cpuset.level == "hurts"
+    assert cpuset.level == "unfavourable"
     assert "isolated cores 2-3" in cpuset.text
 
 
@@ -122,7 +122,7 @@ def test_a_cpu_limit_below_the_number_of_cores_hurts(untuned, group, files, valu
     untuned.write("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000")
     quota = read_settings(untuned.machine)[-2]
     assert (quota.name, quota.value) == ("quota", value)
-    assert quota.level == ("ok" if value == "none" else "hurts")
+    assert quota.level == ("ok" if value == "none" else "unfavourable")
 
 
 def test_tune_sets_what_hurts_and_restore_brings_all_of_it_back(untuned, capsys):
@@ -130,7 +130,7 @@ def test_tune_sets_what_hurts_and_restore_brings_all_of_it_back(untuned, capsys)
     assert untuned.tune() == 0
     out = capsys.readouterr().out
     assert set(untuned.levels().values()) == {"ok"}
-    assert "set      governor  performance: " in out
+    assert "set           governor  performance: " in out
     assert "agent tune --restore --config" in out
     after = untuned.contents()
     assert (after[SMT], after[NO_TURBO], after[ASLR], after[HUGE_PAGES], after[IRQ]) == (
@@ -237,7 +237,7 @@ def test_what_may_not_be_set_is_told_and_the_rest_is_set(untuned, capsys):
     before = untuned.contents()
     assert untuned.tune() == 1
     printed = capsys.readouterr()
-    assert "failed   irq " in printed.out
+    assert "failed        irq " in printed.out
     assert "run it as root, and not in a container" in printed.err
     assert untuned.levels()["governor"] == "ok"
     assert untuned.tune(restore=True) == 0

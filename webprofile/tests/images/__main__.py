@@ -140,7 +140,7 @@ def run_task(engine: Engine, folder: Path, authority: list[str]) -> None:
         if time.monotonic() > deadline:
             raise ImageTestError(f"the device did not come online:\n{engine.log('agent')}")
         time.sleep(1)
-    if "ok      sandbox" not in engine.log("agent"):
+    if "ok            sandbox" not in engine.log("agent"):
         raise ImageTestError(f"models run without a sandbox:\n{engine.log('agent')}")
     submit = ("submit", "-m", "/data/models/tiny.mge", "-w", "box", "-p", "quick", "--wait")
     engine.once(*manage, *submit, "--as", USER, more=["--volume", f"{DATA}:/data:ro"])
