@@ -69,7 +69,7 @@ _ALL = (
     ),
     Explanation(
         "latency_cv",
-        _("Variation of iterations"),
+        _("Scatter of iterations"),
         _("Variation of single iterations around their mean, with the profiler off."),
         _RATIO,
         _("standard deviation (n − 1) of the iterations / their mean"),
@@ -266,10 +266,10 @@ _ALL = (
         "waited_for_core",
         _("Waited for a core"),
         _(
-            "Time that the threads of the run were ready but waited for a processor core, "
-            "summed over all threads, in the iterations that determine the result: the faster "
-            "half of a latency pass, whose median the others do not change, or the last "
-            "iteration of a profiled pass. A pass above 5 percent counts as disturbed."
+            "The time during which threads of the run were ready but waited for a processor core, "
+            "summed over all threads. Only the iterations that determine the result count: the "
+            "faster half of a latency pass (the slower half does not change the median), or the "
+            "last iteration of a profiled pass. A pass above 5 percent counts as disturbed."
         ),
         _("percent of the time"),
         _(
