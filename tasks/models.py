@@ -45,7 +45,7 @@ def quick_plan() -> dict[str, Any]:
 
 
 class Purpose(models.TextChoices):
-    USER = "user", _("of a user")
+    USER = "user", _("user’s task")
     HEALTH = "health", _("health check")
 
 
@@ -289,7 +289,7 @@ class TaskFile(UploadedFile):
     class Kind(models.TextChoices):
         MODEL = "model", _("model")
         DATA = "data", _("data")
-        OPTION = "option", _("option's file")
+        OPTION = "option", _("option’s file")
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="files")
     kind = models.CharField(max_length=6, choices=Kind)

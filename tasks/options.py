@@ -31,7 +31,7 @@ GROUP_TITLES: dict[str, Any] = {
 }
 KIND_WORDS: dict[str, Any] = {
     "bool": _("switch"),
-    "int": _("whole number"),
+    "int": _("integer"),
     "float": _("number"),
     "choice": _("choice"),
     "text": _("text"),
@@ -200,12 +200,12 @@ OPTION_HELP: dict[str, Any] = {
     "disable_assert_throw": _("Do not fail when an AssertEqual of a test model does not hold."),
     "wait_gdb": _("Wait for a debugger."),
     "get_static_mem_info": _("Save the static memory plan and the graph as JSON, as an artifact."),
-    "c_opr_lib": _("Load a library of custom operators that the device's owner configured."),
+    "c_opr_lib": _("Load a library of custom operators that the device’s owner configured."),
     "c_opr_lib_with_param": _(
         "Generate test inputs with the copr_param functions of the operator library. For test "
         "models."
     ),
-    "c_opr_init_interface": _("The name of the library's init function."),
+    "c_opr_init_interface": _("The name of the library’s init function."),
     "packed_model_dump": _("Save the model as a packed lite model, as an artifact."),
     "pack_info_json": _(
         "A JSON file with information to embed. It must contain name, valid and version."
@@ -230,7 +230,7 @@ NEVER_TAKEN: dict[str, Any] = {
     ),
     "wait_gdb": _("It waits for keyboard input, which a task never gets."),
     "flagfile": _("It reads more options from a file on the device, without any check."),
-    "fromenv, tryfromenv": _("They read options from the device's environment."),
+    "fromenv, tryfromenv": _("They read options from the device’s environment."),
     "undefok": _("It hides misspelled options."),
     "tab_completion_word, tab_completion_columns": _(
         "They are for shell completion and run nothing."

@@ -235,7 +235,7 @@ def _of_run(profile: Profile, *, is_shared: bool) -> dict[str, str | None]:
     files = [] if is_shared else list(task.files.all())
     environment = profile.attempt.environment
     changed = [] if task.is_script else task.changed_options
-    checksum = _("Program’s checksum (MD5)") if task.is_script else _("Model's checksum (MD5)")
+    checksum = _("Program’s checksum (MD5)") if task.is_script else _("Model’s checksum (MD5)")
     model = next((file for file in files if file.kind == TaskFile.Kind.MODEL), None)
     return {
         _("Model or file"): title_of(profile),

@@ -150,7 +150,7 @@ FIELDS: tuple[Field, ...] = (
 
 #: last columns of CSV, the same in each row; JSON has them once, in `meta`
 SOURCE_FIELDS: tuple[Field, ...] = (
-    Field("model", "text", gettext_noop("File name of the task's model or script.")),
+    Field("model", "text", gettext_noop("File name of the task’s model or script.")),
     Field("title", "text", gettext_noop("Title of the task, or name of an imported profile.")),
     Field("options", "json", gettext_noop("Options of the task that differ from their defaults.")),
     Field("device", "text", gettext_noop("Name of the device that ran the task.")),

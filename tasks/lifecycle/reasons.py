@@ -84,7 +84,7 @@ class Reason(Enum):
     PROFILE_TIMED_OUT = Wording(
         Blame.SERVER,
         _("Reading the profile took too long and was stopped."),
-        _("Download the raw profile and the log, and report them with this task's number."),
+        _("Download the raw profile and the log, and report them with this task’s number."),
     )
     MODEL_INVALID = Wording(
         Blame.USER,
@@ -225,7 +225,7 @@ class Reason(Enum):
     )
     OPTION_UNKNOWN = Wording(
         Blame.DEVICE,
-        _("This device's load_and_run does not know one of the options."),
+        _("This device’s load_and_run does not know one of the options."),
         _("Leave the option out, or choose another MegEngine version."),
     )
     TIMED_OUT = Wording(
@@ -264,7 +264,7 @@ class Reason(Enum):
     PROFILE_UNREADABLE = Wording(
         Blame.SERVER,
         _("The profile that the run wrote cannot be read."),
-        _("Download the raw profile and the log, and report them with this task's number."),
+        _("Download the raw profile and the log, and report them with this task’s number."),
     )
     NOTHING_TIMED = Wording(
         Blame.USER,
@@ -292,9 +292,9 @@ class Reason(Enum):
     )
     UPLOAD_FAILED = Wording(Blame.SERVER, _("The device could not upload the result."), TRY_AGAIN)
     AGENT_RESTARTED = Wording(
-        Blame.DEVICE, _("The device's agent was restarted during the run."), TRY_AGAIN
+        Blame.DEVICE, _("The device’s agent was restarted during the run."), TRY_AGAIN
     )
-    AGENT_ERROR = Wording(Blame.DEVICE, _("The device's agent failed."), TRY_AGAIN)
+    AGENT_ERROR = Wording(Blame.DEVICE, _("The device’s agent failed."), TRY_AGAIN)
     KILLED = Wording(Blame.DEVICE, _("The run was killed on the device several times."), TRY_AGAIN)
     LEASE_EXPIRED = Wording(
         Blame.DEVICE,
@@ -347,7 +347,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.OUTPUT_TOO_LARGE: Wording(
         Blame.USER,
         _("The script wrote more to disk than is allowed."),
-        _("Write less, or run fewer steps: the trace counts, too."),
+        _("Write less, or run fewer steps: the trace counts towards the limit, too."),
     ),
     Reason.LOG_TOO_LONG: Wording(
         Blame.USER,
@@ -407,7 +407,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.PROFILE_UNREADABLE: Wording(
         Blame.SERVER,
         _("The trace of the script cannot be read."),
-        _("Download the trace and the output, and report them with this task's number."),
+        _("Download the trace and the output, and report them with this task’s number."),
     ),
     Reason.PROFILE_TOO_LARGE: Wording(
         Blame.USER,
@@ -422,7 +422,7 @@ SCRIPT_WORDINGS: dict[Reason, Wording] = {
     Reason.PROFILE_TIMED_OUT: Wording(
         Blame.SERVER,
         _("The trace was not read in time."),
-        _("Download the trace and the output, and report them with this task's number."),
+        _("Download the trace and the output, and report them with this task’s number."),
     ),
 }
 

@@ -97,11 +97,10 @@ WORKER_ACTIONS = (
         warning=_(
             "Allows users of this device to run any Python code on it, with its processors, GPUs "
             "and memory. Code runs in a sandbox: without network, in a separate folder, with "
-            "limits on time, memory, processes and disk, and without access to the agent’s "
-            "token. The sandbox is not a virtual machine: code that exploits the kernel or a GPU "
-            "driver can escape, and files that other programs leave world-readable can be read. "
-            "Scripts only start when the device’s owner allows them in the agent’s "
-            "configuration, too."
+            "limits on time, memory, processes and disk, and without access to the agent’s token. "
+            "The sandbox is not a virtual machine: code that exploits the kernel or a GPU driver "
+            "can escape, and files that other programs leave world-readable can be read. Scripts "
+            "start only if the device’s owner also allows them in the agent’s configuration."
         ),
         fits=lambda worker: not worker.allows_scripts,
         is_dangerous=True,
@@ -127,7 +126,7 @@ WORKER_ACTIONS = (
     ),
     AdminAction(
         "revoke",
-        _("Revoke the agent's token"),
+        _("Revoke the agent’s token"),
         services.revoke_worker,
         done=ngettext_lazy(
             "The token of %(names)s was revoked; enrol the device again to reconnect it.",

@@ -153,7 +153,7 @@ class BlockReader:
         value = self._values.get("repeats", 1)
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not is_whole or not 1 <= value <= MOST_REPEATS:
-            self._wrong("repeats", f"expected a whole number from 1 to {MOST_REPEATS}")
+            self._wrong("repeats", f"expected an integer from 1 to {MOST_REPEATS}")
             return 1
         return int(value)
 

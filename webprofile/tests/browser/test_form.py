@@ -169,7 +169,7 @@ def test_set_option_is_kept_when_the_device_does_not_support_it(form):
     assert {"check_dispatch", "enable_nchw4"} <= set(re.findall(r"\w+", summary.text))
     # neither another invalid value nor a search hides them
     form.find("#option-iter").send_keys("x")
-    form.until(lambda: "whole number" in form.error("iter"), "the other problem")
+    form.until(lambda: "integer" in form.error("iter"), "the other problem")
     assert "compiled load_and_run" in form.error("check_dispatch")
     form.find("#option-search").send_keys("nchw88")
     form.until(lambda: "enable_nchw88" in form.visible_options(), "the search")
@@ -223,12 +223,12 @@ def test_copied_task_shows_unsupported_options(form, alice):
 def test_number_beyond_json_is_reported_at_its_field(form, model):
     form.open()
     form.find("#option-iter").send_keys("1e999")
-    form.until(lambda: "whole number" in form.error("iter"), "the problem")
+    form.until(lambda: "integer" in form.error("iter"), "the problem")
     form.find("#model").send_keys(str(model))
     form.click("#submit")
     form.until(lambda: form.focused == "option-iter", "the way to the problem")
     assert not form.find("#transfer").is_displayed()
-    assert "whole number" in form.error("iter")
+    assert "integer" in form.error("iter")
     assert not Task.objects.exists()
 
 

@@ -165,7 +165,7 @@ def test_all_mistakes_are_reported_at_once_with_their_places(folder):
         ('models = "net-a.mge"\nworkers = "pi-4"\ndata = ["cat.npy"]', "data[0]", ".json"),
         ('models = "net-a.mge"\nworkers = "pi-4"\noption_sets = [1]', "option_sets", "a table"),
         ('models = "net-a.mge"\nworkers = "pi-4"\ntasks = []', "tasks", "[[tasks]]"),
-        ('models = "net-a.mge"\nworkers = "pi-4"\nrepeats = true', "repeats", "whole number"),
+        ('models = "net-a.mge"\nworkers = "pi-4"\nrepeats = true', "repeats", "integer"),
         ('models = "net-a.mge"\nworkers = "pi-4"\ntitle = 5', "title", "a string"),
         ('models = "net-a.mge"\nworkers = "pi-4"\n[options]\nx = nan', "options.x", "a number"),
         (
