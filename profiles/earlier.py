@@ -96,12 +96,13 @@ class EarlierResult:
         if self.latency_ms is not None:
             values["time"] = duration(self.latency_ms / 1000)
             text = gettext(
-                "Task #%(id)s made the same measurement %(age)s ago: median latency %(time)s."
+                "The same measurement was made %(age)s ago by task #%(id)s: median latency "
+                "%(time)s."
             )
         else:
             values["time"] = duration(self.device_s)
             text = gettext(
-                "Task #%(id)s made the same measurement %(age)s ago: device time %(time)s."
+                "The same measurement was made %(age)s ago by task #%(id)s: device time %(time)s."
             )
         return text % values
 

@@ -55,7 +55,7 @@ RULES: Mapping[str, RuleWords] = {
     ),
     "unsteady": RuleWords(
         _("High variation of times"),
-        _("The measurement is unstable: the largest variation is %(spread)s of the mean."),
+        _("The measurement is unstable: the largest scatter is %(spread)s of the mean."),
         _(
             "Applies when the standard deviation of the device times of the passes, or of the "
             "iterations with the profiler off, exceeds 5 %% of the mean on CPUs, or 2.5 %% on "
@@ -114,8 +114,8 @@ RULES: Mapping[str, RuleWords] = {
         _("One type dominates"),
         _("%(count)s operators of type %(type)s account for %(share)s of device time."),
         _(
-            "Applies when at least two operators of one type account for half of device time "
-            "together, and none of them does so alone."
+            "Applies when two or more operators of one type together account for at least half of "
+            "the device time, and no single operator does."
         ),
         _("Optimize this operator type first."),
     ),
@@ -445,7 +445,8 @@ ESTIMATES: Mapping[str, Any] = {
     "removed": _("the whole time of these operators"),
     "halved": _("half of the time of these operators, as if they were twice as fast"),
     "roof": _(
-        "the time beyond what these operators need at 80 percent of the measured peak performance"
+        "the time of these operators minus the time that they would need at 80 percent of the "
+        "measured peak performance"
     ),
     "idle": _("the time in which the device is idle"),
     "issuing": _("the time in which the host dispatches the kernels of these operators"),

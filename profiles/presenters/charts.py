@@ -395,9 +395,9 @@ def _copy_notes(data: ProfileData) -> list[str]:
         return []
     return [
         _(
-            "A copy between devices is drawn on each of them, including the time in which that "
-            "device waited for the other; the totals here include this time, too. Operator "
-            "times do not."
+            "A copy between devices is drawn on each of them, including the time during which that "
+            "device waited for the other. The totals here include this time; operator times do not "
+            "include it."
         )
     ]
 

@@ -207,9 +207,12 @@ def _sentence(row: dict[str, Any], interval: str, pairing: Pairing) -> str:
     if row["verdict"] == "not_enough":
         values["effect"] = _signed_percent(row["effect"])
         if not interval:
-            return _("%(arm)s: iteration time %(effect)s against A so far.") % values
+            return _("%(arm)s: iteration time %(effect)s compared with A so far.") % values
         return (
-            _("%(arm)s: iteration time %(effect)s against A so far (95 %% interval %(interval)s).")
+            _(
+                "%(arm)s: iteration time %(effect)s compared with A so far (95 %% interval "
+                "%(interval)s)."
+            )
             % values
         )
     if row["verdict"] == "faster":

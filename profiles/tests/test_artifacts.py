@@ -177,7 +177,7 @@ def test_the_dumps_of_two_tasks_are_compared_on_a_page(client, tasks, address):
     filtered = client.get(address, {"differing": "1"})
     assert [row["variable"] for row in filtered.context["page"]] == ["RELU"]
     equal = client.get(f"/tasks/{a.pk}/compare-io/{a.pk}/")
-    assert "equal within the limit" in equal.text
+    assert "equal within the tolerance" in equal.text
 
 
 def test_dumps_that_are_missing_foreign_or_damaged_are_refused(client, tasks, address):

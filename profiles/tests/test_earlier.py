@@ -55,7 +55,7 @@ def test_a_result_of_the_same_is_offered_with_its_age_and_time(client, task):
     Task.objects.filter(pk=task.pk).update(finished_at=at)
     offered = earlier(client, task)
     assert (offered["task"], offered["latency_p50_ms"]) == (task.pk, 8.9)
-    text = f"Task #{task.pk} made the same measurement 3 hours ago: median latency 8.90 ms."
+    text = f"The same measurement was made 3 hours ago by task #{task.pk}: median latency 8.90 ms."
     assert offered["text"].replace("\xa0", " ") == text
     drift = "It is not known whether the device is still as fast as it was then."
     assert offered["drift"] == drift
@@ -200,7 +200,7 @@ def stored(client, alice) -> Task:
 def test_the_form_without_javascript_creates_the_task_and_names_the_result(client, stored):
     page = sent_by_form(client, stored.worker).replace("\xa0", " ")
     assert Task.objects.count() == 2
-    offer = f"Task #{stored.pk} made the same measurement less than a minute ago:"
+    offer = f"The same measurement was made less than a minute ago by task #{stored.pk}:"
     assert f"{offer} median latency 10.0 ms." in page
     assert f'<a href="/tasks/{stored.pk}/">Open that result.</a>' in page
 

@@ -88,7 +88,7 @@ def test_the_page_shows_memory_that_views_keep_after_their_tensor(client, alice)
     page = get_page(client, profile)
     assert "5.0 MiB" in page and "3 tensors, 4.0 MiB in total" in page
     assert "Some share memory" in page
-    sentence = "Tensor views keep another 2.0 MiB: MegEngine frees a block of memory"
+    sentence = "Tensor views keep another 2.0 MiB in use: MegEngine frees a block of memory"
     assert sentence in page
     assert sentence in client.get(f"/profiles/{profile.pk}/export/report/").text
     assert "视图另外保留了 2.0 MiB" in get_page(client, profile, language="zh-hans")
@@ -160,7 +160,7 @@ def test_the_chart_has_every_tensor_within_used_addresses(client, resnet):
     ends = [place + size for place, size in zip(chart["place"], chart["size"], strict=True)]
     assert max(ends) == chart["used"] == 3_970_528
     assert max(bytes_ for _, bytes_ in chart["curve"]) == 1_688_740
-    assert chart["sentence"] == "At most 1.6 MiB are used, at 12.7 ms, by 192 tensors."
+    assert chart["sentence"] == "Maximum usage: 1.6 MiB at 12.7 ms, by 192 tensors."
 
 
 def test_the_file_is_served_as_a_sandboxed_image(client, resnet):

@@ -109,7 +109,7 @@ def test_page_begins_with_the_verdict_and_names_the_arms(page):
         ),
         (
             {"verdict": "not_enough", "effect": 0.008, "low": -0.002, "high": 0.02, "more_s": 33.0},
-            "B: iteration time +0.80 % against A so far (95 % interval −0.20 % to +2.00 %). "
+            "B: iteration time +0.80 % compared with A so far (95 % interval −0.20 % to +2.00 %). "
             "A verdict probably needs about 40 s more.",
         ),
         (

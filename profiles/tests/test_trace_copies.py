@@ -125,10 +125,10 @@ def test_a_merged_trace_keeps_its_processes_apart(tmp_path):
 @pytest.mark.usefixtures("storage")
 def test_page_and_report_show_the_excluded_waiting_time(client, alice):
     profile = make_import(alice, to_trace(*LATE, *LANES)).profile
-    sentence = "waited for another, 880 µs, is not attributed to any operator"
+    sentence = "waited for another (880 µs) is not attributed to any operator"
     for address in ("", "export/report/"):
         assert sentence in whole_page(client, f"/profiles/{profile.pk}/{address}")
     chart = client.get(f"/api/v1/profiles/{profile.pk}/charts/timeline/").json()
-    assert "including the time in which that device waited for the other" in chart["notes"][0]
+    assert "including the time during which that device waited for the other" in chart["notes"][0]
     without_copies = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile
     assert "waited for another" not in whole_page(client, f"/profiles/{without_copies.pk}/")

@@ -177,7 +177,7 @@ def test_page_and_report_explain_the_time_of_python(client, alice):
         text = whole_page(client, f"/profiles/{profile.pk}/{address}")
         for table, sentence in (
             ("phases", "the Python thread in modules and functions of the phase"),
-            ("lanes", "outside of them it appears idle"),
+            ("lanes", "Elsewhere the thread appears idle"),
         ):
             assert sentence in text.partition(f'id="trace-{table}"')[0]
 

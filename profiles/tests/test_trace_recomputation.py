@@ -83,7 +83,7 @@ def test_page_and_report_count_recomputations(client, alice):
     profile = make_import(alice, make_dtr_trace()).profile
     for address in ("", "export/report/"):
         text = whole_page(client, f"/profiles/{profile.pk}/{address}")
-        assert "1 operator was computed again (2 times beyond the first)" in text
+        assert "1 operator was recomputed 2 times" in text
     page = whole_page(client, f"/profiles/{profile.pk}/")
     assert "One row per operator with all of its executions" in page
     once = make_import(alice, to_trace(*operator(10, "ADD", 0, 5, "a:0"))).profile

@@ -291,7 +291,10 @@ def test_page_shows_the_verdict_while_pairs_are_measured(client, alice, storage)
     report = started_report(attempt, passes=60, passes_done=12, verdicts=(verdict,))
     receive_report(attempt, report)
     text = html.unescape(client.get(address).text)
-    assert "B: iteration time +1.20 % against A so far (95 % interval −0.30 % to +2.70 %)." in text
+    assert (
+        "B: iteration time +1.20 % compared with A so far (95 % interval −0.30 % to +2.70 %)."
+        in text
+    )
     assert "A verdict probably needs about 20 s more." in text
     assert "Pairs (12 measured)" in text
     assert "When the verdict is clear, the run ends" in text

@@ -23,8 +23,8 @@ TRACE_RULES: Mapping[str, RuleWords] = {
     "dominant_type": replace(
         RULES["dominant_type"],
         why=_(
-            "Applies when at least two executions of one type account for half of device time "
-            "together, and none of them does so alone."
+            "Applies when two or more executions of one type together account for at least half of "
+            "the device time, and no single execution does."
         ),
     ),
     "tiny_operators": RuleWords(

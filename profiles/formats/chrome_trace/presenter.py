@@ -246,11 +246,10 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
         times = ngettext("%(number)s time", "%(number)s times", summary.again)
         notes.append(
             ngettext(
-                "%(number)s operator was computed again (%(times)s beyond the first), because its "
-                "outputs had been freed (DTR). Its times are sums of all executions, in one row.",
-                "%(number)s operators were computed again (%(times)s beyond the first), because "
-                "their outputs had been freed (DTR). Their times are sums of all executions, in "
-                "one row each.",
+                "%(number)s operator was recomputed %(times)s, because its outputs had been freed "
+                "(DTR). Its times are sums of all executions, in one row.",
+                "%(number)s operators were recomputed (%(times)s in total), because their outputs "
+                "had been freed (DTR). Their times are sums of all executions, in one row each.",
                 number,
             )
             % {"number": number, "times": times % {"number": summary.again}}
@@ -258,16 +257,16 @@ def _counting_notes(summary: TraceSummary) -> list[str]:
     if number := summary.copies:
         notes.append(
             ngettext(
-                "%(number)s operator copies between devices. Only the time in which all of its "
-                "devices were copying at once counts as its device time. The time in which one "
-                "of them waited for another, %(time)s, is not attributed to any operator; the "
-                "table of threads and devices, the timeline and the charts show the times as in "
-                "the file.",
-                "%(number)s operators copy between devices. Only the time in which all of an "
-                "operator’s devices were copying at once counts as its device time. The time in "
-                "which one of them waited for another, %(time)s in total, is not attributed to "
-                "any operator; the table of threads and devices, the timeline and the charts "
-                "show the times as in the file.",
+                "%(number)s operator copies data from one device to another. Its device time is "
+                "only the time during which all of its devices were copying. The time during which "
+                "one device waited for another (%(time)s) is not attributed to any operator. The "
+                "table of threads and devices, the timeline and the charts show the times in the "
+                "file.",
+                "%(number)s operators copy data from one device to another. The device time of "
+                "each is only the time during which all of its devices were copying. The time "
+                "during which one device waited for another (%(time)s in total) is not attributed "
+                "to any operator. The table of threads and devices, the timeline and the charts "
+                "show the times in the file.",
                 number,
             )
             % {"number": number, "time": duration(summary.copies_waited_s)}

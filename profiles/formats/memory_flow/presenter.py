@@ -234,8 +234,8 @@ def _sentence(summary: MemoryFlowSummary) -> str:
     if summary.peak_s is None:
         return ""
     return ngettext(
-        "At most %(size)s are used, at %(at)s, by %(number)s tensor.",
-        "At most %(size)s are used, at %(at)s, by %(number)s tensors.",
+        "Maximum usage: %(size)s at %(at)s, by %(number)s tensor.",
+        "Maximum usage: %(size)s at %(at)s, by %(number)s tensors.",
         summary.peak_tensors,
     ) % {
         "size": bytesize(summary.peak_bytes),

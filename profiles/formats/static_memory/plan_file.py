@@ -188,7 +188,7 @@ def _numbers(texts: Sequence[str], place: Callable[[int], str]) -> Whole:
     if not is_plain or max(map(len, texts), default=0) > _MOST_DIGITS:
         for number, text in enumerate(texts):
             if parse_int(text, maximum=10**_MOST_DIGITS - 1) is None:
-                detail = f"{place(number)} is {text[:40]!r}, not a whole number."
+                detail = f"{place(number)} is {text[:40]!r}, not an integer."
                 raise _wrong("static_memory_bad", detail)
     return np.array(texts, dtype=np.bytes_).astype(np.int64) if texts else np.zeros(0, np.int64)
 

@@ -236,7 +236,7 @@ def _chosen_moment(moments: Sequence[MomentRow], text: str) -> MomentRow | None:
 
 def _sentence(plan: StaticMemory, names: _PlanNames) -> str:
     return _(
-        "The plan needs %(peak)s; at most %(most)s are in use at the same time, at operator "
+        "The plan needs %(peak)s. The maximum in use at the same time is %(most)s, at operator "
         "%(name)s."
     ) % {
         "peak": bytesize(plan.peak_bytes),
@@ -291,12 +291,12 @@ def _notes(plan: StaticMemory) -> list[str]:
     if plan.graph == "none":
         notes.append(
             _(
-                "Without the graph.json of the same folder, tensors have no names and shapes. "
+                "Without the graph.json of the same folder, tensors have no names or shapes. "
                 "Import both files together."
             )
         )
     elif plan.graph != "used":
-        notes.append(_("The graph.json is not used, so tensors have no names and shapes."))
+        notes.append(_("The graph.json is not used, so tensors have no names or shapes."))
     if not plan.chunks_count:
         notes.append(
             _(

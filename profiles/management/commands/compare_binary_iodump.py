@@ -25,7 +25,7 @@ EQUAL, DIFFERENT, FAILED = 0, 1, 2
 
 
 class Command(BaseCommand):
-    """Exit code: 0 equal within the limit, 1 different, 2 a dump cannot be read."""
+    """Exit code: 0 equal within the tolerance, 1 different, 2 a dump cannot be read."""
 
     help = "Compare two binary dumps of all variables: folders, zip files or numbers of tasks."
     requires_system_checks: list[str] = []

@@ -144,7 +144,7 @@ def test_reuse_takes_an_earlier_result_of_the_same(client):
     (row,) = client.json(*arguments, "--reuse")
     assert (row["task"], row["is_reused"]) == (task.pk, True)
     result = client.run(*arguments, "--reuse", "-r", "2")
-    assert "made the same measurement" in result.stderr
+    assert "The same measurement was made" in result.stderr
     assert "median latency 8.90 ms" in result.stderr
     # the second repeat is measured
     second = Task.objects.latest("pk")

@@ -405,7 +405,7 @@ def submit_again(form: Form, folder) -> None:
 
 def test_an_earlier_result_is_offered_before_the_upload(form, measured, tmp_path):
     submit_again(form, tmp_path)
-    assert f"Task #{measured.pk} made the same measurement" in form.text("#earlier-text")
+    assert f"by task #{measured.pk}: median latency" in form.text("#earlier-text")
     assert "8.90 ms" in form.text("#earlier-text")
     assert Task.objects.count() == 1
     form.find("#earlier").send_keys(Keys.ESCAPE)

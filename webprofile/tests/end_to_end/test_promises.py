@@ -83,5 +83,5 @@ def test_measured_run_with_a_dump_is_repeated_and_compared(visitor, testdata):
     second = int(visitor.post(f"/api/v1/tasks/{first}/retry/", {})["id"])
     assert watch(visitor, second)[0][-1] == "succeeded", page(visitor, second)
     compared = visitor.get(f"/tasks/{first}/compare-io/{second}/").text
-    assert "equal within the limit" in compared
+    assert "equal within the tolerance" in compared
     assert "Rows are in order of execution." in compared
