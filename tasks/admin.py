@@ -36,7 +36,7 @@ CANCEL = AdminAction(
     cancel_and_check,
     done=ngettext_lazy("Cancelled: %(names)s.", "Cancelled: %(names)s.", "count"),
     unchanged=ngettext_lazy("%(names)s had ended.", "%(names)s had ended.", "count"),
-    warning=_("The tasks end without a result. A task that runs is stopped on its device."),
+    warning=_("The tasks end without a result. Running tasks are stopped on their devices."),
     is_dangerous=True,
     fits=lambda task: task.state in CANCELLABLE,
 )

@@ -33,8 +33,8 @@ TEXTS: dict[str, str] = {
         "wait for each other, and the times include this waiting."
     ),
     "clean_too_short": gettext_noop(
-        "The latency pass lasted %(seconds)s s in %(iterations)s iterations, less than the "
-        "%(least_s)s s that the plan requires."
+        "The latency pass was too short: %(seconds)s s (iterations: %(iterations)s). The plan "
+        "requires at least %(least_s)s s."
     ),
     "passes_repeated": gettext_noop(
         "All passes were run twice, because the speed of the device was outside its usual range "
@@ -73,7 +73,7 @@ TEXTS: dict[str, str] = {
     "of_arm": gettext_noop("%(arm)s: %(note)s"),
     "arm_failed": gettext_noop("Arm %(arm)s failed."),
     "outputs_unknown": gettext_noop("The outputs were not recorded."),
-    "outputs_count": gettext_noop("%(count)s outputs instead of %(expected)s"),
+    "outputs_count": gettext_noop("number of outputs: %(count)s instead of %(expected)s"),
     "outputs_shape": gettext_noop("shape %(shape)s instead of %(expected)s"),
     "outputs_not_finite": gettext_noop("NaN or infinity in one of them"),
     # what was observed of a disturbance, and why a device was not idle
@@ -84,13 +84,13 @@ TEXTS: dict[str, str] = {
     "cpu_limited": gettext_noop(
         "a CPU limit (control group) withheld %(percent)s %% of a core from the run"
     ),
-    "cpu_throttled": gettext_noop("the CPU was throttled %(times)s times (%(kind)s)"),
+    "cpu_throttled": gettext_noop("the CPU was throttled (%(kind)s; throttling events: %(times)s)"),
     "gpu_throttled": gettext_noop("the GPU was throttled (%(reasons)s)"),
     "clock_dropped": gettext_noop("the CPU clock fell from %(before)s to %(after)s MHz"),
     "hot": gettext_noop("the CPU reached %(degrees)s °C"),
     "memory_low": gettext_noop("only %(mib)s MiB of memory were free"),
     "swapped": gettext_noop("%(mib)s MiB were moved between memory and swap"),
-    "gpu_shared": gettext_noop("%(count)s other processes used a GPU"),
+    "gpu_shared": gettext_noop("a GPU was used by other processes (number: %(count)s)"),
     "at_share_of_itself": gettext_noop("%(percent)s %% of its usual speed after the run"),
     # why a runtime cannot be used
     "cannot_start": gettext_noop("Cannot start %(path)s: %(cause)s"),
@@ -232,8 +232,8 @@ TEXTS: dict[str, str] = {
     ),
     "advice_save": gettext_noop("Save it as %(dtype)s, for example with astype."),
     "input_too_large": gettext_noop(
-        "Input “%(name)s” of %(dtype)s %(shape)s needs %(size)s bytes, more than this device has "
-        "room for. Choose a smaller shape or batch."
+        "Input “%(name)s” of %(dtype)s %(shape)s needs %(size)s bytes, which is more than this "
+        "device has available. Choose a smaller shape or batch."
     ),
     "input_name_invalid": gettext_noop(
         "The input name %(name)s cannot be used: names have 1 to %(limit)s printable characters. "
@@ -277,7 +277,9 @@ TEXTS: dict[str, str] = {
         "In %(archive)s, %(name)s would lie outside the folder of the program."
     ),
     "zip_path": gettext_noop("In %(archive)s, the path %(name)s is too long or too deep."),
-    "zip_link": gettext_noop("In %(archive)s, %(name)s is a link or a device, not a file."),
+    "zip_link": gettext_noop(
+        "In %(archive)s, %(name)s is a link or a device file, not a regular file."
+    ),
     "zip_encrypted": gettext_noop(
         "In %(archive)s, %(name)s is encrypted. Pack it without a password."
     ),

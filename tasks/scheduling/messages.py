@@ -17,8 +17,8 @@ CAUSES: dict[str, Any] = {
     "offline": _("%(worker)s has been offline since %(since)s."),
     "never_online": _("%(worker)s has never been online."),
     "shut_out": _(
-        "The token of %(worker)s was revoked at %(since)s. It accepts tasks again when it is "
-        "enrolled again."
+        "The token of %(worker)s was revoked at %(since)s. Enrol the device again so that it "
+        "accepts tasks."
     ),
     "drained": _("%(worker)s accepts no new tasks: an administrator took it out of service."),
     "held": _("%(worker)s has been quarantined since %(since)s: %(reason)s"),

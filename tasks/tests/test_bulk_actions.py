@@ -68,10 +68,10 @@ def test_cancel_waiting_takes_a_limited_number_of_the_newest_tasks(client, alice
     first, *_others = (make_waiting_task(alice) for _ in range(3))
     page = act(client, "cancel-waiting").text
     assert "Cancel 2 waiting tasks?" in page
-    assert "if there are more" in page
+    assert "only the newest are cancelled now" in page
     act(client, "cancel-waiting", sure="1")
     assert list(Task.objects.filter(state="waiting")) == [first]
-    assert "if there are more" not in act(client, "cancel-waiting").text
+    assert "only the newest are cancelled now" not in act(client, "cancel-waiting").text
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "delete"])

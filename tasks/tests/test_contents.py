@@ -235,7 +235,7 @@ def make_task_with_data(content: bytes, name: str = "data.npy"):
         (b"\x80\x04\x95" + bytes(20), "model_is_pickle", "trace.dump"),
         (npy_bytes(), "model_is_npy", "data of an input"),
         (model_bytes(b"graph\n" * 9).replace(b"\n", b"\r\n"), "model_changed", "binary"),
-        (b"\x01\x02", "model_cut_short", "2 bytes of at least 16"),
+        (b"\x01\x02", "model_cut_short", "2 bytes, but at least 16 are"),
     ],
 )
 def test_file_that_is_no_model_is_refused_when_it_is_submitted(

@@ -153,8 +153,8 @@ WORDINGS: dict[str, Any] = {
         "Task #%(task)s has no profile yet: it is %(state)s. Try again when it has ended."
     ),
     "profile_never": _(
-        "Task #%(task)s has no profile: it is %(state)s. Its page gives the reason; repeat it "
-        "with a plan that has profiled passes."
+        "Task #%(task)s (%(state)s) has no profile. The page of the task gives the reason. To get "
+        "a profile, repeat the task with a plan that has profiled passes."
     ),
     "profile_unusable": _("This profile cannot be analysed: %(detail)s"),
     "pass_unknown": _(
@@ -192,7 +192,7 @@ WORDINGS: dict[str, Any] = {
         "again."
     ),
     "model_is_zip": _(
-        "“%(name)s” is a zip archive (such as PyTorch and .npz files), not a MegEngine model. "
+        "“%(name)s” is a zip archive (for example a PyTorch or .npz file), not a MegEngine model. "
         "Dump the model with trace.dump and upload that file (.mge)."
     ),
     "model_is_pickle": _(
@@ -233,8 +233,8 @@ WORDINGS: dict[str, Any] = {
         "file (.mge)."
     ),
     "model_cut_short": _(
-        "“%(name)s” is truncated: it has %(size)s bytes of at least %(wanted)s. Copy or dump it "
-        "again."
+        "“%(name)s” is truncated: it has %(size)s bytes, but at least %(wanted)s are required. "
+        "Copy or dump it again."
     ),
     "model_changed": _(
         "“%(name)s” is damaged: a program treated the model as text, and changed its line "
@@ -359,8 +359,8 @@ WORDINGS: dict[str, Any] = {
     "runtime_broken": _("MegEngine cannot be used on %(worker)s: %(problem)s"),
     "one_model_wanted": _("Choose one model file (.mge)."),
     "too_many_files": _("A task has at most %(limit)s data files."),
-    "file_name_bad": _("The file's name is empty. Rename it."),
-    "file_name_long": _("The file's name is longer than %(limit)s characters. Rename it."),
+    "file_name_bad": _("The file’s name is empty. Rename it."),
+    "file_name_long": _("The file’s name is longer than %(limit)s characters. Rename it."),
     "file_name_path": _("“%(name)s” is a path. Enter the file name only."),
     "file_empty": _("“%(name)s” is empty (0 bytes). Choose a complete file."),
     "file_too_large": _("“%(name)s” is larger than the limit of %(limit_mib)s MiB."),
@@ -369,7 +369,7 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
     "input_name_missing": _("Enter the input variable of the model for “%(name)s”."),
-    "input_name_long": _("An input variable's name has at most %(limit)s characters."),
+    "input_name_long": _("An input variable’s name has at most %(limit)s characters."),
     "input_name_bad": _(
         "“%(input)s” cannot be given to a compiled load_and_run: it splits names at “:” and “;”. "
         "Choose a version that is a Python package, or rename the variable when you dump the model."
@@ -381,11 +381,11 @@ WORDINGS: dict[str, Any] = {
     "input_name_twice": _("Two files have the input variable “%(input)s”. Keep one of them."),
     "option_unknown": _("Unknown option “%(option)s”."),
     "option_not_bool": _("%(option)s is either on or off."),
-    "option_not_int": _("%(option)s must be a whole number."),
+    "option_not_int": _("%(option)s must be an integer."),
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
     "option_excluded": _("%(option)s and %(limit)s cannot be combined. Remove one of them."),
-    "seed_bad": _("The seed must be a whole number from 0 to %(limit)s."),
+    "seed_bad": _("The seed must be an integer from 0 to %(limit)s."),
     "too_many_inputs": _("A task can have at most %(limit)s inputs (files and values together)."),
     "inputs_too_long": _(
         "The numbers are too long: all inputs together can have %(limit)s characters. Upload "
@@ -645,8 +645,8 @@ WORDINGS: dict[str, Any] = {
     "object_missing": _("The file is no longer in storage."),
     "object_too_large": _("The file is too large to be shown; download it instead."),
     "operators_none": _(
-        "None of the files of this profile has operators. Import them together with a profile "
-        "of the same run. What they contain is on the page of this profile."
+        "None of the files of this profile has operators. Import them together with a profile of "
+        "the same run. The page of this profile shows what the files contain."
     ),
     "profile_damaged": _("The stored profile is damaged. Download the raw profile instead."),
     "profile_outdated": _(
@@ -677,7 +677,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "cut_lane": _("The trace has no thread %(number)s. Choose one of the threads in its overview."),
     "cut_large": _(
-        "Choose a shorter range, or fewer threads: this one has at least %(events)s events and "
+        "Choose a shorter range, or fewer threads: this range has at least %(events)s events and "
         "about %(size_mib)s MiB of the file; the limit is %(limit_mib)s MiB."
     ),
     "cut_heavy": _(
@@ -715,8 +715,8 @@ WORDINGS: dict[str, Any] = {
     "share_limit": _("You have %(limit)s usable links, which is the limit. Revoke one first."),
     # an agent
     "code_unknown": _(
-        "This enrolment code is unknown. Ask an administrator to create a new one on the "
-        "device's page."
+        "This enrolment code is unknown. Ask an administrator to create a new one on the device’s "
+        "page."
     ),
     "code_used": _("This enrolment code was used or replaced. Ask an administrator for a new one."),
     "code_expired": _("This enrolment code has expired. Ask an administrator for a new one."),
@@ -775,7 +775,8 @@ WORDINGS: dict[str, Any] = {
     "workers_retired": _("These devices are retired: %(names)s. Nothing was changed."),
     # devices
     "worker_name_bad": _(
-        "A device's name has 1 to 60 letters, digits, dots, dashes and underscores."
+        "The name of a device must consist of 1 to 60 letters, digits, dots, hyphens and "
+        "underscores."
     ),
     "worker_name_taken": _("A device named %(name)s already exists. Choose another name."),
     "label_bad": _(

@@ -94,8 +94,8 @@ OPENED: dict[str, Any] = {
         "StaticMemoryInfo.json, which has “opr” and “chunk”."
     ),
     "opened_second_of_kind": _(
-        "A run can have only one file of the kind of “%(name)s”, and another one was given. "
-        "Import it separately, or remove one of the two."
+        "“%(name)s” and another file are of the same kind, but a run can have only one file of "
+        "this kind. Import one of them separately, or remove it."
     ),
     "opened_not_svg": _(
         "“%(name)s” is not an SVG, or is truncated. Copy memory_flow.svg again as the Profiler "

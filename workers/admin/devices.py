@@ -54,7 +54,9 @@ class LabelsField(forms.CharField):
                 continue
             name, equals, text = (part.strip() for part in line.partition("="))
             if not equals:
-                raise ValidationError(_("Enter each label as name = value: “%s”") % line[:60])
+                raise ValidationError(
+                    _("“%s” is not a label. Enter each label as name = value.") % line[:60]
+                )
             if name in labels:
                 raise ValidationError(_("The label “%s” occurs twice.") % name)
             labels[name] = text

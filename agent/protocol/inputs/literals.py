@@ -138,7 +138,7 @@ def _check_numbers(flat: list[float], texts: list[str], dtype: str) -> None:
         elif not _INT32[0] <= value <= _INT32[-1]:
             raise _out_of_range(excerpt, dtype)
         elif value != value // 1:
-            message = f"{excerpt} is not a whole number, but without a dot all numbers are int32."
+            message = f"{excerpt} is not an integer, but without a dot all numbers are int32."
             raise InputError("literal", message, "fraction", value=excerpt)
 
 

@@ -145,7 +145,7 @@ def test_unsuitable_data_file_fails_with_the_cause(
     ("model", "cause"),
     [
         ("truncated_half", "is truncated: it has 3004 bytes"),
-        ("truncated_fbs1", "344 bytes of at least 688"),
+        ("truncated_fbs1", "344 bytes, but at least 688 are"),
         ("pickle", "is a Python pickle"),
     ],
 )
