@@ -273,7 +273,9 @@ class TokenForm(forms.Form):
     """Name, scopes and lifetime of a new access token; `issue_token` validates them."""
 
     name = forms.CharField(
-        label=_("Name"), help_text=_("What the token is for: a script, a machine."), required=False
+        label=_("Name"),
+        help_text=_("What the token is for, such as a script or a machine."),
+        required=False,
     )
     days = forms.IntegerField(label=_("Days until it expires"), required=False)
 

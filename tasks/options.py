@@ -48,22 +48,22 @@ PLATFORM_WORDS: dict[str, Any] = {
 #: one line of help for each option
 OPTION_HELP: dict[str, Any] = {
     "lite": _(
-        "Load the model with the megengine-lite interface, whatever its format. Several options "
-        "do not work with it."
+        "Load the model with the megengine-lite interface, regardless of its format. Several "
+        "options do not work with it."
     ),
     "mdl": _("Load the model with the raw graph interface. Not for packed or encrypted models."),
-    "iter": _("Timed iterations of each process. The profile holds the last one."),
+    "iter": _("Timed iterations of each process. The profile contains the last iteration."),
     "warmup_iter": _(
-        "Iterations before the timed ones. The first is far slower than all others, so at least "
-        "one is required."
+        "Iterations before the timed ones. The first iteration is much slower than all others, so "
+        "at least one warm-up iteration is required."
     ),
     "thread": _(
-        "Host threads that each load and run a copy of the model: a test of thread safety, not "
-        "a speed-up."
+        "Host threads that each load and run a copy of the model. This tests thread safety; it "
+        "does not make the model faster."
     ),
     "share_param_mem": _(
-        "Read the file into one buffer, whose memory the parameters use directly: less memory, "
-        "faster to load."
+        "Read the file into one buffer, and let the parameters use its memory directly. This needs "
+        "less memory and loads faster."
     ),
     "input": _("The data of each input variable."),
     "batch_size": _(
@@ -106,7 +106,7 @@ OPTION_HELP: dict[str, Any] = {
         "choice. Valid for one device, shape and version."
     ),
     "enable_nchw4": _("Layout NCHW4 for int8 on CUDA (dp4a, cuDNN)."),
-    "enable_chwn4": _("Layout CHWN4 for int8 on CUDA, from compute capability 6.1."),
+    "enable_chwn4": _("Layout CHWN4 for int8 on CUDA. Needs compute capability 6.1 or later."),
     "enable_nchw32": _("Layout NCHW32 for int8 on the tensor cores of CUDA."),
     "enable_nchw64": _("Layout NCHW64 for int4 on CUDA tensor cores."),
     "enable_nchw44": _(
@@ -212,11 +212,11 @@ OPTION_HELP: dict[str, Any] = {
     ),
     "pack_cache": _("A cache of algorithms to embed into the packed model."),
     "pack_info_cryption": _(
-        "How the embedded information is encrypted: a label only, the file must be encrypted "
-        "already."
+        "How the embedded information is encrypted. This is only a label: the file must be "
+        "encrypted already."
     ),
     "pack_model_cryption": _(
-        "How the model is encrypted: a label only, the file must be encrypted already."
+        "How the model is encrypted. This is only a label: the file must be encrypted already."
     ),
     "model_dump": _("Save the model after all graph optimizations, as an artifact."),
     "fitting": _("Try predefined sets of options and print the best. Resets most other options."),

@@ -163,10 +163,10 @@ def _unknown_scatter(compared: ComparisonResult) -> list[str]:
     devices = {profile.attempt.worker.name for profile in unknown if profile.attempt}
     if devices:
         text = _(
-            "The run-to-run variance of %(devices)s is not known yet, so no difference of "
-            "operators and their totals gets a verdict. The device measures it while it is idle. "
-            "You can also run the same task there %(number)s times without disturbance, with the "
-            "plan “standard”."
+            "The run-to-run variance of %(devices)s is not known yet, so differences of operators "
+            "and of their totals get no verdict. The device measures this variance while it is "
+            "idle. You can also run the same task there %(number)s times without disturbance, with "
+            "the plan “standard”."
         )
         warnings.append(text % {"devices": listed(sorted(devices)), "number": LEAST_DOF + 1})
     return warnings

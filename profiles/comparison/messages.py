@@ -44,14 +44,14 @@ STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "split": (
         pgettext_lazy("operator", "split"),
         _(
-            "One or a few operators were replaced by a larger number of operators that compute "
-            "the same part of the graph; or a BatchNorm is present that was folded before."
+            "One or a few operators were replaced by a larger number of operators that compute the "
+            "same part of the graph; or a BatchNorm that was folded before is present."
         ),
     ),
     "new": (pgettext_lazy("operator", "new"), _("The baseline has no corresponding operator.")),
     "gone": (
         pgettext_lazy("operator", "removed"),
-        _("Only the baseline has it."),
+        _("Only the baseline has this operator."),
     ),
 }
 REASON_WORDS: dict[Reason, Any] = {

@@ -144,7 +144,9 @@ def _answers(compared: ComparisonResult, other: int) -> list[dict[str, str]]:
     operators = known.get("device") or known.get("host")
     if found := [answer for answer in (known.get("latency"), operators) if answer]:
         return found
-    none = _("Total times cannot be compared: no total is known and above 0 in both runs.")
+    none = _(
+        "Total times cannot be compared, because no total is known and greater than 0 in both runs."
+    )
     return [{"text": none, "interval": "", "tone": ""}]
 
 
@@ -200,7 +202,7 @@ def total_notes(compared: ComparisonResult) -> list[str]:
     if any(judgement.code(0) == "unknown" for judgement in compared.latency):
         notes.append(
             _(
-                "The median latency gets no verdict: it is unknown how far the latencies of equal "
+                "The median latency gets no verdict: it is unknown how much the latencies of equal "
                 "runs on the device differ."
             )
         )

@@ -75,10 +75,10 @@ RULES: Mapping[str, RuleWords] = {
             "count",
         ),
         _(
-            "Applies on CPUs if there are fewer than three profiled passes: an operator took at "
-            "least ten times the median of four or more similar ones, and the excess of all "
-            "such operators is at least 10 %% of device time. Similar operators have equal "
-            "type, parameters, shapes and data types."
+            "Applies on CPUs with fewer than three profiled passes, if an operator took at least "
+            "ten times the median of four or more similar operators, and the excess of all such "
+            "operators is at least 10 %% of device time. Similar operators have equal type, "
+            "parameters, shapes and data types."
         ),
         _(
             "Measure with the plan “standard” or “thorough”: the median is not affected by "
@@ -149,9 +149,9 @@ RULES: Mapping[str, RuleWords] = {
         ),
         _(
             "The lower bound of an operator’s time is the longer of two times: FLOPs ÷ peak "
-            "FLOP/s, and bytes ÷ copy bandwidth; peak and bandwidth were measured on this "
-            "device. Applies if the operators that take more than twice their lower bound could "
-            "save 10 %% together. Small operators, and those whose FLOPs or bytes are not "
+            "FLOP/s, and bytes ÷ copy bandwidth; peak and bandwidth were measured on this device. "
+            "Applies if the operators that take more than twice their lower bound could together "
+            "save at least 10 %%. Small operators, and those whose FLOPs or bytes are not "
             "reliable, are ignored."
         ),
         _("Try other algorithms or another layout. If memory is the limit, fuse operators."),
@@ -256,8 +256,8 @@ RULES: Mapping[str, RuleWords] = {
     "host_bound": RuleWords(
         _("Host-bound"),
         _(
-            "The device is idle for %(idle)s of the time, while the host dispatches operators "
-            "for %(host)s of it."
+            "The device is idle for %(idle)s of the time, while the host dispatches operators for "
+            "%(host)s of the time."
         ),
         _(
             "Applies when the only computing node is idle for at least 10 %% of the time from "

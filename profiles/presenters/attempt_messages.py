@@ -76,7 +76,9 @@ ARTIFACTS: dict[str, tuple[Any, Any]] = {
 #: what pages, the API and the client say about a run that was disturbed
 DISTURBED_RUN: dict[str, Any] = {
     "title": _("This run was disturbed: its times may be longer than usual"),
-    "left_out": _("This pass was disturbed, and there are enough undisturbed passes without it."),
+    "left_out": _(
+        "This pass was disturbed and is not used, because there are enough undisturbed passes."
+    ),
     "withheld": _("Not shown: the run was disturbed."),
     "compared": _(
         "%(letter)s was disturbed: %(causes)s. Its times may be too high, so its differences "

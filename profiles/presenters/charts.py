@@ -568,9 +568,10 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     elif len(points.rows):
         notes.append(
             _(
-                "No roofs are known for this run: they are those of a device of this site, "
-                "measured with one thread. The lines are the highest FLOP/s and bytes/s of any "
-                "operator of at least 10 µs in this profile, not limits of the hardware."
+                "No roofs are known for this run, because roofs are measured only on devices of "
+                "this site, with one thread. The lines are the highest FLOP/s and bytes/s that "
+                "operators of at least 10 µs reached in this profile. They are not limits of the "
+                "hardware."
             )
         )
     return notes

@@ -78,10 +78,10 @@ _ALL = (
         "steady_state",
         _("Steady state"),
         _(
-            "The iteration from which the model runs at a steady speed. The first iterations "
-            "may be slow because of caches, memory and clocks. The latency always covers all "
-            "iterations. A pass whose speed still changes in its second half counts as never "
-            "steady."
+            "The iteration from which the model runs at a steady speed. The first iterations may "
+            "be slow because of caches, memory and clocks. The latency always covers all "
+            "iterations. A pass whose speed still changes in its second half counts as “never "
+            "steady”."
         ),
         _("iterations"),
         _(

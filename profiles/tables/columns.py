@@ -102,7 +102,7 @@ NUMBERS = (
         pgettext_lazy("operator", "Memory"),
         "byte",
         _("Bytes of all inputs and outputs of one execution."),
-        _("byte, 1024 byte = 1 KiB"),
+        _("byte, 1024 bytes = 1 KiB"),
         order="memory",
     ),
     _column(

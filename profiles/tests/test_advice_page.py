@@ -126,7 +126,7 @@ def test_a_run_in_several_threads_does_not_claim_that_nothing_was_measured(clien
     lacks = {rule["title"]: rule["lacks"] for rule in advice["unknown"]}
     assert "or the run used several threads" in lacks["Below roofline"]
     roofline = client.get(f"/api/v1/profiles/{profile.pk}/charts/roofline/").json()
-    assert "measured with one thread" in roofline["notes"][-1]
+    assert "only on devices of this site, with one thread" in roofline["notes"][-1]
 
 
 @pytest.mark.django_db

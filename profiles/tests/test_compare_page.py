@@ -360,7 +360,7 @@ def test_latency_without_equal_runs_gets_no_verdict(client, slower_pair):
     latency = latency_of(page)
     assert latency["verdict"]["word"] == "not enough evidence: variance unknown"
     assert (latency["delta"], latency["verdict"]["interval"]) == ("+10.0", "")
-    assert "it is unknown how far the latencies" in " ".join(page.context["totals_notes"])
+    assert "it is unknown how much the latencies" in " ".join(page.context["totals_notes"])
 
 
 def test_latency_is_judged_by_how_much_equal_runs_of_the_device_differ(client, slower_pair):

@@ -250,7 +250,7 @@ def test_explanations_have_text_and_unit_in_both_languages(key):
         ("median, s", "seconds"),
         ("%", "percent"),
         ("FLOP", "FLOP, 1000 FLOP = 1 KFLOP"),
-        ("byte", "byte, 1024 byte = 1 KiB"),
+        ("byte", "byte, 1024 bytes = 1 KiB"),
         ("byte/s", "bytes per second"),
     ],
 )

@@ -186,10 +186,10 @@ def damage_notes(summary: TraceSummary) -> list[str]:
     if number := summary.without_length:
         notes.append(
             ngettext(
-                "%(number)s event has no valid duration: it is missing, or the end is before "
-                "the start. It counts as 0.",
-                "%(number)s events have no valid duration: it is missing, or the end is before "
-                "the start. They count as 0.",
+                "%(number)s event has no valid duration (none, or the end is before the start). "
+                "Its duration counts as 0.",
+                "%(number)s events have no valid duration (none, or the end is before the start). "
+                "Their durations count as 0.",
                 number,
             )
             % {"number": number}
