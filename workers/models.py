@@ -36,12 +36,16 @@ class Worker(models.Model):
         _("name"),
         max_length=60,
         unique=True,
-        validators=[RegexValidator(r"^[\w.-]+$", _("Letters, digits, dot, dash and underscore."))],
+        validators=[
+            RegexValidator(r"^[\w.-]+$", _("Letters, digits, dots, hyphens and underscores."))
+        ],
     )
     is_public = models.BooleanField(
         _("public"),
         default=True,
-        help_text=_("Every user can choose this device; otherwise only users with a grant."),
+        help_text=_(
+            "If selected, every user can choose this device; otherwise only users with a grant."
+        ),
     )
     is_enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("A disabled device gets no new tasks.")
@@ -53,7 +57,8 @@ class Worker(models.Model):
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(16)],
         help_text=_(
-            "Number of tasks that may run at the same time. More than one makes timings unreliable."
+            "Number of tasks that may run at the same time. If several tasks run at the same time, "
+            "their times are unreliable."
         ),
     )
     #: set by an administrator; the device's owner decides in the agent's configuration
@@ -261,7 +266,9 @@ class Pool(models.Model):
         _("name"),
         max_length=60,
         unique=True,
-        validators=[RegexValidator(r"^[\w.-]+$", _("Letters, digits, dot, dash and underscore."))],
+        validators=[
+            RegexValidator(r"^[\w.-]+$", _("Letters, digits, dots, hyphens and underscores."))
+        ],
     )
     description = models.CharField(_("description"), max_length=300, blank=True)
     workers = models.ManyToManyField(

@@ -56,7 +56,9 @@ TEXTS: dict[str, str] = {
         "The limit of latency passes (time, number or iterations) was reached. Too few passes "
         "for a confidence interval of the median: %(passes)s."
     ),
-    "ended_early": gettext_noop("Ended early on request: the result has what was measured."),
+    "ended_early": gettext_noop(
+        "Ended early on request. The result contains what had been measured."
+    ),
     "input_missing": gettext_noop(
         "Input “%(name)s” (%(type)s) has no data: the run uses uninitialized memory."
     ),

@@ -205,7 +205,9 @@ class TaskRow(serializers.ModelSerializer[Task]):
             "title": {"help_text": "Title given by its owner."},
             "state": {"help_text": "Detailed state."},
             "runtime_version": {"help_text": "Version of MegEngine."},
-            "priority": {"help_text": "Higher runs first among its owner's tasks."},
+            "priority": {
+                "help_text": "Tasks with a higher priority run first among those of their owner."
+            },
             "created_at": {"help_text": "When it was created."},
             "submitted_at": {"help_text": "When all files had been uploaded; null until then."},
             "finished_at": {"help_text": "When it ended; null until then."},

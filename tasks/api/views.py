@@ -111,7 +111,7 @@ class TaskChange(fields.Body):
     priority = fields.Integer(
         min_value=-ANY_PRIORITY,
         max_value=ANY_PRIORITY,
-        help_text="Higher runs first among its owner's tasks.",
+        help_text="Tasks with a higher priority run first among those of their owner.",
     )
 
 

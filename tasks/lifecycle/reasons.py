@@ -188,7 +188,7 @@ class Reason(Enum):
     OUTPUT_TOO_LARGE = Wording(
         Blame.USER,
         _("The run wrote more to disk than is allowed."),
-        _("Remove options that dump values, or dump less: a smaller batch or model."),
+        _("Remove options that dump values, or dump less by using a smaller batch or model."),
     )
     LOG_TOO_LONG = Wording(
         Blame.USER,

@@ -37,9 +37,9 @@ _FORM_ONLY: dict[str, Any] = {
     ),
     "model": _("A MegEngine model, %(size)s."),
     "other_format": _(
-        "Another format than FBS_V2: the device determines which inputs the model has."
+        "A format other than FBS_V2: the device determines which inputs the model has."
     ),
-    "unread": _("Its inputs could not be read here; they are read on the device."),
+    "unread": _("The inputs could not be read in the browser. The device will read them."),
     "no_such_input": _("The model has no input “%(input)s”. Its inputs: %(inputs)s."),
     "no_inputs": _("The model has no inputs. Remove this row."),
     "other_dtype": _("“%(input)s” is %(expected)s in the model, but %(dtype)s here."),

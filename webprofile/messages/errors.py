@@ -50,19 +50,20 @@ WORDINGS: dict[str, Any] = {
         "instead."
     ),
     "not_ended": _(
-        "The task has not ended yet. Repeat it when it has, or submit the same request as a new "
-        "task."
+        "The task has not ended yet. Repeat it after it has ended, or submit the same request as a "
+        "new task."
     ),
     "enough_nothing": _(
         "Nothing has been measured yet, so there is no result to keep. Wait for the first pass, "
         "or cancel the task."
     ),
     "enough_script": _(
-        "A script has no passes to end early. Wait for its end, or cancel the task."
+        "A script has no passes, so it cannot be ended early. Wait until it ends, or cancel the "
+        "task."
     ),
     "enough_old_agent": _(
-        "The agent of this device cannot end a run early. Wait for its end, or cancel the task; "
-        "the owner of the device can update the agent."
+        "The agent of this device cannot end a run early. Wait until the run ends, or cancel the "
+        "task; the owner of the device can update the agent."
     ),
     "removed_by_rule": _(
         "“%(name)s” was removed by a retention rule on %(date)s. Such files are kept for "
@@ -140,7 +141,9 @@ WORDINGS: dict[str, Any] = {
     "cursor_bad": _("Invalid cursor. Omit it to start from the first page."),
     "throttled": _("Too many requests. Try again in %(wait_s)s s."),
     "server_error": _("This is an error of the site and has been logged. Try again in a minute."),
-    "idempotency_key_bad": _("An Idempotency-Key has 1 to %(limit)s printable ASCII characters."),
+    "idempotency_key_bad": _(
+        "An Idempotency-Key must have 1 to %(limit)s printable ASCII characters."
+    ),
     "idempotency_key_reused": _(
         "This Idempotency-Key was used for a different request. Use a new one."
     ),
@@ -161,7 +164,7 @@ WORDINGS: dict[str, Any] = {
         "The result has no profiled pass with this number; passes are numbered from 1."
     ),
     "window_bad": _(
-        "The time window needs a start and an end, and the start must be less than the end."
+        "The time window needs a start and an end, and the start must be before the end."
     ),
     "comparison_choice": _("These results cannot be compared: %(detail)s"),
     # script tasks
@@ -261,9 +264,9 @@ WORDINGS: dict[str, Any] = {
         "point empty."
     ),
     "script_entry_bad": _(
-        "“%(entry)s” is not an entry point. Enter the path of a .py file within the archive, "
-        "such as train/main.py: letters, digits, dots, dashes, spaces and underscores, without "
-        "a leading dot or dash."
+        "“%(entry)s” is not an entry point. Enter the path of a .py file within the archive, such "
+        "as train/main.py: letters, digits, dots, hyphens, spaces and underscores, without a "
+        "leading dot or hyphen."
     ),
     "script_entry_not_there": _(
         "The archive “%(name)s” has no “%(entry)s”. Programs in it: %(names)s."
@@ -274,7 +277,7 @@ WORDINGS: dict[str, Any] = {
         "backslash."
     ),
     "script_arguments_bad": _(
-        "A script has at most %(limit)s arguments of at most %(length)s characters each."
+        "A script can have at most %(limit)s arguments of at most %(length)s characters each."
     ),
     "script_formats": _("Choose what to record, each format once: %(choices)s."),
     "script_sample_rate": _(
@@ -313,7 +316,7 @@ WORDINGS: dict[str, Any] = {
     "pairing_field": _("%(name)s must be between %(low)s and %(high)s."),
     "script_data_name": _(
         "“%(name)s” is not a valid name of an additional file. Rename it: at most 100 letters, "
-        "digits, dots, dashes and underscores, starting with a letter or a digit."
+        "digits, dots, hyphens and underscores, starting with a letter or a digit."
     ),
     "script_data_twice": _(
         "“%(name)s” occurs twice, or is the name that the program has on the device. Rename the "
@@ -358,7 +361,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "runtime_broken": _("MegEngine cannot be used on %(worker)s: %(problem)s"),
     "one_model_wanted": _("Choose one model file (.mge)."),
-    "too_many_files": _("A task has at most %(limit)s data files."),
+    "too_many_files": _("A task can have at most %(limit)s data files."),
     "file_name_bad": _("The file’s name is empty. Rename it."),
     "file_name_long": _("The file’s name is longer than %(limit)s characters. Rename it."),
     "file_name_path": _("“%(name)s” is a path. Enter the file name only."),
@@ -369,7 +372,7 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” is not a .npy, .json, .ppm or .pgm file. Save the array with numpy.save."
     ),
     "input_name_missing": _("Enter the input variable of the model for “%(name)s”."),
-    "input_name_long": _("An input variable’s name has at most %(limit)s characters."),
+    "input_name_long": _("The name of an input variable can have at most %(limit)s characters."),
     "input_name_bad": _(
         "“%(input)s” cannot be given to a compiled load_and_run: it splits names at “:” and “;”. "
         "Choose a version that is a Python package, or rename the variable when you dump the model."
@@ -380,7 +383,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "input_name_twice": _("Two files have the input variable “%(input)s”. Keep one of them."),
     "option_unknown": _("Unknown option “%(option)s”."),
-    "option_not_bool": _("%(option)s is either on or off."),
+    "option_not_bool": _("%(option)s must be on or off."),
     "option_not_int": _("%(option)s must be an integer."),
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
@@ -388,8 +391,8 @@ WORDINGS: dict[str, Any] = {
     "seed_bad": _("The seed must be an integer from 0 to %(limit)s."),
     "too_many_inputs": _("A task can have at most %(limit)s inputs (files and values together)."),
     "inputs_too_long": _(
-        "The numbers are too long: all inputs together can have %(limit)s characters. Upload "
-        "long ones as .npy files."
+        "The numbers are too long: all inputs together can have at most %(limit)s characters. "
+        "Upload long inputs as .npy files."
     ),
     "input_name_empty": _("Enter the name of an input variable of the model."),
     "input_two_ways": _(
@@ -780,11 +783,11 @@ WORDINGS: dict[str, Any] = {
     ),
     "worker_name_taken": _("A device named %(name)s already exists. Choose another name."),
     "label_bad": _(
-        "“%(label)s” is not a valid label: names consist of letters, digits, dots, dashes and "
+        "“%(label)s” is not a valid label: names consist of letters, digits, dots, hyphens and "
         "underscores, and values must not be empty."
     ),
-    "label_long": _("Names and values of labels have at most %(limit)s characters."),
-    "labels_many": _("A device has at most %(limit)s labels."),
+    "label_long": _("Names and values of labels can have at most %(limit)s characters."),
+    "labels_many": _("A device can have at most %(limit)s labels."),
 }
 
 

@@ -30,11 +30,11 @@ class Migration(migrations.Migration):
             name='Worker',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60, unique=True, validators=[django.core.validators.RegexValidator('^[\\w.-]+$', 'Letters, digits, dot, dash and underscore.')], verbose_name='name')),
-                ('is_public', models.BooleanField(default=True, help_text='Every user can choose this device; otherwise only users with a grant.', verbose_name='public')),
+                ('name', models.CharField(max_length=60, unique=True, validators=[django.core.validators.RegexValidator('^[\\w.-]+$', 'Letters, digits, dots, hyphens and underscores.')], verbose_name='name')),
+                ('is_public', models.BooleanField(default=True, help_text='If selected, every user can choose this device; otherwise only users with a grant.', verbose_name='public')),
                 ('is_enabled', models.BooleanField(default=True, help_text='A disabled device gets no new tasks.', verbose_name='enabled')),
                 ('disabled_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('slots', models.PositiveSmallIntegerField(default=1, help_text='Number of tasks that may run at the same time. More than one makes timings unreliable.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(16)], verbose_name='slots')),
+                ('slots', models.PositiveSmallIntegerField(default=1, help_text='Number of tasks that may run at the same time. If several tasks run at the same time, their times are unreliable.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(16)], verbose_name='slots')),
                 ('allows_scripts', models.BooleanField(db_default=False, default=False, editable=False, verbose_name='runs scripts')),
                 ('offers_scripts', models.BooleanField(db_default=False, default=False, editable=False)),
                 ('labels', models.JSONField(blank=True, default=dict, verbose_name='labels')),
@@ -89,7 +89,7 @@ class Migration(migrations.Migration):
             name='Pool',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=60, unique=True, validators=[django.core.validators.RegexValidator('^[\\w.-]+$', 'Letters, digits, dot, dash and underscore.')], verbose_name='name')),
+                ('name', models.CharField(max_length=60, unique=True, validators=[django.core.validators.RegexValidator('^[\\w.-]+$', 'Letters, digits, dots, hyphens and underscores.')], verbose_name='name')),
                 ('description', models.CharField(blank=True, max_length=300, verbose_name='description')),
                 ('workers', models.ManyToManyField(blank=True, related_name='pools', to='workers.worker', verbose_name='devices')),
             ],

@@ -150,7 +150,7 @@ def test_inputs_of_another_format_are_left_to_the_device(form, tmp_path, name):
 
 def test_damaged_model_is_left_to_the_device(form):
     form.find("#model").send_keys(str(DATA / "bad" / "models" / "flipped_64.mge"))
-    form.until(lambda: "could not be read here" in form.text("#model-status"), "the note")
+    form.until(lambda: "could not be read in the browser" in form.text("#model-status"), "the note")
     assert not form.find("#model-inputs").is_displayed()
     assert "Ready" in state(form)
 
