@@ -188,7 +188,7 @@ OPTION_HELP: dict[str, Any] = {
     "check_dispatch": _("Log each operator that starts no kernel on the CPU."),
     "check_var_value": _(
         "Find variables whose values change between runs. Each run checks one variable; after N "
-        "runs the check moves to the next. N:K starts with variable K."
+        "runs, the next variable is checked. With N:K, variable K is checked first."
     ),
     "profile": _("The path of the profile."),
     "profile_host": _(

@@ -37,8 +37,8 @@ STATUS_WORDS: dict[Status, tuple[Any, Any]] = {
     "fused": (
         pgettext_lazy("operator", "fused"),
         _(
-            "Several operators were replaced by fewer that compute the same part of the graph; "
-            "or a BatchNorm was folded into the weights of a convolution."
+            "Several operators were replaced by fewer operators that compute the same part of the "
+            "graph; or a BatchNorm was folded into the weights of a convolution."
         ),
     ),
     "split": (
@@ -220,13 +220,14 @@ def verdict_advice(code: Verdict) -> str:
         "single": gettext("a result has one sample; repeat it with the plan “standard”"),
         "few": gettext("a result has too few passes; repeat it with the plan “standard”"),
         "unknown": gettext(
-            "the run-to-run variance of the device is unknown; leave it idle for two minutes "
-            "after its set-up, or run the same task there five times with the plan “standard”"
+            "the run-to-run variance of the device is unknown; leave the device idle for two "
+            "minutes after its set-up, or run the same task there five times with the plan "
+            "“standard”"
         ),
         "none": gettext(
-            "equal runs or passes differ by as much; a less busy device or more passes (the "
-            "plan “thorough”) may show a difference, but two runs with the same files and "
-            "settings are unlikely to differ"
+            "equal runs or passes differ by just as much; a less busy device or more passes (the "
+            "plan “thorough”) may show a difference, but two runs with the same files and settings "
+            "are unlikely to differ"
         ),
     }
     return advice.get(code, "")

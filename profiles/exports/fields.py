@@ -67,22 +67,28 @@ _OF_SIDE: tuple[tuple[str, Kind, str], ...] = (
     (
         "kern_s",
         "number",
-        gettext_noop("Time to the first kernel, kern - start, seconds; negative if none was seen."),
+        gettext_noop(
+            "Time to the first kernel, kern - start, in seconds; negative if no kernel was seen."
+        ),
     ),
     (
         "min_s",
         "number",
-        gettext_noop("With several profiled passes: the shortest self time, seconds."),
+        gettext_noop("With several profiled passes: the shortest self time, in seconds."),
     ),
     (
         "p10_s",
         "number",
-        gettext_noop("With several profiled passes: 10th percentile of the self times, seconds."),
+        gettext_noop(
+            "With several profiled passes: 10th percentile of the self times, in seconds."
+        ),
     ),
     (
         "p90_s",
         "number",
-        gettext_noop("With several profiled passes: 90th percentile of the self times, seconds."),
+        gettext_noop(
+            "With several profiled passes: 90th percentile of the self times, in seconds."
+        ),
     ),
     (
         "cv",

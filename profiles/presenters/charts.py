@@ -555,7 +555,9 @@ def _roofline_notes(points: Roofline, roofs: Roofs | None) -> list[str]:
     left_out = [f"{number} ({reason})" for number, reason in counts if number]
     notes = []
     if left_out:
-        notes.append(_("Timed operators left out: %(list)s.") % {"list": listed(left_out)})
+        notes.append(
+            _("Timed operators that are not plotted: %(list)s.") % {"list": listed(left_out)}
+        )
     if roofs is not None:
         notes.append(_("Roofs: %(source)s") % {"source": roofs.source})
         if bool((points.flops > points.intensity * roofs.copy_bytes_s).any()):

@@ -202,9 +202,9 @@ _ALL = (
         "start_up",
         _("Process start-up"),
         _(
-            "Time of the first pass that was not pre-started, outside of warm-ups and "
-            "iterations: starting the interpreter or program, loading and compiling the model, "
-            "exiting."
+            "The time outside of warm-ups and iterations in the first pass that was not "
+            "pre-started: starting the interpreter or program, loading and compiling the model, "
+            "and exiting."
         ),
         _TIME,
         _("run time of the process − warm-ups − iterations"),
@@ -220,9 +220,9 @@ _ALL = (
         _("Peak memory"),
         _(
             "The largest resident memory of the processes of a pass, measured on the host, "
-            "start-up and MegEngine itself included; passes that write dumps do not count. "
-            "Shared pages count once per process. The Memory tab shows another figure: what "
-            "MegEngine plans for tensors."
+            "including start-up and MegEngine itself. Passes that write dumps do not count. Shared "
+            "pages count once per process. The Memory tab shows another figure: what MegEngine "
+            "plans for tensors."
         ),
         _("bytes; the unit is shown next to the value"),
         _(

@@ -197,8 +197,8 @@ _MEDIANS: dict[TotalPosition, tuple[Any, Any]] = {
     "below": (
         gettext_lazy("below every pass (%(low)s to %(high)s)"),
         gettext_lazy(
-            "Not every operator is slow in the same passes, so the sum of medians can be below "
-            "the total of every pass."
+            "Different operators are slow in different passes, so the sum of their medians can be "
+            "below the total of every single pass."
         ),
     ),
     "above": (

@@ -41,9 +41,9 @@ CHARTS = {
     "timeline": Chart(
         _("Timeline"),
         _(
-            "When each operator ran in the profiled iteration, with one track per host thread "
-            "and per computing node of the device. The time axis begins when the first operator "
-            "starts. The thin part of a bar is waiting (kern − start), the thick part is "
+            "When each operator ran in the profiled iteration, with one track per host thread and "
+            "per computing node of the device. The time axis begins when the first operator "
+            "starts. The thin part of a bar is waiting (kern − start), and the thick part is "
             "running (end − kern)."
         ),
         (_("Operator"), _("Track"), _("Start"), _("Waits"), _("Computes")),
@@ -87,9 +87,10 @@ CHARTS = {
     "memory": Chart(
         _("Memory by execution step"),
         _(
-            "Bytes in use while each operator runs: parameters, constants and inputs all the "
-            "time; chunks of MegEngine’s memory plan from the first operator that writes them "
-            "to the last that reads them. Computed from the plan, not measured."
+            "Bytes in use while each operator runs. Parameters, constants and inputs are always in "
+            "use; chunks of MegEngine’s memory plan are in use from the first operator that writes "
+            "them to the last that reads them. The figures are computed from the plan, not "
+            "measured."
         ),
         (
             _("Operator"),

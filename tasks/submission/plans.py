@@ -32,9 +32,9 @@ _WORDS: dict[str, tuple[Any, Any]] = {
     "thorough": (
         _("Thorough"),
         _(
-            "8 latency passes of at least 1 s and 20 iterations each, then more until the "
-            "confidence interval of the median is within ±1 percent or 60 s have passed; then "
-            "20 profiled passes. For comparing versions with small differences."
+            "8 latency passes of at least 1 s and 20 iterations each. More latency passes follow "
+            "until the confidence interval of the median is within ±1 percent or 60 s have passed. "
+            "Then 20 profiled passes. For comparing versions with small differences."
         ),
     ),
     "custom": (

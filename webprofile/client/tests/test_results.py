@@ -190,7 +190,7 @@ def test_gate_passes_within_the_spread_of_equal_runs(client, make_steady):
     output = client.run("compare", before, after, "--fail-above", "5").stdout
     assert "passed; estimated change +1.4 %" in output
     undecided = client.run("compare", before, after, "--fail-above", "1", code=5).stdout
-    assert "not enough evidence; equal runs or passes differ by as much" in undecided
+    assert "not enough evidence; equal runs or passes differ by just as much" in undecided
     assert "two runs with the same files and settings are unlikely to differ" in undecided
 
 
