@@ -254,8 +254,8 @@ def rerun(request: HttpRequest, task_id: int) -> HttpResponse:
     copy, is_new = repeat_task(_task(request, task_id), owner=current_user(request))
     if not is_new:
         text = _(
-            "Task #%(id)s was already repeated a moment ago. This is the task that was "
-            "created; there is no second one."
+            "Task #%(id)s was already repeated a moment ago. This page shows the task that was "
+            "created then; no second task was created."
         )
         messages.info(request, text % {"id": task_id})
     return redirect("tasks:detail", copy.pk)

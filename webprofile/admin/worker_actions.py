@@ -159,8 +159,8 @@ WORKER_ACTIONS = (
             "%(names)s was already retired.", "%(names)s were already retired.", "count"
         ),
         warning=_(
-            "Retires the device, which cannot be undone. Its token is revoked, tasks that wait "
-            "for this device only will fail, and its name becomes available. Results and "
+            "Retires the device, which cannot be undone. Its token is revoked, tasks that wait for "
+            "this device only will fail, and its name can be used for another device. Results and "
             "history are kept."
         ),
         is_dangerous=True,

@@ -110,7 +110,7 @@ WORDINGS: dict[str, Any] = {
     ),
     "target_away": _(
         "No matching device accepts tasks at the moment: %(devices)s. Relax the requirements, or "
-        "wait until one is back."
+        "wait until one of these devices accepts tasks again."
     ),
     # the API
     "malformed": _("The request cannot be read: the JSON or the URL is not valid."),
@@ -348,7 +348,7 @@ WORDINGS: dict[str, Any] = {
         "%(worker)s is offline. Choose another device, or wait until it is back online."
     ),
     "parts_not_here": _(
-        "The storage of this site does not accept files in parts: give the checksum of "
+        "The storage of this site does not accept uploads in parts. Give the checksum of "
         "“%(name)s” when you request the upload."
     ),
     "parts_bad": _("“%(name)s” is uploaded in parts 1 to %(count)s. Request parts in this range."),
@@ -396,8 +396,8 @@ WORDINGS: dict[str, Any] = {
     ),
     "input_name_empty": _("Enter the name of an input variable of the model."),
     "input_two_ways": _(
-        "“%(input)s” has numbers, so it accepts neither shape nor type. Remove the numbers, or "
-        "the shape and type."
+        "“%(input)s” has numbers, so a shape or type cannot be given. Remove the numbers, or the "
+        "shape and type."
     ),
     "shape_bad": _(
         "A shape is 1 to %(limit)s positive integers separated by commas, such as 1,3,224,224."
@@ -461,8 +461,8 @@ WORDINGS: dict[str, Any] = {
     "option_core_twice": _("%(option)s contains a core twice. Give each thread a different core."),
     "option_core_missing": _("%(option)s: runs on this device may use the cores %(limit)s."),
     "option_target": _(
-        "%(option)s must match the device that the model runs on (%(limit)s). Change it, or the "
-        "device in “Device and threads”."
+        "%(option)s must match the device that the model runs on (%(limit)s). Change this option, "
+        "or the device in “Device and threads”."
     ),
     "option_no_profile": _(
         "This load_and_run was built without JSON support and writes no profile. Choose a "
@@ -492,8 +492,8 @@ WORDINGS: dict[str, Any] = {
         "another processor."
     ),
     "option_library": _(
-        "%(option)s: the owner of this device provides no operator library. Ask for one, or "
-        "choose another device."
+        "%(option)s: the owner of this device provides no operator library. Ask the owner for one, "
+        "or choose another device."
     ),
     "source_unknown": _(
         "Task #%(task)s does not exist, or you don’t have access. Choose another, or upload a file."
@@ -512,8 +512,8 @@ WORDINGS: dict[str, Any] = {
     ),
     # a comparison
     "comparison_large": _(
-        "These results have %(operators)s operators in total; a page compares at most %(limit)s. "
-        "Remove some, or use manage.py compare_profiles."
+        "These results have %(operators)s operators in total; the page can compare at most "
+        "%(limit)s. Remove some results, or use manage.py compare_profiles."
     ),
     # what the headers of uploaded data say
     "input_not_npy": _("“%(name)s” is not an .npy file. Save the array with numpy.save."),
@@ -562,7 +562,7 @@ WORDINGS: dict[str, Any] = {
         "“%(name)s” has the shape %(shape)s and contains no numbers. Every axis must be at least 1."
     ),
     "input_cut_short": _(
-        "“%(name)s” is truncated: %(promise)s needs %(wanted)s bytes, the file has %(size)s. "
+        "“%(name)s” is truncated: %(promise)s needs %(wanted)s bytes, but the file has %(size)s. "
         "Save and upload it again."
     ),
     "input_trailing": _(
@@ -736,8 +736,8 @@ WORDINGS: dict[str, Any] = {
     "webhook_busy": _("Some tests are still waiting. Try again when they have finished."),
     "webhook_unknown_name": _("The host name of the URL could not be resolved."),
     "webhook_refused": _(
-        "The URL is in a network that this site does not call. Only the internet and networks "
-        "allowed by the operator of this site are called."
+        "The URL points to a network that this site does not call. This site calls only the "
+        "internet and networks that its operator has allowed."
     ),
     "webhook_tls": _("No trusted connection: check the certificate of your server."),
     "webhook_timeout": _("Your server did not respond in time."),

@@ -77,8 +77,8 @@ class WorkerForm(forms.ModelForm):
         label=_("Labels"),
         required=False,
         help_text=_(
-            "One per line, such as chip = Kirin 990. They override labels of the same name in "
-            "the configuration of the device."
+            "One label per line, such as chip = Kirin 990. These labels override labels of the "
+            "same name in the configuration of the device."
         ),
     )
     pools = forms.ModelMultipleChoiceField(
