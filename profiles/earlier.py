@@ -40,7 +40,7 @@ _ENVIRONMENT = {
 #: what a check found, by the verdict on the latency
 _CHECK_TEXTS = {
     "none": gettext_lazy(
-        "Check of task #%(id)s: latency %(change)s. Equal runs on this device differ by as "
+        "Check of task #%(id)s: latency %(change)s. Equal runs on this device differ by just as "
         "much, so the result of the task still holds."
     ),
     "faster": gettext_lazy(

@@ -131,12 +131,12 @@ def _single_samples(compared: ComparisonResult) -> list[str]:
         warnings.append(text % {"letters": listed(others)})
     if traces:
         text = ngettext(
-            "%(letters)s is a trace, which times each execution once, so it cannot show whether "
-            "a difference is more than noise. Record the same program twice and compare the "
-            "two: their differences are noise.",
-            "%(letters)s are traces, which time each execution once, so they cannot show "
-            "whether a difference is more than noise. Record the same program twice and compare "
-            "the two: their differences are noise.",
+            "%(letters)s is a trace, which times each execution once, so it cannot show whether a "
+            "difference is more than noise. Record the same program twice and compare the two "
+            "traces: their differences are noise.",
+            "%(letters)s are traces, which time each execution once, so they cannot show whether a "
+            "difference is more than noise. Record the same program twice and compare the two "
+            "traces: their differences are noise.",
             len(traces),
         )
         warnings.append(text % {"letters": listed(traces)})

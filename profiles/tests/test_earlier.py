@@ -225,7 +225,7 @@ def test_a_check_measures_the_latency_of_the_stored_files(client, stored):
 @pytest.mark.parametrize(
     ("median_ms", "verdict", "text"),
     [
-        (10.05, "none", "Equal runs on this device differ by as much"),
+        (10.05, "none", "Equal runs on this device differ by just as much"),
         (13.0, "slower", "The run was slower by more than the difference between equal runs"),
     ],
 )
