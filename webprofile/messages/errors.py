@@ -608,7 +608,7 @@ WORDINGS: dict[str, Any] = {
         "In “%(name)s”, a value of the input “%(input)s” is out of the range of %(dtype)s."
     ),
     "input_json_fraction": _(
-        "In “%(name)s”, a value of the input “%(input)s” is not a whole number, but its type is "
+        "In “%(name)s”, a value of the input “%(input)s” is not an integer, but its type is "
         "%(dtype)s."
     ),
     "file_gone": _(

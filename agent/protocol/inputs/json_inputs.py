@@ -224,7 +224,7 @@ def _array(what: str, short_key: str, raw: _Numbers, dtype_name: str) -> Array:
         part = array[done : done + len(exact)]
         part[:] = exact
         if dtype.kind != "f" and (part != exact).any():
-            text = f"{what}: a value is not a whole number, but its type is {dtype_name}."
+            text = f"{what}: a value is not an integer, but its type is {dtype_name}."
             raise InputError("json", text, "json_fraction", **about)
         done += len(exact)
     return array

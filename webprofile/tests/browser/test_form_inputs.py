@@ -141,7 +141,7 @@ def test_inputs_of_another_format_are_left_to_the_device(form, tmp_path, name):
     (tmp_path / "packed.mge").write_bytes(b"packed_model" + bytes(20))
     choose_model(form, name if name != "packed.mge" else str(tmp_path / name))
     status = form.text("#model-status")
-    assert "Another format than FBS_V2: the device determines which inputs the model has" in status
+    assert "A format other than FBS_V2: the device determines which inputs the model has" in status
     assert not form.find("#model-inputs").is_displayed()
     choose_data(form, tmp_path, "anything.npy", np.zeros((1, 2), "f4"))
     form.until(lambda: form.row_status == "float32 {1,2}", "type and shape")
