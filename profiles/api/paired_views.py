@@ -11,9 +11,15 @@ from rest_framework.response import Response
 from agent.protocol.pairs import Pairing
 from profiles.api.base import ResultView, no_result_error
 from profiles.api.figure_views import DisturbanceAnswer
+from profiles.api.serializer_fields import answer_of
 from profiles.comparison.messages import letter
-from profiles.comparison.paired_operators import MOST_KEPT, MOST_NAMED, ArmChanges, explanation
-from profiles.comparison.rows import STATUSES
+from profiles.comparison.paired_operators import (
+    MOST_KEPT,
+    MOST_NAMED,
+    ArmChanges,
+    OperatorChange,
+    explanation,
+)
 from profiles.models import PairedResult
 from profiles.presenters.attempt_messages import disturbance_word
 from profiles.presenters.paired import VERDICTS, arm_options, differs, paired_view
@@ -83,29 +89,6 @@ class PairedVerdictAnswer(serializers.Serializer):
     sentence = serializers.CharField(help_text="The same in the user's language.")
 
 
-class PairedOperatorAnswer(serializers.Serializer):
-    """An operator of an arm, or a group of fused ones, compared with the baseline."""
-
-    name = serializers.CharField(help_text="Its name in the baseline, or else in the arm.")
-    type = serializers.CharField(help_text="Its type.")
-    status = serializers.ChoiceField(STATUSES, help_text="What became of it, as in comparisons.")
-    rows = fields.whole("Rows of the table of the baseline's profile.")
-    base_us = fields.number("Device time in the baseline, median over the pairs, µs.")
-    other_us = fields.number("The same in the arm, µs.")
-    delta_us = fields.number("Median of the differences, µs.")
-    effect = fields.number(
-        "Time in the arm / time in the baseline - 1; null for an operator that one of them lacks."
-    )
-    low = fields.number("Lower bound of its 95 % interval.")
-    high = fields.number("Upper bound of its 95 % interval.")
-    q = fields.number(
-        "False discovery rate if this operator and all with a smaller rate are called different."
-    )
-    differs = serializers.BooleanField(
-        help_text="Whether the rate is at most 0.05, or an arm lacks it."
-    )
-
-
 class PairedOperatorsAnswer(serializers.Serializer):
     """The operators of an arm, from turns with the profiler."""
 
@@ -114,7 +97,7 @@ class PairedOperatorsAnswer(serializers.Serializer):
     tested = serializers.IntegerField(
         help_text="Number of operators that were tested: those that take 0.1 % or more."
     )
-    named = PairedOperatorAnswer(
+    named = answer_of(OperatorChange)(
         many=True,
         help_text=f"The operators that make the arm slower or faster, at most {MOST_NAMED}, the "
         "most important first. With another verdict, those that differ most.",
@@ -123,7 +106,7 @@ class PairedOperatorsAnswer(serializers.Serializer):
         "Share of the difference in iteration time that the named ones explain; null with another "
         "verdict."
     )
-    operators = PairedOperatorAnswer(
+    operators = answer_of(OperatorChange)(
         many=True,
         help_text=f"At most {MOST_KEPT}, those that differ first, then by the size of `delta_us`.",
     )

@@ -7,7 +7,7 @@ power. The contribution of an operator is the median of its differences, in µs.
 """
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from profiles.analysis.data import ProfileData
 from profiles.comparison.comparison import Comparison, align_profiles
 from profiles.comparison.rows import Status
 from profiles.formats.columns import MISSING
+from profiles.presenters.described import means, unknown
 
 Floats = NDArray[np.float64]
 #: most operators of an arm that are kept, those with the largest differences first
@@ -30,29 +31,37 @@ _MOST_ROWS = 100
 
 
 class OperatorChange(TypedDict):
-    """An operator, or a group of fused ones, in the baseline and in another arm.
+    """An operator of an arm, or a group of fused ones, compared with the baseline."""
 
-    rows: of the baseline's table, empty for an operator that only the other arm has
-    base_us, other_us: medians over the pairs; None if an arm lacks it
-    delta_us: the median of the differences
-    effect, low, high: ratio of times minus 1 with its 95 % interval; None if an arm lacks it
-    q: the false discovery rate if this one and all with a smaller q are called different; None if
-        an arm lacks it
-    differs: q is at most 5 %, or an arm lacks it
-    """
-
-    rows: list[int]
-    name: str
-    type: str
-    status: Status
-    base_us: float | None
-    other_us: float | None
-    delta_us: float
-    effect: float | None
-    low: float | None
-    high: float | None
-    q: float | None
-    differs: bool
+    name: Annotated[str, means("Its name in the baseline, or else in the arm.")]
+    type: Annotated[str, means("Its type.")]
+    status: Annotated[Status, means("What became of it, as in comparisons.")]
+    rows: Annotated[
+        list[int],
+        means("Rows of the table of the baseline's profile; empty if it lacks the operator."),
+    ]
+    base_us: Annotated[
+        float | None, unknown("Device time in the baseline, median over the pairs, µs.")
+    ]
+    other_us: Annotated[float | None, unknown("The same in the arm, µs.")]
+    delta_us: Annotated[float, unknown("Median of the differences, µs.")]
+    effect: Annotated[
+        float | None,
+        unknown(
+            "Time in the arm / time in the baseline - 1; null for an operator that one of them "
+            "lacks."
+        ),
+    ]
+    low: Annotated[float | None, unknown("Lower bound of its 95 % interval.")]
+    high: Annotated[float | None, unknown("Upper bound of its 95 % interval.")]
+    q: Annotated[
+        float | None,
+        unknown(
+            "False discovery rate if this operator and all with a smaller rate are called "
+            "different."
+        ),
+    ]
+    differs: Annotated[bool, means("Whether the rate is at most 0.05, or an arm lacks it.")]
 
 
 class ArmChanges(TypedDict):
