@@ -1,8 +1,7 @@
 """Parse and build the query string of a comparison: profiles, filters, selected row."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from django.core.paginator import Page
 from django.http import QueryDict
@@ -12,16 +11,12 @@ from profiles.comparison.question import SORTS, RowQuery
 from profiles.comparison.rows import STATUSES
 from profiles.comparison.waterfall import BYS, By
 from profiles.formats.columns import SIDES, Side
-from profiles.presenters.formatting import shortened
+from profiles.query_values import QueryValues, unknown_choice
 from webprofile.integers import LARGEST_COUNT, parse_int
 
 _LONGEST_TEXT = 200
 #: most profile numbers that are parsed, to bound the work on a hostile address
 _MOST_READ = 50
-#: most unknown values of one parameter that are reported
-_MOST_TOLD = 3
-_Word = TypeVar("_Word", bound=str)
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
     numbers = parameters.getlist("p")[:_MOST_READ]
     ids = tuple(parse_int(text, maximum=LARGEST_COUNT) for text in numbers)
     last = max(1, len(ids) - 1)
-    values = _Values(parameters)
+    values = QueryValues(parameters)
     question = RowQuery(
         side=values.one_of("side", SIDES, "device"),
         statuses=values.several_of("status", STATUSES),
@@ -115,45 +110,6 @@ def read_comparison_request(parameters: QueryDict) -> ComparisonRequest:
         at=values.number("at"),
         problems=tuple(values.problems),
     )
-
-
-class _Values:
-    """Parser of parameters that collects messages about invalid ones in `problems`."""
-
-    def __init__(self, parameters: QueryDict) -> None:
-        self.parameters = parameters
-        self.problems: list[str] = []
-
-    def one_of(self, name: str, known: Sequence[_Word], usual: _Word) -> _Word:
-        return self.read(name, lambda text: next((w for w in known if w == text), None)) or usual
-
-    def several_of(self, name: str, known: Sequence[_Word]) -> tuple[_Word, ...]:
-        values = self.parameters.getlist(name)
-        unknown = [text for text in dict.fromkeys(values) if text and text not in known]
-        self.problems += [unknown_choice(name, text) for text in unknown[:_MOST_TOLD]]
-        return tuple(value for value in known if value in values)
-
-    def number(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int | None:
-        def read(text: str) -> int | None:
-            number = parse_int(text, maximum=most)
-            return None if number is None or number < least else number
-
-        return self.read(name, read)
-
-    def read(self, name: str, read: Callable[[str], _Value | None]) -> _Value | None:
-        text = self.parameters.get(name, "")
-        value = read(text) if text else None
-        if text and value is None:
-            self.problems.append(unknown_choice(name, text))
-        return value
-
-
-def unknown_choice(name: str, text: str) -> str:
-    """Return the message about an invalid value in an address."""
-    return _("“%(word)s” is not a valid value of “%(name)s” and was ignored.") % {
-        "word": shortened(text),
-        "name": name,
-    }
 
 
 def page_problem(page: "Page[Any]", text: str) -> str:

@@ -17,6 +17,7 @@ from profiles.analysis.name_pattern import PatternError, linear_time
 from profiles.analysis.select import Aggregate, Order, Query
 from profiles.formats.columns import Side
 from profiles.presenters.formatting import visible
+from profiles.query_values import QueryValues, unknown_choice
 from profiles.tables.columns import FIXED, KEYS, columns_available
 from webprofile.integers import LARGEST_COUNT, parse_int
 from webprofile.sentences import sentences
@@ -131,8 +132,9 @@ def read_request(
     """
     typed = {name: parameters.get(name, "")[:_LONGEST_TEXT] for name in parameters}
     problems: dict[str, str] = {}
-    aggregate = cast(Aggregate, _one_of(typed, "agg", ("", *AGGREGATES), problems))
-    order = _one_of(typed, "order", ("", *ORDERS), problems) or "time"
+    values = QueryValues(parameters)
+    aggregate = values.one_of("agg", AGGREGATES, "")
+    order = values.one_of("order", ORDERS, "time")
     if (aggregate and order not in get_args(Order)) or (passes < 2 and order in STATISTIC_ORDERS):
         order = "time"
     query = Query(
@@ -140,23 +142,28 @@ def read_request(
         name=_pattern(typed, problems),
         text=typed.get("text", "").strip(),
         input_dtype=typed.get("dtype", ""),
-        top_end="kern" if _one_of(typed, "end", ("", "end", "kern"), problems) == "kern" else "end",
+        top_end=values.one_of("end", ("end", "kern"), "end"),
         min_s=_limit(typed, "min", problems),
         max_s=_limit(typed, "max", problems),
         aggregate=aggregate,
-        by_type=_one_of(typed, "over", ("", "type", "all"), problems) != "all" and bool(aggregate),
+        by_type=values.one_of("over", ("type", "all"), "type") == "type" and bool(aggregate),
         order=_query_order(order),
-        ascending=_one_of(typed, "up", ("", "0", "1"), problems) == "1",
+        ascending=values.one_of("up", ("0", "1"), "0") == "1",
     )
-    sides = SIDES[_one_of(typed, "side", ("", *SIDES), problems) or "device"]
+    sides = SIDES[values.one_of("side", tuple(SIDES), "device")]
+    columns = _columns(values, passes, without)
+    number = values.number("pass", 0, passes) or 0
+    page = values.number("page", 1) or 1
+    if values.problems:
+        problems["choice"] = sentences(values.problems)
     return TableRequest(
         query=replace(query, side=sides[0]),
         sides=sides,
         order=order,
         top=_count(typed, "rows", problems),
-        columns=_columns(parameters, passes, problems, without),
-        pass_number=_pass(typed, passes, problems),
-        page=_page(typed, problems),
+        columns=columns,
+        pass_number=number if passes > 1 else 0,
+        page=page,
         typed=typed,
         problems=problems,
     )
@@ -180,55 +187,19 @@ def _side_word(sides: tuple[Side, ...]) -> str:
     return "" if word == "device" else word
 
 
-def _one_of(
-    typed: Mapping[str, str], name: str, known: tuple[str, ...], problems: dict[str, str]
-) -> str:
-    """Return one of the known words, the first of which is the default."""
-    word = typed.get(name, "")
-    if word in known:
-        return word
-    _add_unknown(problems, name, word)
-    return known[0]
-
-
-def _add_unknown(problems: dict[str, str], name: str, word: str) -> None:
-    problem = _("“%(word)s” is not a valid value of “%(name)s” and was ignored.") % {
-        "word": visible(word),
-        "name": name,
-    }
-    problems["choice"] = sentences((problems.get("choice", ""), problem))
-
-
-def _pass(typed: Mapping[str, str], passes: int, problems: dict[str, str]) -> int:
-    text = typed.get("pass", "")
-    number = parse_int(text, maximum=passes) or 0
-    if text not in ("", "0") and not number:
-        _add_unknown(problems, "pass", text)
-    return number if passes > 1 else 0
-
-
 def _values(parameters: QueryDict, name: str) -> tuple[str, ...]:
     values = [value[:_LONGEST_TEXT] for value in parameters.getlist(name)[:_MOST_VALUES]]
     return tuple(dict.fromkeys(filter(None, values)))
 
 
-def _page(typed: Mapping[str, str], problems: dict[str, str]) -> int:
-    text = typed.get("page", "")
-    number = parse_int(text, maximum=LARGEST_COUNT) or 0
-    if text and not number:
-        _add_unknown(problems, "page", text)
-    return max(1, number)
-
-
-def _columns(
-    parameters: QueryDict, passes: int, problems: dict[str, str], without: frozenset[str]
-) -> tuple[str, ...]:
+def _columns(values: QueryValues, passes: int, without: frozenset[str]) -> tuple[str, ...]:
     """Return the chosen columns; a form sends one parameter per column, an address a single
     list.
     """
-    keys = set(",".join(_values(parameters, "cols") + _values(parameters, "col")).split(","))
+    lists = _values(values.parameters, "cols") + _values(values.parameters, "col")
+    keys = set(",".join(lists).split(","))
     if unknown := sorted(keys - {"", *KEYS}):
-        _add_unknown(problems, "cols", ", ".join(unknown)[:_LONGEST_TEXT])
+        values.problems.append(unknown_choice("cols", ", ".join(unknown)))
     usual = {column.key for column in columns_available(statistics=passes > 1, aggregated=False)}
     keys -= without
     if not keys & set(KEYS) or usual - without <= keys | set(FIXED):

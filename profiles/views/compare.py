@@ -29,11 +29,11 @@ from profiles.comparison.request import (
     ComparisonRequest,
     page_problem,
     read_comparison_request,
-    unknown_choice,
 )
 from profiles.models import Profile, Share
 from profiles.presenters.attempt_messages import DISTURBED_RUN
 from profiles.presenters.charts import chart_side
+from profiles.query_values import unknown_choice
 from profiles.selectors import get_dump, tasks_with_dumps
 from profiles.views.common import ResultLinks, profile_links, task_or_404
 from webprofile.integers import LARGEST_KEY, parse_int
