@@ -4,11 +4,9 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from django.core.management.base import CommandError, DjangoHelpFormatter
+from django.core.management.base import BaseCommand, CommandError, DjangoHelpFormatter
 
 from accounts.models import User, canonical_email
 from accounts.selectors import human_users
@@ -37,28 +35,34 @@ def explain_command(
     explain(parser, *lines, notes=notes, formatter=_Help)
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Convert expected errors to CommandError and suppress log lines below WARNING in the block."""
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(max(level, logging.WARNING))
-    try:
-        yield
-    except BatchError as error:
-        raise CommandError(plain_lines(str(error)), returncode=USAGE) from error
-    except DomainError as error:
-        # an error of a field is a mistake in the arguments
-        code = USAGE if error.field else FAILED
-        raise CommandError(plain_lines(word(error)), returncode=code) from error
-    except BrokenPipeError as error:
-        # `manage.py tasks list | head` closes stdout; Python would print an error at its exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from error
-    except KeyboardInterrupt as error:
-        raise CommandError("Stopped.", returncode=INTERRUPTED) from error
-    finally:
-        root.setLevel(level)
+class PlainCommand(BaseCommand):
+    """A command that reports expected errors in a line, without log lines below WARNING.
+
+    It starts without system checks, which import all pages and need settings of storage.
+    """
+
+    requires_system_checks: list[str] = []
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        root = logging.getLogger()
+        level = root.level
+        root.setLevel(max(level, logging.WARNING))
+        try:
+            return super().execute(*args, **options)
+        except BatchError as error:
+            raise CommandError(plain_lines(str(error)), returncode=USAGE) from error
+        except DomainError as error:
+            # an error of a field is a mistake in the arguments
+            code = USAGE if error.field else FAILED
+            raise CommandError(plain_lines(word(error)), returncode=code) from error
+        except BrokenPipeError as error:
+            # `manage.py tasks list | head` closes stdout; Python would print an error at its exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from error
+        except KeyboardInterrupt as error:
+            raise CommandError("Stopped.", returncode=INTERRUPTED) from error
+        finally:
+            root.setLevel(level)
 
 
 def user_named(email: str, *, for_work: bool = False) -> User:

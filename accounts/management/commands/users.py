@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import Count, Q
 
 from accounts import services
@@ -14,7 +14,7 @@ from accounts.selectors import human_users
 from accounts.tokens.access import revoke_token, usable_tokens
 from webprofile.admin.user_actions import USER_ACTIONS
 from webprofile.management.actions import add_action_verbs, run_action
-from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.management.bulk import PlainCommand, explain_command, user_named
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from workers.grants import add_grants, remove_grants
@@ -39,14 +39,13 @@ _EXAMPLES = {
 }
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
         "List, create, promote, demote, deactivate users; set passwords; remove second factors; "
         "end sessions; grant devices; revoke access tokens."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *_EXAMPLES.values())
@@ -72,30 +71,29 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
-        with plain_errors():
-            if verb == "list":
-                self._list(options)
-            elif verb in self.actions:
-                users = [user_named(email) for email in options["names"]]
-                run_action(self.actions[verb], users, self.stdout)
-            elif verb == "create":
-                user = services.create_account(
-                    email=options["email"],
-                    password=_password(),
-                    by=None,
-                    administrator=options["administrator"],
-                )
-                self.stdout.write(f"{user.email} created")
-            elif verb == "set-password":
-                user = user_named(options["email"])
-                services.set_user_password(user, password=_password(), by=None)
-                self.stdout.write(f"{user.email} has a new password")
-            elif verb == "revoke-token":
-                self._revoke_token(user_named(options["email"]), options["prefix"])
-            else:
-                change = add_grants if verb == "grant" else remove_grants
-                count = change(users=[options["email"]], workers=options["workers"], by=None)
-                self.stdout.write(f"{count} grants changed")
+        if verb == "list":
+            self._list(options)
+        elif verb in self.actions:
+            users = [user_named(email) for email in options["names"]]
+            run_action(self.actions[verb], users, self.stdout)
+        elif verb == "create":
+            user = services.create_account(
+                email=options["email"],
+                password=_password(),
+                by=None,
+                administrator=options["administrator"],
+            )
+            self.stdout.write(f"{user.email} created")
+        elif verb == "set-password":
+            user = user_named(options["email"])
+            services.set_user_password(user, password=_password(), by=None)
+            self.stdout.write(f"{user.email} has a new password")
+        elif verb == "revoke-token":
+            self._revoke_token(user_named(options["email"]), options["prefix"])
+        else:
+            change = add_grants if verb == "grant" else remove_grants
+            count = change(users=[options["email"]], workers=options["workers"], by=None)
+            self.stdout.write(f"{count} grants changed")
 
     def _revoke_token(self, user: User, prefix: str) -> None:
         tokens = list(usable_tokens(user).filter(prefix=prefix.rstrip("…")))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
@@ -23,7 +23,7 @@ from tasks.command_filters import add_filters, filtered_tasks, is_narrowed
 from tasks.models import Task
 from webprofile.errors import DomainError
 from webprofile.integers import LARGEST_KEY, parse_int
-from webprofile.management.bulk import explain_command, plain_errors
+from webprofile.management.bulk import PlainCommand, explain_command
 from webprofile.messages.errors import word
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table, whole_file
@@ -34,7 +34,7 @@ _TABLES = {name: f".{name}" for name in WRITERS}
 _PROFILES = {name: format_.ending for name, format_ in FORMATS.items()}
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Exit code: 0 if all tasks are in the file, 1 if a profile could not be read."""
 
     help = (
@@ -42,8 +42,6 @@ class Command(BaseCommand):
         "files contain these descriptions. `--profile` writes one profile, of a task or of files, "
         "in a format that its page also exports."
     )
-    # files can be exported on a machine without storage
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -95,10 +93,9 @@ class Command(BaseCommand):
             raise CommandError("Give numbers, filters or --all.", returncode=USAGE)
         write = WRITERS[_format(options, _TABLES)]
         skipped: list[int] = []
-        with plain_errors():
-            tasks = filtered_tasks(options)
-            with _open_output(options["output"]) as stream:
-                write(stream, fields, _pieces(tasks, rows_of, skipped))
+        tasks = filtered_tasks(options)
+        with _open_output(options["output"]) as stream:
+            write(stream, fields, _pieces(tasks, rows_of, skipped))
         if skipped:
             raise CommandError(f"{len(skipped)} profiles could not be read and are missing.")
 
@@ -138,13 +135,12 @@ def _format(options: dict[str, Any], endings: Mapping[str, str]) -> str:
 def _export_profile(options: dict[str, Any]) -> None:
     format_ = FORMATS[_format(options, _PROFILES)]
     question = QueryDict((options["query"] or "").removeprefix("?"))
-    with plain_errors():
-        try:
-            pieces = format_.make(prepare_export(question, *_profile_of(options["profile"])))
-        except (ProfileFormatError, AnalysisError, OSError) as error:
-            raise CommandError(str(error)) from error
-        with _open_output(options["output"]) as stream:
-            stream.writelines(pieces)
+    try:
+        pieces = format_.make(prepare_export(question, *_profile_of(options["profile"])))
+    except (ProfileFormatError, AnalysisError, OSError) as error:
+        raise CommandError(str(error)) from error
+    with _open_output(options["output"]) as stream:
+        stream.writelines(pieces)
 
 
 def _profile_of(sources: list[str]) -> tuple[ProfileData, dict[str, Any], Profile | None]:

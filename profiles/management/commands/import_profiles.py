@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from accounts.models import User
 from profiles.imports.local_files import import_profile, profiles_below
 from profiles.models import ProfileUpload
 from webprofile.client.batchfile import BatchError
 from webprofile.errors import DomainError
-from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.management.bulk import PlainCommand, explain_command, user_named
 from webprofile.messages.errors import word
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import TIMED_OUT, USAGE
@@ -27,7 +27,7 @@ PIECE = 500
 State = ProfileUpload.State
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Exit code: 0 if all supported files became profiles, 1 if not, 4 if --timeout passed."""
 
     help = (
@@ -36,7 +36,6 @@ class Command(BaseCommand):
         "reads the profiles; --no-wait does not wait for that. The command can be interrupted and "
         "repeated: no profile is imported twice."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -57,21 +56,20 @@ class Command(BaseCommand):
         add("--timeout", type=seconds, metavar="S", help="maximum waiting time")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with plain_errors():
-            owner = user_named(options["owner"], for_work=True)
-            below = profiles_below(options["paths"], folder_is_one=options["passes"])
-            for path, why in below.left_out:
-                self.stderr.write(
-                    f"{plain(path)}: skipped. {plain(word(why))}", str
-                )  # without the colour of errors
-            groups = below.profiles
-            if not groups:
-                raise CommandError("None of the files is a profile.", returncode=USAGE)
-            uploads, failed = self._open(owner, groups, again=options["again"])
-            timeout_s = options["timeout"]
-            until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-            if options["wait"]:
-                failed += _wait(uploads, until)
+        owner = user_named(options["owner"], for_work=True)
+        below = profiles_below(options["paths"], folder_is_one=options["passes"])
+        for path, why in below.left_out:
+            self.stderr.write(
+                f"{plain(path)}: skipped. {plain(word(why))}", str
+            )  # without the colour of errors
+        groups = below.profiles
+        if not groups:
+            raise CommandError("None of the files is a profile.", returncode=USAGE)
+        uploads, failed = self._open(owner, groups, again=options["again"])
+        timeout_s = options["timeout"]
+        until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        if options["wait"]:
+            failed += _wait(uploads, until)
         left = _live(uploads) if options["wait"] else []
         stored = len(groups) - failed - len(left)
         parts = [f"{stored} {'imported' if options['wait'] else 'stored'}", f"{failed} failed"]

@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from profiles.models import RemovedObjects
 from profiles.retention.policy import NAMED_ONLY, POLICIES, OwnerShare, purge, shares_of
-from webprofile.management.bulk import explain_command, plain_errors
+from webprofile.management.bulk import PlainCommand, explain_command
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from webprofile.terminal.progress import Progress
@@ -18,7 +18,7 @@ LEAST_DAYS = 1
 MOST_DAYS = 36500
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Report what RETENTION removes now, by kind and owner, or with --older-than what is older: "
         "results, old health checks, idempotency keys, sessions and tokens. --yes removes it at "
@@ -26,7 +26,6 @@ class Command(BaseCommand):
         "the audit log are kept. The command can be interrupted and repeated. `manage.py sweep` "
         "deletes the objects from storage."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -49,17 +48,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = _chosen_policies(options["older_than"], options["only"])
-        with plain_errors():
-            shares = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
-            self.stdout.write(_table(shares, chosen))
-            if not options["yes"]:
-                self.stdout.write("Nothing was removed. Use --yes to remove it.")
-                return
-            count = 0
-            for name, days in chosen.items():
-                rows = sum(share.rows for share in shares[name])
-                with Progress(rows, name, unit="rows") as progress:
-                    count += purge(POLICIES[name], days, progress.advance)
+        shares = {name: shares_of(POLICIES[name], days) for name, days in chosen.items()}
+        self.stdout.write(_table(shares, chosen))
+        if not options["yes"]:
+            self.stdout.write("Nothing was removed. Use --yes to remove it.")
+            return
+        count = 0
+        for name, days in chosen.items():
+            rows = sum(share.rows for share in shares[name])
+            with Progress(rows, name, unit="rows") as progress:
+                count += purge(POLICIES[name], days, progress.advance)
         self.stdout.write(f"Rows removed: {count}.")
         if left := RemovedObjects.objects.filter(is_last=False).count():
             self.stdout.write(f"The sweep will delete {left} files and folders from storage.")

@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 import structlog
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Q, QuerySet
 
 from profiles.analysis.archive import VERSION
 from profiles.ingest.rebuild import RebuildError, rebuild_attempt, rebuild_derived
 from profiles.models import AttemptMeasurement, Profile
 from webprofile.errors import DomainError
-from webprofile.management.bulk import plain_errors
+from webprofile.management.bulk import PlainCommand
 from webprofile.messages.errors import word
 from webprofile.terminal.exit_codes import FAILED, USAGE
 from webprofile.terminal.output import plain
@@ -22,7 +22,7 @@ from webprofile.terminal.output import plain
 log = structlog.get_logger()
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Exit code: 0 if all were rebuilt, 1 if one failed, whose old data are kept, 2 for a mistake
     in the arguments.
     """
@@ -31,7 +31,6 @@ class Command(BaseCommand):
         "Rebuild tables, statistics and graphs from the raw profiles and measurements, which do "
         "not change. The command can be interrupted and repeated."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--task", type=int, nargs="+", metavar="N", help="results of tasks")
@@ -46,9 +45,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not any(options[name] for name in ("task", "profile", "all", "outdated")):
             raise CommandError("Give --task N, --profile N, --outdated or --all.", returncode=USAGE)
-        with plain_errors():
-            self._check_known(options)
-            failed = self._rebuild(options)
+        self._check_known(options)
+        failed = self._rebuild(options)
         if failed:
             sys.exit(FAILED)
 

@@ -5,23 +5,22 @@ import itertools
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from profiles.integrity import GRACE, PATIENCE, broken_objects, broken_rows
-from webprofile.management.bulk import explain_command, plain_errors
+from webprofile.management.bulk import PlainCommand, explain_command
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.progress import Progress
 
 MOST_HOURS = 24 * 3650
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = (
         "Check the promises of the site: every task ends, at most one of its attempts is active, a "
         "result belongs to the attempt that counts, every stored file matches its row, and every "
         "object has a row. Nothing is changed, and the site can keep running."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, "verify", "verify --json", "verify --grace-hours 0")
@@ -37,7 +36,7 @@ class Command(BaseCommand):
         patience, grace = options["patience_s"], options["grace_hours"]
         if patience < 0 or not 0 <= grace <= MOST_HOURS or patience > MOST_HOURS * 3600:
             raise CommandError("Both times must be between 0 and 10 years.", returncode=USAGE)
-        with plain_errors(), Progress(None, "verify", unit="objects") as progress:
+        with Progress(None, "verify", unit="objects") as progress:
             violations = list(
                 itertools.chain(
                     broken_rows(patience=datetime.timedelta(seconds=patience)),

@@ -6,7 +6,7 @@ import time
 from math import inf
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from profiles.comparison.paired_operators import explanation
 from profiles.presenters.paired import paired_view
@@ -32,15 +32,14 @@ from webprofile.client.batchfile.paired import (
     worst_of,
 )
 from webprofile.errors import DomainError
-from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.management.bulk import PlainCommand, explain_command, user_named
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import TIMED_OUT
 from webprofile.terminal.output import plain
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Compare two to four models on a device in pairs of processes that take turns."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -58,22 +57,21 @@ class Command(BaseCommand):
         add("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with plain_errors():
-            owner = user_named(options["owner"], for_work=True)
-            keys = keys_from_arguments(argparse.Namespace(**options))
-            block = PairedModels(options["models"], **keys).block()
-            cells = cells_of([block], versions_by_device(owner))
-            files = look_at({file.path for cell in cells for file in cell.files})
-            planned = plan_tasks(owner, cells, files)
-            until = time.monotonic() + options["timeout"]
-            submitted = list[SubmittedCell]()
-            try:
-                submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
-                in_time = not options["wait"] or wait_for_ends(submitted, until)
-            except (KeyboardInterrupt, DomainError):
-                if tasks := [entry.task.pk for entry in submitted if entry.task]:
-                    self.stderr.write(f"Task {tasks[0]} continues.", str)  # not in red
-                raise
+        owner = user_named(options["owner"], for_work=True)
+        keys = keys_from_arguments(argparse.Namespace(**options))
+        block = PairedModels(options["models"], **keys).block()
+        cells = cells_of([block], versions_by_device(owner))
+        files = look_at({file.path for cell in cells for file in cell.files})
+        planned = plan_tasks(owner, cells, files)
+        until = time.monotonic() + options["timeout"]
+        submitted = list[SubmittedCell]()
+        try:
+            submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
+            in_time = not options["wait"] or wait_for_ends(submitted, until)
+        except (KeyboardInterrupt, DomainError):
+            if tasks := [entry.task.pk for entry in submitted if entry.task]:
+                self.stderr.write(f"Task {tasks[0]} continues.", str)  # not in red
+            raise
         (entry,) = submitted
         if entry.task is None:
             raise CommandError(entry.problem)

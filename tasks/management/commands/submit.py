@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rest_framework.exceptions import ValidationError
 
 from accounts.models import User
@@ -38,7 +38,7 @@ from webprofile.client.batchfile.matrix import (
     room_words,
 )
 from webprofile.errors import DomainError
-from webprofile.management.bulk import explain_command, plain_errors, user_named
+from webprofile.management.bulk import PlainCommand, explain_command, user_named
 from webprofile.messages.errors import word
 from webprofile.terminal.arguments import seconds
 from webprofile.terminal.exit_codes import HELP, TIMED_OUT
@@ -75,9 +75,8 @@ class SubmittedCell:
     is_at_limit: bool = False
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Submit tasks: models x devices x versions x option sets x repeats."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(
@@ -97,30 +96,29 @@ class Command(BaseCommand):
         add("--json", action="store_true", help="print the tasks as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with plain_errors():
-            owner = user_named(options["owner"], for_work=True)
-            cells = cells_of(
-                blocks_from_arguments(argparse.Namespace(**options)), versions_by_device(owner)
-            )
-            paths = {file.path for cell in cells for file in cell.files}
-            with Progress(size_of(paths), "Reading", unit="bytes") as progress:
-                files = look_at(paths, progress.advance)
-            planned = plan_tasks(owner, cells, files)
-            if options["dry_run"]:
-                rows = [[*planned_task.cell.matrix_row.values()] for planned_task in planned]
-                self.stdout.write(table(rows, list(MATRIX_HEADERS)))
-                self.stdout.write(f"{len(rows)} tasks; nothing was created.")
-                self._print_quota(owner, len(planned), waits=options["wait"])
-                return
-            until = time.monotonic() + options["timeout"]
-            submitted = list[SubmittedCell]()
-            try:
-                submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
-                in_time = not options["wait"] or wait_for_ends(submitted, until)
-            except (KeyboardInterrupt, DomainError):
-                self.stderr.write(_interruption_text(submitted, len(planned)), str)  # not in red
-                raise
-            self._print_results(submitted, in_time=in_time, options=options)
+        owner = user_named(options["owner"], for_work=True)
+        cells = cells_of(
+            blocks_from_arguments(argparse.Namespace(**options)), versions_by_device(owner)
+        )
+        paths = {file.path for cell in cells for file in cell.files}
+        with Progress(size_of(paths), "Reading", unit="bytes") as progress:
+            files = look_at(paths, progress.advance)
+        planned = plan_tasks(owner, cells, files)
+        if options["dry_run"]:
+            rows = [[*planned_task.cell.matrix_row.values()] for planned_task in planned]
+            self.stdout.write(table(rows, list(MATRIX_HEADERS)))
+            self.stdout.write(f"{len(rows)} tasks; nothing was created.")
+            self._print_quota(owner, len(planned), waits=options["wait"])
+            return
+        until = time.monotonic() + options["timeout"]
+        submitted = list[SubmittedCell]()
+        try:
+            submit_tasks(owner, planned, until if options["wait"] else 0.0, submitted)
+            in_time = not options["wait"] or wait_for_ends(submitted, until)
+        except (KeyboardInterrupt, DomainError):
+            self.stderr.write(_interruption_text(submitted, len(planned)), str)  # not in red
+            raise
+        self._print_results(submitted, in_time=in_time, options=options)
 
     def _print_quota(self, owner: User, tasks: int, *, waits: bool) -> None:
         """Print how many more tasks the owner's limit allows. Raises CommandError if too few."""

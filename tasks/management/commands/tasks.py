@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from profiles.retention.deletion import delete_task
@@ -15,7 +15,7 @@ from tasks.models import Purpose, Task
 from tasks.states import LIVE, TaskState
 from tasks.submission.copies import repeat_task
 from webprofile.errors import DomainError
-from webprofile.management.bulk import confirm, explain_command, plain_errors
+from webprofile.management.bulk import PlainCommand, confirm, explain_command
 from webprofile.messages.errors import word
 from webprofile.terminal.arguments import count
 from webprofile.terminal.exit_codes import USAGE
@@ -46,14 +46,13 @@ _EXAMPLES = {
 }
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """List, cancel, end early, repeat or delete tasks.
 
     Exit code 1 if some of them could not be changed.
     """
 
     help = "List, cancel, end early, repeat and delete tasks, by number or by filters."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *(examples[0] for examples in _EXAMPLES.values()), notes=_NOTES)
@@ -76,14 +75,13 @@ class Command(BaseCommand):
                 added.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with plain_errors():
-            tasks = filtered_tasks(options)
-            if options["verb"] == "list":
-                self._list(tasks, options)
-                return
-            if not is_narrowed(options):
-                raise CommandError("Give numbers or filters.", returncode=USAGE)
-            self._run_verb(_VERBS[options["verb"]], tasks, options)
+        tasks = filtered_tasks(options)
+        if options["verb"] == "list":
+            self._list(tasks, options)
+            return
+        if not is_narrowed(options):
+            raise CommandError("Give numbers or filters.", returncode=USAGE)
+        self._run_verb(_VERBS[options["verb"]], tasks, options)
 
     def _list(self, tasks: QuerySet[Task], options: dict[str, Any]) -> None:
         rows = (_row(task) for task in _limited(tasks, options["limit"]))

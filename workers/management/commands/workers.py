@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from tasks.scheduling.queue_depth import Load, loads_of
 from webprofile.admin.worker_actions import WORKER_ACTIONS
 from webprofile.management.actions import add_action_verbs, run_action
-from webprofile.management.bulk import confirm, explain_command, plain_errors
+from webprofile.management.bulk import PlainCommand, confirm, explain_command
 from webprofile.terminal.exit_codes import USAGE
 from webprofile.terminal.output import table
 from workers import services
@@ -27,14 +27,13 @@ _EXAMPLES = {
 }
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Changes are audited without an actor, because the command runs on the server."""
 
     help = (
         "List, enrol, drain, resume, check, publish, hide, revoke and retire devices, and allow or "
         "forbid scripts on them."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         explain_command(parser, *_EXAMPLES.values())
@@ -54,16 +53,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
-        with plain_errors():
-            if verb == "list":
-                self._list(options)
-            elif verb == "enrol":
-                self._enrol(options)
-            else:
-                workers = [_find_worker(name) for name in options["names"]]
-                if self.actions[verb].is_final:
-                    confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
-                run_action(self.actions[verb], workers, self.stdout)
+        if verb == "list":
+            self._list(options)
+        elif verb == "enrol":
+            self._enrol(options)
+        else:
+            workers = [_find_worker(name) for name in options["names"]]
+            if self.actions[verb].is_final:
+                confirm(f"{verb.capitalize()} {', '.join(options['names'])}?", options)
+            run_action(self.actions[verb], workers, self.stdout)
 
     def _enrol(self, options: dict[str, Any]) -> None:
         """Print the command to run on a device. It contains the enrolment code, which is a secret
