@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from webprofile.client.commands import Parsers, added, open_site
-from webprofile.client.commands.listing import FILTERS, add_filters, query_of
+from webprofile.client.commands.listing import add_filters, query_of
 from webprofile.client.errors import ClientError, ProblemError, UsageError
 from webprofile.client.site import PIECE, Site
 from webprofile.client.waiting import LIVE, is_live, line_of
@@ -211,8 +211,7 @@ def _chosen(site: Site, args: argparse.Namespace, statuses: list[str], verb: str
     The user confirms tasks that were selected by filters. Raises UsageError without numbers and
     filters, with both, and if confirmation is needed without a terminal.
     """
-    by_filters = any(getattr(args, name) for name in FILTERS)
-    if bool(args.tasks) is by_filters:
+    if bool(args.tasks) is bool(query_of(args)):
         raise UsageError("Give either tasks or filters.")
     if args.tasks:
         numbers = list(dict.fromkeys(args.tasks))

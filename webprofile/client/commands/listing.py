@@ -4,22 +4,10 @@ import argparse
 
 from webprofile.client.commands import Parsers, added, open_site
 from webprofile.client.submission import usable
-from webprofile.terminal.arguments import count
+from webprofile.terminal.arguments import TASK_FILTERS, add_task_filters, count
 from webprofile.terminal.exit_codes import SUCCEEDED
 from webprofile.terminal.output import print_json, print_table
 
-#: query parameter of the API by argument
-FILTERS = {
-    "status": "status",
-    "kind": "kind",
-    "worker": "worker_name",
-    "megengine": "version",
-    "model": "model_name",
-    "title": "title",
-    "owner": "owner",
-    "created_after": "created_after",
-    "created_before": "created_before",
-}
 STATUSES = ("initiated", "waiting", "running", "succeeded", "failed", "cancelled")
 
 
@@ -51,30 +39,12 @@ def add_parsers(commands: Parsers) -> None:
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--status",
-        action="append",
-        choices=STATUSES,
-        help="tasks with one of these statuses; may be repeated",
-    )
-    add("--kind", choices=("model", "script"), help="tasks that profile a model, or a script")
-    add("--worker", metavar="NAME", help="tasks on this device")
-    add("--megengine", metavar="VERSION", help="tasks with this version of MegEngine")
-    add("--model", metavar="TEXT", help="part of the file name of the model or script")
-    add("--title", metavar="TEXT", help="part of the title")
-    add("--owner", metavar="E-MAIL", help="for administrators: part of the owner's e-mail address")
-    add(
-        "--created-after",
-        metavar="TIME",
-        help="tasks created after this time (ISO 8601), such as 2026-11-21T10:00+08:00",
-    )
-    add("--created-before", metavar="TIME", help="tasks created before this time")
+    add_task_filters(parser, STATUSES)
 
 
 def query_of(args: argparse.Namespace) -> dict[str, str | list[str]]:
     """Return the filters of `Site.tasks`."""
-    return {name: value for argument, name in FILTERS.items() if (value := getattr(args, argument))}
+    return {name: value for name in TASK_FILTERS if (value := getattr(args, name))}
 
 
 def list_workers(args: argparse.Namespace) -> int:
