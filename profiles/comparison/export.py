@@ -3,7 +3,6 @@
 The JSON is also the core of the response of `/api/v1/profiles/compare/`.
 """
 
-import csv
 import io
 import math
 from collections.abc import Sequence
@@ -19,7 +18,8 @@ from profiles.comparison.messages import letter, origin_of, verdict_word
 from profiles.comparison.question import RowSelection, select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.rows import Reason, Status
-from profiles.exports.csv_file import for_spreadsheets, safe_text
+from profiles.exports.csv_file import write_csv
+from profiles.exports.fields import Field, Kind
 from profiles.exports.provenance import title_of
 from profiles.models import Profile
 from profiles.presenters.described import means, unknown
@@ -154,36 +154,38 @@ def as_json(
 
 def as_csv(compared: ComparisonResult, request: ComparisonRequest, answer: RowSelection) -> bytes:
     """Return one line per row as CSV; columns of a profile begin with its letter."""
-    count = len(compared.profiles)
-    headers = ["row", "operator", "type", "A_time_s", "A_operators"]
-    for n in range(1, count):
-        headers += [f"{letter(n)}_{name}" for name in _COLUMNS]
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(headers)
-    for number in answer.rows.tolist():
-        row = _row(compared, number, request)
-        line = [row["row"], row["operator"], row["type"], row["baseline"]["time_s"]]
-        line.append("; ".join(row["baseline"]["operators"]))
-        for cell in row["others"]:
-            values = dict(cell) if cell else dict.fromkeys(_COLUMNS, "")
-            line += [_flat(values[name]) for name in _COLUMNS]
-        # a spreadsheet must not evaluate the name of an operator as a formula
-        writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in line])
-    return for_spreadsheets(out.getvalue().encode())
+    kinds: dict[str, Kind] = {"row": "count", "operator": "text", "type": "text"}
+    kinds |= {"A_time_s": "number", "A_operators": "text"}
+    for n in range(1, len(compared.profiles)):
+        kinds |= {f"{letter(n)}_{name}": kind for name, kind in _COLUMNS.items()}
+    rows = (_row(compared, number, request) for number in answer.rows.tolist())
+    file = io.BytesIO()
+    fields = [Field(name, kind, "") for name, kind in kinds.items()]
+    write_csv(file, fields, ([[value] for value in _line(row)] for row in rows))
+    return file.getvalue()
 
 
-_COLUMNS = (
-    "status",
-    "reasons",
-    "time_s",
-    "difference_s",
-    "verdict",
-    "change",
-    "change_low",
-    "change_high",
-    "operators",
-)
+def _line(row: ComparedRow) -> list[Any]:
+    base = row["baseline"]
+    line = [row["row"], row["operator"], row["type"], base["time_s"], base["operators"]]
+    for cell in row["others"]:
+        values = dict(cell) if cell else {}
+        line += [values.get(name) for name in _COLUMNS]
+    return ["; ".join(value) if isinstance(value, list | tuple) else value for value in line]
+
+
+#: columns of each profile after the baseline
+_COLUMNS: dict[str, Kind] = {
+    "status": "text",
+    "reasons": "text",
+    "time_s": "number",
+    "difference_s": "number",
+    "verdict": "text",
+    "change": "number",
+    "change_low": "number",
+    "change_high": "number",
+    "operators": "text",
+}
 
 
 def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) -> ComparedRow:
@@ -238,7 +240,3 @@ def plain_number(value: float) -> float | None:
     Clocks resolve 1 ns at best, and no ratio is known to 1e-9.
     """
     return round(float(value), 12) if math.isfinite(value) else None
-
-
-def _flat(value: Any) -> Any:
-    return "; ".join(value) if isinstance(value, list | tuple) else value

@@ -39,16 +39,12 @@ def _shortened(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.12g}")
 
 
-def for_spreadsheets(csv_text: bytes) -> bytes:
-    """Begin the file with a byte-order mark unless it is ASCII: Excel takes UTF-8 for ANSI else."""
-    return csv_text if csv_text.isascii() else codecs.BOM_UTF8 + csv_text
-
-
 def write_csv(
     stream: BinaryIO, fields: Sequence[Field], pieces: Iterable[Sequence[Sequence[Any]]]
 ) -> None:
-    """Write RFC 4180 as `for_spreadsheets`; missing values are empty, formulas are escaped.
+    """Write RFC 4180 for spreadsheets; missing values are empty, formulas are escaped.
 
+    The file begins with a byte-order mark unless it is ASCII: Excel takes UTF-8 for ANSI else.
     pieces: the values of each field, for some of the rows
     """
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file:

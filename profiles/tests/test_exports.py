@@ -20,8 +20,15 @@ from profiles.analysis.netron.text import OperatorPanel
 from profiles.analysis.passes import merge
 from profiles.analysis.select import Query, select
 from profiles.exports.chrome_trace import to_trace
-from profiles.exports.csv_file import for_spreadsheets, to_csv
-from profiles.exports.fields import FIELDS, GROUP_FIELDS, group_columns, rows_by_time, values_of
+from profiles.exports.csv_file import to_csv, write_csv
+from profiles.exports.fields import (
+    FIELDS,
+    GROUP_FIELDS,
+    Field,
+    group_columns,
+    rows_by_time,
+    values_of,
+)
 from profiles.exports.formats import prepare_export
 from profiles.exports.json_file import to_json
 from profiles.exports.report import report_html
@@ -401,7 +408,10 @@ def test_the_report_of_a_compiled_graph_has_no_trace_sections():
 
 
 def test_only_csv_with_other_letters_begins_with_a_byte_order_mark():
-    assert for_spreadsheets(b"name\r\nconv\r\n") == b"name\r\nconv\r\n"
-    text = "name\r\n卷积\r\n"
-    assert for_spreadsheets(text.encode()).decode("utf-8-sig") == text
-    assert for_spreadsheets(text.encode()).startswith(b"\xef\xbb\xbf")
+    def written(name):
+        file = io.BytesIO()
+        write_csv(file, [Field("name", "text", "")], [[[name]]])
+        return file.getvalue()
+
+    assert written("conv") == b"name\r\nconv\r\n"
+    assert written("卷积") == b"\xef\xbb\xbf" + "name\r\n卷积\r\n".encode()
