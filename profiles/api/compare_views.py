@@ -26,7 +26,7 @@ from profiles.comparison import export
 from profiles.comparison.candidates import chosen_profiles, problem_of
 from profiles.comparison.graph import graph_document
 from profiles.comparison.loading import ComparisonResult, comparison_of
-from profiles.comparison.messages import letter, verdict_advice, verdict_word
+from profiles.comparison.messages import letter, verdict_advice
 from profiles.comparison.question import select_rows
 from profiles.comparison.request import ComparisonRequest, read_comparison_request
 from profiles.comparison.timelines import ComparedTimelines, compared_timelines
@@ -276,13 +276,8 @@ def _totals_of(compared: ComparisonResult) -> list[TotalsAnswer]:
                 {
                     "letter": letter(number),
                     "time_s": export.plain_number(value),
-                    "difference_s": export.plain_number(value - values[0]),
-                    "verdict": test.code(0),
-                    "verdict_text": verdict_word(test.code(0)),
+                    **export.tested(value - values[0], test, 0),
                     "verdict_advice": verdict_advice(test.code(0)),
-                    "change": export.plain_number(test.change[0]),
-                    "change_low": export.plain_number(test.low[0]),
-                    "change_high": export.plain_number(test.high[0]),
                     "equal_runs_differ_by": math.expm1(compared.basis(number, key).allowance),
                     "equal_runs_are": compared.basis(number, key).source,
                 }

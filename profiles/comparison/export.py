@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from django.http import QueryDict
 
-from agent.statistics.unpaired import Verdict
+from agent.statistics.unpaired import Judgement, Verdict
 from profiles.comparison.facts import Fact, compared_facts, warnings_of
 from profiles.comparison.loading import ComparisonResult, comparison_of
 from profiles.comparison.messages import letter, origin_of, verdict_word
@@ -198,7 +198,6 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
     ]
     others: list[OtherCell | None] = []
     for other, cell in enumerate(row.cells):
-        test = numbers.judgements[other]
         others.append(
             None
             if cell is None
@@ -208,12 +207,7 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
                 "aligned": cell.how,
                 "operators": names[other + 1],
                 "time_s": plain_number(numbers.time_s[other + 1, number]),
-                "difference_s": plain_number(numbers.delta_s[other, number]),
-                "verdict": test.code(number),
-                "verdict_text": verdict_word(test.code(number)),
-                "change": plain_number(test.change[number]),
-                "change_low": plain_number(test.low[number]),
-                "change_high": plain_number(test.high[number]),
+                **tested(numbers.delta_s[other, number], numbers.judgements[other], number),
                 "samples_s": _samples(numbers.samples[other + 1][:, number]),
             }
         )
@@ -227,6 +221,18 @@ def _row(compared: ComparisonResult, number: int, request: ComparisonRequest) ->
             "samples_s": _samples(numbers.samples[0][:, number]),
         },
         "others": others,
+    }
+
+
+def tested(difference_s: float, test: Judgement, row: int) -> TestAnswer:
+    """Return a difference from the baseline, s, with the result of its test."""
+    return {
+        "difference_s": plain_number(difference_s),
+        "verdict": test.code(row),
+        "verdict_text": verdict_word(test.code(row)),
+        "change": plain_number(test.change[row]),
+        "change_low": plain_number(test.low[row]),
+        "change_high": plain_number(test.high[row]),
     }
 
 

@@ -164,7 +164,10 @@ def total_table(compared: ComparisonResult) -> dict[str, Any]:
         verdicts = [messages.verdict_words(judgement, 0) for judgement in judged]
         rows.append(_total_row(key, str(_TOTALS[key]), values, verdicts, unit))
     for name, title, values in steps:
-        verdicts = [_without_verdict(value, values[0]) for value in values[1:]]
+        verdicts = [
+            _without_verdict(messages.verdict_word("single"), value, values[0])
+            for value in values[1:]
+        ]
         rows.append(_total_row(name, title, values, verdicts, unit))
     return {"unit": unit.name, "rows": rows + _memory_rows(compared)}
 
@@ -249,28 +252,23 @@ def _memory_rows(compared: ComparisonResult) -> list[dict[str, Any]]:
         cells = []
         for number, size in enumerate(others, start=1):
             delta = None if base is None or size is None else size - base
-            change = delta / base if delta is not None and base else math.nan
             cells.append(
                 {
                     "letter": messages.letter(number),
                     "time": recorded_size(size),
                     "delta": "" if delta is None else messages.signed_amount(delta),
-                    "verdict": {
-                        "code": "single",
-                        "word": _("no verdict"),
-                        "change": messages.change_texts(change, math.nan, math.nan)[0],
-                    },
+                    "verdict": _without_verdict(_("no verdict"), size, base),
                 }
             )
         rows.append({"key": key, "title": str(title), "base": recorded_size(base), "cells": cells})
     return rows
 
 
-def _without_verdict(value: float, base: float) -> dict[str, str]:
-    change = value / base - 1 if base > 0 else math.nan
+def _without_verdict(word: str, value: float | None, base: float | None) -> dict[str, str]:
+    change = value / base - 1 if base and value is not None else math.nan
     return {
         "code": "single",
-        "word": messages.verdict_word("single"),
+        "word": word,
         "change": messages.change_texts(change, math.nan, math.nan)[0],
         "interval": "",
         "tone": "",
