@@ -40,17 +40,13 @@ class OtherGraphError(ValueError):
     """Two passes executed different operators; the message describes the difference."""
 
 
-def merge(
-    passes: Sequence[tuple[str, ProfileColumns]],
-    graph: ExecutedGraph,
-    left_out: Sequence[LeftOut] = (),
-) -> ProfileData:
+def merge(passes: Sequence[tuple[str, ProfileColumns]], graph: ExecutedGraph) -> ProfileData:
     """Return the merged profile; the first pass leads, and `graph` is its graph.
 
-    A pass with different operators is added to `left_out`.
+    A pass with different operators is in `left_out`.
     """
     name, lead = passes[0]
-    merged, unlike = [leading_pass(name, lead)], list(left_out)
+    merged, unlike = [leading_pass(name, lead)], list[LeftOut]()
     for other_name, columns in passes[1:]:
         try:
             merged.append(align_pass(lead, other_name, columns))

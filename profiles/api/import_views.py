@@ -25,7 +25,7 @@ from profiles.imports.uploads import FILES_LIMIT, FileToOpen
 from profiles.models import OpenedFile, ProfileUpload
 from profiles.selectors import visible_imports
 from webprofile import fields
-from webprofile.api.schema import problems, redirect_to
+from webprofile.api.schema import REDIRECT, problems
 from webprofile.api.uploads import JoinedAnswer, PartAddressesAnswer, UploadsAnswer
 from webprofile.api.views import ApiListView
 from webprofile.storage import storage
@@ -233,7 +233,7 @@ class OpenedView(ViewSetMixin, ResultView):
 
     @extend_schema(
         summary="Download a file of an imported profile",
-        responses=redirect_to("the file in storage"),
+        responses=REDIRECT,
         operation_id="profiles_opened_file",
     )
     def file(self, request: Request, upload_id: int, number: int) -> HttpResponse:

@@ -45,7 +45,7 @@ from profiles.ingest import trace_excerpts
 from profiles.ingest.loading import run_data
 from profiles.tables.page import SideTable
 from webprofile.answers import number, numbers
-from webprofile.api.schema import problems, redirect_to
+from webprofile.api.schema import REDIRECT, problems
 from webprofile.errors import DomainError
 
 QUESTION = {422: ["export_question"]}
@@ -236,7 +236,7 @@ class FilesView(ViewSetMixin, DataView):
 
     @extend_schema(
         summary="Download a raw profile",
-        responses=redirect_to("the file in storage"),
+        responses=REDIRECT,
     )
     def raw(self, request: Request, profile_id: int, number: int) -> HttpResponse:
         """A redirect to storage for a file of the run. Do not send the token to storage.

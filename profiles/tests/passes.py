@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 from profiles.analysis.data import LeftOut, ProfileData
@@ -42,7 +43,8 @@ def data_of(*passes: bytes, left_out: tuple[LeftOut, ...] = ()) -> ProfileData:
     first, graph = parse_whole(passes[0])
     columns = [first, *map(parse, passes[1:])]
     named = [(f"profile-{number}.json", each) for number, each in enumerate(columns, start=1)]
-    return merge(named, graph(), left_out)
+    data = merge(named, graph())
+    return replace(data, left_out=(*left_out, *data.left_out))
 
 
 def change_operator(data: bytes, **fields: Any) -> bytes:

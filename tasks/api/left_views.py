@@ -16,7 +16,7 @@ from tasks.api.views import OneTask
 from tasks.models import Artifact, Attempt, LogChunk, Task
 from tasks.selectors import events_after, last_attempt
 from webprofile import fields
-from webprofile.api.schema import problems, redirect_to
+from webprofile.api.schema import REDIRECT, problems
 from webprofile.storage import storage
 
 NEXT_OFFSET = OpenApiParameter(
@@ -108,7 +108,7 @@ class TaskOutputViewSet(OneTask):
     @extend_schema(
         summary="Download an artifact",
         parameters=[AttemptQuery],
-        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
+        responses=REDIRECT | problems({410: ["removed_by_rule"]}),
     )
     def artifact(self, request: Request, task_id: int, name: str) -> HttpResponse:
         """Redirect to a presigned URL of storage; send no `Authorization` header to it."""
@@ -123,7 +123,7 @@ class TaskOutputViewSet(OneTask):
 
     @extend_schema(
         summary="Download a file of a task",
-        responses=redirect_to("the file in storage") | problems({410: ["removed_by_rule"]}),
+        responses=REDIRECT | problems({410: ["removed_by_rule"]}),
     )
     def file(self, request: Request, task_id: int, file_id: int) -> HttpResponse:
         """Redirect to a presigned URL of storage; send no `Authorization` header to it."""

@@ -57,9 +57,10 @@ def problems(errors: Mapping[int, Iterable[str]]) -> dict[tuple[int, str], OpenA
     }
 
 
-def redirect_to(what: str) -> dict[int, OpenApiResponse]:
-    """Return the `responses` of a download, which redirects to a presigned URL."""
-    return {302: OpenApiResponse(description=f"`Location` is {what}, for some minutes.")}
+#: `responses` of a download, which redirects to a presigned URL
+REDIRECT = {
+    302: OpenApiResponse(description="`Location` is the file in storage, for some minutes.")
+}
 
 
 def _described(status: int, codes: Iterable[str]) -> str:
