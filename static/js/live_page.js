@@ -24,7 +24,7 @@ export function keepLive({ path, login, refresh, isOver, onMessage, hello = () =
   keepSocket(path, {
     hello,
     onMessage,
-    onUp: hideNotice,
+    onUp: () => hideNotice("lost"),
     onDown: () => showNotice("lost"),
     onEnd: (code) => {
       if (code === CLOSED_NOT_LOGGED_IN) goToLogin(login);

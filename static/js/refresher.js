@@ -34,7 +34,7 @@ export function makeRefresher(element, url, { delayMs = 200, onSwap = () => {}, 
       const fragment = await getFragment(url(), { login: element.dataset.login });
       if (others.length) for (const part of [element, ...others]) swap(part, partFor(part, fragment));
       else swap(element, fragment);
-      hideNotice();
+      hideNotice("failed", "gone");
       onSwap();
     } catch ({ status }) {
       // the page has asked for a new login

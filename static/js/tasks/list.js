@@ -106,7 +106,7 @@ document.addEventListener("visibilitychange", () => {
 });
 keepSocket("/ws/tasks/", {
   hello: () => null,
-  onUp: hideNotice,
+  onUp: () => hideNotice("lost"),
   onDown: () => showNotice("lost"),
   // the server also sends "changed" after each connect, so no change is missed while disconnected
   onMessage: (message) => {
