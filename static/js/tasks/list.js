@@ -4,7 +4,7 @@ import { updateElapsedTimes } from "../ago.js";
 import { fill } from "../format.js";
 import { hideNotice, showNotice } from "../notice.js";
 import { makeRefresher } from "../refresher.js";
-import { goToLogin, postJson } from "../requests.js";
+import { Refusal, goToLogin, postJson } from "../requests.js";
 import { CLOSED_NOT_LOGGED_IN, keepSocket } from "../socket.js";
 
 const FILTER_DELAY_MS = 300;
@@ -14,6 +14,7 @@ const rows = document.getElementById("task-rows");
 const filters = document.getElementById("filters");
 const bulk = document.getElementById("bulk");
 const count = document.getElementById("bulk-count");
+const pinProblem = document.getElementById("pin-problem");
 const actionButtons = bulk.querySelectorAll("[data-bulk]");
 /** Numbers of the selected tasks, kept here because refreshes replace the rows. */
 const selectedTasks = new Set();
@@ -65,10 +66,12 @@ rows.addEventListener("change", ({ target }) => {
 document.getElementById("pins").addEventListener("submit", async (event) => {
   event.preventDefault();
   const { dataset, value } = event.submitter;
+  pinProblem.hidden = true;
   try {
     await postJson(dataset.pin, { pin: value === "yes" }, { login: rows.dataset.login });
-  } catch {
-    showNotice("failed");
+  } catch (error) {
+    pinProblem.textContent = error instanceof Refusal ? error.message : pinProblem.dataset.failed;
+    pinProblem.hidden = false;
   }
   refresh();
 });

@@ -165,6 +165,15 @@ def test_baseline_is_pinned_and_unpinned_in_the_list(pages, alice, storage):
     assert pages.js("return window.unchanged") is True
 
 
+def test_list_says_why_a_baseline_is_not_pinned(pages, alice, storage):
+    task = make_measured_task(alice, make_worker())
+    pages.open("/tasks/")
+    Task.objects.all().delete()
+    pages.find(f"#pin-{task.pk}").click()
+    pages.until(lambda: not pages.all(f"[data-task='{task.pk}']"), "the list without it")
+    assert pages.find("#pin-problem").text.startswith("Not found, or you don’t have access.")
+
+
 def test_filters_apply_while_they_are_changed(pages, alice, storage):
     worker = make_worker("desk")
     for name in ("resnet50.mge", "mobilenet.mge"):
