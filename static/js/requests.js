@@ -47,18 +47,7 @@ export async function postJson(url, body, { login, key = "" }) {
     body: toJson(body),
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
-  checkLogin(response, login);
-  const text = await response.text().catch(() => "");
-  let data;
-  try {
-    data = JSON.parse(text);
-  } catch {
-    throw new NoAnswer(response.status);
-  }
-  // the CSRF token belongs to an earlier session
-  if (data?.code === "csrf_failed") endSession(login);
-  if (!response.ok) throw data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
-  return data;
+  return readJson(response, login);
 }
 
 /** DELETE the resource at `url`, which may be gone already. Throws NoAnswer. */
@@ -73,7 +62,7 @@ export async function deleteAt(url, { login }) {
 }
 
 /**
- * GET a JSON object. Throws NoAnswer.
+ * GET a JSON object. Throws Refusal or NoAnswer.
  *
  * cache: as in fetch(); "no-cache" revalidates responses that have an ETag
  */
@@ -83,9 +72,7 @@ export async function getJson(url, { login, cache = "no-store" }) {
     cache,
     signal: AbortSignal.timeout(JSON_TIMEOUT_MS),
   });
-  checkLogin(response, login);
-  if (!response.ok) throw new NoAnswer(response.status);
-  return response.json();
+  return readJson(response, login);
 }
 
 /** GET HTML as a DocumentFragment, whose scripts never run. Throws NoAnswer. */
@@ -132,6 +119,22 @@ async function send(url, options) {
   } catch {
     throw new NoAnswer(0);
   }
+}
+
+/** The object in a response. Throws Refusal or NoAnswer. */
+async function readJson(response, login) {
+  checkLogin(response, login);
+  const text = await response.text().catch(() => "");
+  let data;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw new NoAnswer(response.status);
+  }
+  // the CSRF token belongs to an earlier session
+  if (data?.code === "csrf_failed") endSession(login);
+  if (!response.ok) throw data?.detail ? new Refusal(response.status, data) : new NoAnswer(response.status);
+  return data;
 }
 
 /** End the session if the response is the login page or a 401. */

@@ -7,6 +7,7 @@ from selenium.webdriver.common.actions.mouse_button import MouseButton
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from profiles.comparison import loading
 from profiles.tests.make import make_profile, to_json
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
@@ -231,7 +232,9 @@ def test_widths_and_columns_of_one_result_leave_the_columns_of_others(
     assert not two_passes.count(".grid__head [data-column=out]")
 
 
-def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live_server, log_in):
+@pytest.fixture
+def with_baseline(browser, storage, live_server, log_in) -> tuple[ResultPage, int]:
+    """The page of a result, and the task that is its pinned baseline."""
     owner = make_user("alice")
     base, profile = (
         make_result(to_json(make_profile(times)), owner=owner)
@@ -241,12 +244,32 @@ def test_differences_to_the_pinned_baseline_have_a_column(browser, storage, live
     pin_baseline(base.attempt.task)
     log_in(owner)
     page = ResultPage(browser, f"{live_server.url}/tasks/{profile.attempt.task_id}/")
+    return page, base.attempt.task_id
+
+
+def test_differences_to_the_pinned_baseline_have_a_column(with_baseline):
+    page, number = with_baseline
     page.open("?sort=-diff")
     page.until(lambda: page.column("diff") == ["0", "−1.00"])
     heading = page.find(".grid__head [data-column=diff]").text
-    assert heading.startswith(f"Δ #{base.attempt.task_id} ms")
+    assert heading.startswith(f"Δ #{number} ms")
     page.open("?group=type")
     page.until(lambda: page.column("diff") == ["−1.00"])
+
+
+@pytest.mark.exhaustive
+def test_table_says_why_it_has_no_differences_to_the_baseline(with_baseline, monkeypatch):
+    page, _ = with_baseline
+    monkeypatch.setattr(loading, "MOST_OPERATORS", 1)
+    page.open("?sort=-diff")
+    page.until(lambda: page.find("#operator-filter-problem").text)
+    reason = page.find("#operator-filter-problem").text
+    assert reason.startswith("The differences to the baseline could not be loaded. These results")
+    assert not page.count("[data-column=diff]")
+    page.filter("op1")
+    page.until(lambda: len(page.rows()) == 1)
+    assert page.find("#operator-filter-problem").text == reason
+    assert page.texts("[aria-sort]")[0].startswith("Device")
 
 
 def test_only_rows_in_view_are_in_the_page_and_a_selected_one_is_scrolled_into_view(open_page):

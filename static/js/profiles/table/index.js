@@ -1,7 +1,7 @@
 // The table of operators: the browser filters, sorts and groups what the server sent once.
 
-import { fill, percent, threeDigits, wordsOf } from "../../format.js";
-import { getJson } from "../../requests.js";
+import { fill, percent, sentences, threeDigits, wordsOf } from "../../format.js";
+import { Refusal, getJson } from "../../requests.js";
 import { bindShortcuts } from "../../shortcuts.js";
 import { loadOperators } from "../operators.js";
 import { MOST_PRINTED, onWhole } from "../result/printing.js";
@@ -39,6 +39,8 @@ class OperatorTable {
     /** the only operators that are listed, a Set, or null for all */
     this.only = null;
     this.active = 0;
+    /** why there are no differences to the baseline, or "" */
+    this.failure = "";
     /** the applied widths of the columns */
     this.layout = "";
     /** the stored choice of columns, `{keys, widths}` */
@@ -56,10 +58,12 @@ class OperatorTable {
     onWhole(() => this.view.showAll(MOST_PRINTED));
   }
 
-  /** Show the differences to the baseline: `us` and `clear` by row. */
-  compareWith(baseline) {
+  /** Show the differences to the baseline: `us` and `clear` by row; null and why, if there are none. */
+  compareWith(baseline, failure = "") {
     this.operators.baseline = baseline;
+    this.failure = failure;
     this.columns = makeColumns(this.operators, this.words);
+    this.chosen = this.#known(this.stored.keys) ?? this.usual;
     // the heading gets the unit of the differences
     this.part.head.dataset.keys = "";
     this.refresh();
@@ -272,7 +276,7 @@ class OperatorTable {
     part.constants.hidden = !hidden && !state.constants;
     part.constants.setAttribute("aria-pressed", String(state.constants));
     part.constants.textContent = state.constants ? words.without_constants : fill(words.constants, { number: hidden });
-    part.problem.textContent = unknown.length ? fill(words.unknown, { word: unknown.join(", ") }) : "";
+    part.problem.textContent = sentences([unknown.length && fill(words.unknown, { word: unknown.join(", ") }), this.failure]);
     part.empty.hidden = number > 0;
     part.clear.hidden = !state.q && !this.within && !this.only;
     if (document.activeElement !== part.filter) part.filter.value = state.q;
@@ -487,7 +491,10 @@ export async function startTable(root, announce) {
     if (baseline) operators.baseline = { us: [], clear: [] };
     const table = new OperatorTable(root, operators, announce);
     root.dataset.state = "ready";
-    if (baseline) getJson(baseline, { login }).then((answer) => table.compareWith(answer), (error) => console.warn("No differences to the baseline:", error));
+    if (baseline) {
+      const reason = (error) => sentences([table.words.no_differences, error instanceof Refusal && error.message]);
+      getJson(baseline, { login }).then((answer) => table.compareWith(answer), (error) => table.compareWith(null, reason(error)));
+    }
     return table;
   } catch (error) {
     root.dataset.state = "failed";
