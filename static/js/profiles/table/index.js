@@ -139,6 +139,7 @@ class OperatorTable {
     const { rows, hidden } = selectRows(operators, { terms, constants: state.constants, within: this.within, only: this.only });
     const column = this.columns.find(({ key, isDerived }) => key === state.sort && !isDerived) ?? this.columns.find(({ key }) => key === "device");
     this.rows = sortRows(rows, column, state.isAscending);
+    if (this.picked.size) this.picked = new Set(rows.filter((row) => this.picked.has(row)));
     const grouped = GROUPS.includes(state.group) ? state.group : "";
     this.entries = grouped ? groupRows(operators, this.rows, grouped, this.open) : this.rows.map((row) => ({ row, depth: 0 }));
     this.active = Math.min(this.active, Math.max(0, this.entries.length - 1));
