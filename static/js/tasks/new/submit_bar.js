@@ -11,6 +11,8 @@ const status = document.getElementById("submit-state");
 const texts = bar.dataset;
 
 let isFrozen = false;
+/** The LiveCommand of the form; null until it is known. */
+let known = null;
 
 /** Disable the form during the upload, or enable it again. */
 export function freeze(frozen) {
@@ -19,8 +21,9 @@ export function freeze(frozen) {
   showState();
 }
 
-/** Show whether the form can be submitted. live: the LiveCommand with the last validation, or null. */
-export function showState(live = null) {
+/** Show whether the form can be submitted. live: the LiveCommand with the last validation, kept for later calls. */
+export function showState(live = known) {
+  known = live;
   const [text, state] = stateOf(live);
   // screen readers announce each assignment, so assign changes only
   if (status.textContent !== text) status.textContent = text;
