@@ -48,6 +48,11 @@ class Form(PageObject):
         names = [option.text.split(" (")[0] for option in select.options]
         select.select_by_index(names.index(name))
 
+    def switch_language(self, language: str) -> None:
+        """Switch the page to the other language, `zh-hans` or `en`, which restores the form."""
+        self.click("form.language button")
+        self.until(lambda: self.find("html").get_attribute("lang") == language, language)
+
     def error(self, name: str) -> str:
         return self.text(f"#{name}-error")
 

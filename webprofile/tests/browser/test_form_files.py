@@ -18,6 +18,7 @@ from tasks.submission.request import ArmRequest, PairingRequest
 from tasks.submission.uploads import confirm_task, submit_task
 from tasks.tests.make import (
     MODEL,
+    data_file,
     make_attempt,
     make_task,
     make_user,
@@ -308,6 +309,38 @@ def test_form_is_restored_after_a_new_login(form, model, tmp_path):
     assert not form.find("#restored-form").is_displayed()
 
 
+def test_copied_task_asks_for_files_that_are_not_in_storage(form):
+    task = make_task(User.objects.get(), files=[model_file(), data_file()])
+    form.open(f"?from={task.pk}")
+    form.until(lambda: "Choose “data.npy” again" in form.row_status, "the request")
+    assert form.find("[name=data-input]").get_attribute("value") == "data"
+
+
+def test_restored_form_asks_for_the_other_model_again(form, model, tmp_path):
+    other = tmp_path / "new.mge"
+    for path in (model, other):
+        path.write_bytes(MODEL)
+    form.open()
+    form.find("#model").send_keys(str(model))
+    form.click("#pairing summary")
+    form.find("#other-model").send_keys(str(other))
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
+    for language in ("zh-hans", "en"):
+        form.switch_language(language)
+        form.until(lambda: "net.mge, new.mge" in form.text("#restored-form-files"), "both names")
+    form.find("#model").send_keys(str(model))
+    form.until(lambda: "“new.mge” again" in form.text("#other-model-status"), "the request")
+    form.until(lambda: form.text("#submit-state") == "1 error", "the state")
+    form.click("#submit")
+    form.until(lambda: form.focused == "other-model", "the way to the field")
+    assert not Task.objects.exists()
+    form.click("#remove-other-model")
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the form without a comparison")
+    other.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    form.find("#other-model").send_keys(str(other))
+    form.until(lambda: "is a picture" in form.text("#other-model-status"), "the refusal")
+
+
 #: Lets timers run fast from now on
 FAST = """
     const { setTimeout } = window;
@@ -335,8 +368,7 @@ def test_end_of_the_session_is_told_once(form):
 def test_language_change_keeps_the_form(form):
     form.open()
     form.find("#title").send_keys("what I tried")
-    form.click("form.language button")
-    form.until(lambda: form.find("html").get_attribute("lang") == "zh-hans", "the other language")
+    form.switch_language("zh-hans")
     form.until(lambda: form.find("#title").get_attribute("value"), "the form again")
     assert form.find("#title").get_attribute("value") == "what I tried"
 

@@ -101,6 +101,28 @@ def test_missing_fields_are_reported_before_the_upload(form, files):
     assert not form.find("#program").is_displayed()
 
 
+def test_restored_form_asks_for_extra_files_again(form, files, storage):
+    form.open()
+    choose_script(form)
+    form.find("#program").send_keys(files("train.py"))
+    form.find("#extra-files").send_keys(files("table.csv", "net.mge"))
+    for language in ("zh-hans", "en"):
+        form.switch_language(language)
+        form.until(lambda: "py, table.csv, net" in form.text("#restored-form-files"), "the names")
+    form.find("#program").send_keys(files("train.py"))
+    form.until(lambda: form.text("#submit-state") == "2 errors", "the state")
+    assert "Choose “table.csv” again, or remove it." in form.text("#extra-files-list")
+    form.click("#submit")
+    form.until(lambda: form.focused == "extra-files", "the way to the field")
+    assert not Task.objects.exists()
+    form.find("#extra-files").send_keys(files("table.csv"))
+    form.click("[aria-label='Remove: net.mge']")
+    form.until(lambda: "Ready" in form.text("#submit-state"), "the state")
+    form.click("#submit")
+    task = form.until(lambda: Task.objects.first(), "the task")
+    assert [file.name for file in task.files.all()] == ["train.py", "table.csv"]
+
+
 def test_entry_point_in_a_zip_is_detected_and_a_missing_one_refused(form, files):
     form.open_without_command("?kind=script")
     entry = form.find("#entry")
@@ -139,13 +161,16 @@ def test_copied_script_fills_the_form_with_its_stored_files(form, alice, storage
     script = Script(
         entry="train/main.py", arguments=("--name", "two words"), formats=("memory_flow.svg",)
     )
-    beside = program_file(kind="data", name="table.csv")
-    task = make_script_task(alice, script=script, files=[program_file(name="all.zip"), beside])
+    beside = [program_file(kind="data", name=name) for name in ("table.csv", "gone.csv")]
+    task = make_script_task(alice, script=script, files=[program_file(name="all.zip"), *beside])
     cancel_task(task)
+    task.files.filter(name="gone.csv").update(purged_at=task.created_at)
     form.open(f"?from={task.pk}")
     form.until(lambda: "all.zip" in form.text("#program-stored"), "the program")
     assert form.find("#entry").get_attribute("value") == "train/main.py"
     assert form.find("#arguments").get_attribute("value") == "--name 'two words'"
     assert [box.is_selected() for box in form.all("[name=formats]")] == [False, True]
-    assert form.text("#extra-files-list").startswith("table.csv")
+    rows = [row.text for row in form.all("#extra-files-list li")]
+    assert rows[0].split("\n") == ["table.csv", "Remove"]
+    assert "Choose “gone.csv” again, or remove it." in rows[1]
     assert form.find("[name=kind][value=script]").is_selected()

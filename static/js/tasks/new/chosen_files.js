@@ -50,15 +50,20 @@ export function checkChosen() {
 }
 
 async function check(number) {
-  const { model, program } = form.elements;
+  const { model, program, "other-model": otherModel } = form.elements;
   const rows = readRows();
-  const [ofModel, ofProgram, ...ofRows] = await Promise.all([
+  const [ofModel, ofOther, ofProgram, ...ofRows] = await Promise.all([
     describe(model, "model"),
+    describe(otherModel, "model"),
     describe(program, "program"),
     ...rows.map(({ row, mode }) => (mode === "file" ? describe(row.querySelector("[name=data-file]"), "data") : { arrays: [] })),
   ]);
   if (number !== checkNumber) return latest;
   show(document.getElementById("model-status"), ofModel, model);
+  // without it, the task would be no comparison
+  const { missingFile } = otherModel.dataset;
+  show(document.getElementById("other-model-status"), missingFile ? { problem: fill(limits.againOrRemove, { name: missingFile }) } : ofOther, otherModel);
+  document.getElementById("remove-other-model").hidden = !missingFile && !otherModel.files.length;
   show(document.getElementById("program-status"), ofProgram, program);
   const given = rows.map((row, i) => givenBy(row, ofRows[i].arrays));
   rows.forEach((row, i) => showRow(row, ofRows[i], given[i], ofModel.inputs, given));
@@ -78,6 +83,8 @@ function show(message, { problem = "", note = "", isWarning = false }, control) 
     other.removeAttribute("aria-invalid");
   }
   if (!problem) return;
+  const fold = message.closest("details");
+  if (fold) fold.open = true;
   control.setAttribute("data-refused", "");
   control.setAttribute("aria-invalid", "true");
 }

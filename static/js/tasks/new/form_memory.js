@@ -74,9 +74,7 @@ function readForm() {
     program: fileOf(program),
     takenProgram: storedFileOf(program),
     beside: listExtraFiles(),
-    optionFiles: optionChoosers()
-      .map((chooser) => chooser.files[0]?.name)
-      .filter(Boolean),
+    optionFiles: optionChoosers().map(fileOf),
     takenOptions: [...form.querySelectorAll("[data-source][data-stored-id]")].map(({ dataset }) => [dataset.source, dataset.storedId]),
   };
 }
@@ -102,13 +100,14 @@ export function restoreForm(saved) {
   for (const control of controls()) if (!FIRST.includes(control.name)) setValue(control, values);
   if (saved.takenModel) setStoredFile(form.elements.model, saved.takenModel);
   if (saved.takenProgram) setStoredFile(form.elements.program, saved.takenProgram);
-  for (const { taken: stored } of saved.beside) if (stored) addStoredExtraFile(stored);
+  for (const { name, taken: stored } of saved.beside) addStoredExtraFile(stored ?? { id: null, name });
   for (const row of saved.rows) addSavedRow(row);
-  const { model, program } = form.elements;
-  if (!model.files.length && saved.model) model.dataset.missingFile = saved.model;
-  if (!program.files.length && saved.program) program.dataset.missingFile = saved.program;
-  if (saved.otherModel) form.elements["other-model"].dataset.missingFile = saved.otherModel;
-  if (saved.otherModel || form.querySelector("#origin-arms [name=arm]:checked")) document.querySelector("#pairing").open = true;
+  const { model, program, "other-model": otherModel } = form.elements;
+  const optionFiles = optionChoosers().map((chooser, place) => [chooser, saved.optionFiles[place]]);
+  for (const [chooser, name] of [[model, saved.model], [program, saved.program], [otherModel, saved.otherModel], ...optionFiles]) {
+    if (name && !chooser.files.length) chooser.dataset.missingFile = name;
+  }
+  if (otherModel.dataset.missingFile || form.querySelector("#origin-arms [name=arm]:checked")) document.querySelector("#pairing").open = true;
   showRestored(saved, lostFiles(saved));
   form.dispatchEvent(new Event("change"));
 }
@@ -141,12 +140,12 @@ function addSavedRow(saved) {
 
 /** The names of files that the browser could not restore. */
 function lostFiles(saved) {
-  const { model, program } = form.elements;
+  const { model, program, "other-model": otherModel } = form.elements;
   const isScript = form.elements.kind.value === "script";
-  const ofModel = [model.dataset.missingFile, saved.otherModel, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
+  const ofModel = [model.dataset.missingFile, otherModel.dataset.missingFile, ...saved.rows.filter(({ taken, mode }) => mode === "file" && !taken).map(({ file }) => file)];
   const ofScript = [program.dataset.missingFile, ...saved.beside.filter(({ taken }) => !taken).map(({ name }) => name)];
-  const hasOptionFiles = optionChoosers().some((chooser) => chooser.files.length);
-  return (isScript ? ofScript : [...ofModel, ...(hasOptionFiles ? [] : saved.optionFiles)]).filter(Boolean);
+  const ofOptions = optionChoosers().map(({ hidden, dataset }) => (hidden ? "" : dataset.missingFile));
+  return (isScript ? ofScript : [...ofModel, ...ofOptions]).filter(Boolean);
 }
 
 /** Show the notice about the restored form, with the names of lost files and a link to an unfinished upload. */

@@ -30,10 +30,17 @@ function setUpFiles() {
     const file = model.files[0];
     note.textContent = file && !/\.mge$/i.test(file.name) ? note.dataset.unusual : "";
   });
-  // clear the message that no file was chosen
-  for (const chooser of [model, form.elements.program]) {
-    chooser.addEventListener("change", () => clearParts([chooser.closest("[data-field]")]));
+  // clear the messages about the files that were chosen before
+  const { program, "other-model": otherModel } = form.elements;
+  for (const [part, event] of [[model, "change"], [program, "change"], [otherModel, "change"], [document.getElementById("extra-files-list"), "input"]]) {
+    part.addEventListener(event, () => clearParts([part.closest("[data-field]")]));
   }
+  document.getElementById("remove-other-model").addEventListener("click", () => {
+    otherModel.value = "";
+    delete otherModel.dataset.missingFile;
+    otherModel.dispatchEvent(new Event("change", { bubbles: true }));
+    otherModel.focus();
+  });
   acceptDrops(form.querySelector("[data-drop=model]"), (files) => setFile(model, files[0]));
   const multiChooser = document.getElementById("data-files");
   multiChooser.addEventListener("change", () => {

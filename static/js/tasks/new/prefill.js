@@ -57,9 +57,17 @@ function fillPairing(pairing) {
   for (const name of ["margin", "budget_s", "least_cosine"]) form.elements[`pairing-${name}`].value = String(pairing[name]);
 }
 
-/** Use a file of the earlier task again. Returns false if it is no longer in storage. */
+/** Use a file of the earlier task again. Returns false if it is no longer in storage, and must be chosen again. */
 function reuseFile(file) {
-  if (!file.is_stored) return false;
+  if (!file.is_stored) {
+    if (file.kind === "data" && isScript()) addStoredExtraFile({ id: null, name: file.name });
+    else if (file.kind === "data") {
+      const row = addRow();
+      row.querySelector("[name=data-file]").dataset.missingFile = file.name;
+      row.querySelector("[name=data-input]").value = file.input;
+    }
+    return false;
+  }
   const stored = { id: file.id, name: file.name, arrays: file.arrays, address: file.address, size: file.size_bytes };
   if (file.kind === "model") setStoredFile(isScript() ? form.elements.program : form.elements.model, stored);
   else if (isScript()) addStoredExtraFile(stored);

@@ -12,7 +12,10 @@ const list = document.getElementById("extra-files-list");
 
 export const isScript = () => form.elements.kind.value === "script";
 
-/** The extra files: [{file, storedId, name}]; `file`: a chosen File, or null; `storedId`: the id of a stored file, or null. */
+/**
+ * The extra files: [{file, storedId, name}]; `file`: a chosen File, or null; `storedId`: the id of a stored file, or
+ * null. A file with neither must be chosen again.
+ */
 let extraFiles = [];
 
 /** Names of the profile files that a run writes, by the values of the checkboxes. */
@@ -87,7 +90,7 @@ export function setScript({ entry, arguments: line, formats, sample_rate, profil
   }
 }
 
-/** Add a stored file, {id, name}, to the extra files. */
+/** Add a stored file, {id, name}, to the extra files; without an id, the file must be chosen again. */
 export function addStoredExtraFile({ id, name }) {
   add({ file: null, storedId: id, name });
 }
@@ -136,6 +139,8 @@ function add(extra) {
 }
 
 function showExtraFiles() {
+  const isMissing = ({ file, storedId }) => !file && !storedId;
+  const chooser = document.getElementById("extra-files");
   list.hidden = extraFiles.length === 0;
   list.replaceChildren(
     ...extraFiles.map((extra) => {
@@ -155,12 +160,23 @@ function showExtraFiles() {
       remove.addEventListener("click", () => {
         extraFiles = extraFiles.filter((other) => other !== extra);
         showExtraFiles();
-        document.getElementById("extra-files").focus();
+        chooser.focus();
       });
       row.append(name, size, remove);
+      if (isMissing(extra)) {
+        const error = document.createElement("p");
+        error.className = "field__error";
+        error.dataset.fileStatus = "";
+        error.textContent = fill(part.dataset.again, extra);
+        row.append(error);
+      }
       return row;
     }),
   );
+  const isIncomplete = extraFiles.some(isMissing);
+  chooser.toggleAttribute("data-refused", isIncomplete);
+  if (isIncomplete) chooser.setAttribute("aria-invalid", "true");
+  else chooser.removeAttribute("aria-invalid");
   list.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
