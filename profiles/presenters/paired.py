@@ -121,6 +121,8 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "used": sum(not pair["disturbances"] for pair in pairs),
         "later": len(result.pairs) - len(pairs),
         "dropped": sum(dropped.values()),
+        "is_too_disturbed": 2 * sum(dropped.values()) > len(pairs)
+        and any(row["verdict"] == "not_enough" for row in result.verdicts),
         "causes": listed(f"{disturbance_word(code)} ({n})" for code, n in dropped.most_common()),
         "measuring": duration(result.measuring_s),
         "margin": _percent(pairing.margin),

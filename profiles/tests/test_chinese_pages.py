@@ -7,8 +7,10 @@ import pytest
 
 from profiles.exports.fields import FIELDS, SOURCE_FIELDS
 from profiles.tests.imports import make_import
+from profiles.tests.make import UNDECIDED, make_paired_task
 from profiles.tests.pages import make_result
 from profiles.tests.passes import another_pass
+from tasks.tests.make import make_waiting_task
 from testdata import good_profile
 
 pytestmark = pytest.mark.django_db
@@ -16,6 +18,8 @@ pytestmark = pytest.mark.django_db
 HAN = "[\u4e00-\u9fff]"
 #: half-width punctuation as in English text; times, shapes and code have none before a space
 HALF_WIDTH = re.compile(rf"{HAN} ?[,;:!?(]|[,;:!?)] ?{HAN}|[,;?!] |: ")
+#: a space between two sentences of a paragraph
+SPACED = re.compile(rf"[。；，：] {HAN}")
 #: elements that hold users' names or code
 _UNTRANSLATED = {"bdi", "code", "pre", "script", "style"}
 _INLINE = {"a", "abbr", "b", "br", "i", "small", "span", "strong", "time"}
@@ -38,13 +42,15 @@ class Sentences(HTMLParser):
         if is_line or (tag not in _INLINE and tag not in _UNTRANSLATED):
             self.texts.append("")
         if tag not in _VOID:
-            self._open.append((tag, hidden))
+            self._open.append((tag, hidden, "popover" in attributes))
             self._hidden += hidden
 
     def handle_endtag(self, tag):
         while self._open:
-            open_tag, hidden = self._open.pop()
+            open_tag, hidden, is_apart = self._open.pop()
             self._hidden -= hidden
+            if is_apart:
+                self.texts.append("")
             if open_tag == tag:
                 break
         if tag not in _INLINE and tag not in _UNTRANSLATED:
@@ -87,8 +93,31 @@ def test_results_comparisons_and_reports_have_full_width_punctuation(client, ali
         texts = chinese_texts(client, address)
         assert len(texts) > 20, address
         assert [text for text in texts if HALF_WIDTH.search(text)] == [], address
-        # sentences of one paragraph follow each other without a space
-        assert not any("。 表格中的按键" in text for text in texts), address
+        assert [text for text in texts if SPACED.search(text)] == [], address
+
+
+def test_sentences_of_a_paragraph_follow_each_other_without_a_space(client, alice):
+    disturbed = make_paired_task(UNDECIDED, owner=alice)
+    worker = disturbed.worker
+    addresses = (
+        f"/tasks/{disturbed.pk}/",
+        f"/tasks/{make_waiting_task(alice, worker).pk}/",
+        "/tasks/",
+        "/tasks/new/",
+        f"/tasks/new/?from={disturbed.pk}",
+        "/profiles/",
+        "/profiles/shares/",
+        "/workers/",
+        f"/workers/{worker.name}/",
+        "/trust/",
+        "/docs/options/",
+        "/accounts/tokens/",
+        "/accounts/webhooks/",
+    )
+    for address in addresses:
+        texts = chinese_texts(client, address)
+        assert texts, address
+        assert [text for text in texts if SPACED.search(text)] == [], address
 
 
 def test_every_exported_field_has_a_chinese_description(client, alice):

@@ -148,6 +148,7 @@ def test_pairs_without_a_clear_verdict_all_belong_to_it(page):
     undecided = {"verdict": "not_enough", "effect": 0.008, "low": -0.002, "high": 0.02}
     text = page(measured(pairs=[pair(1.05)] * 9, **undecided))
     assert "9 of 9 pairs of processes count." in text
+    assert "less busy" not in text
     assert "After the verdict" not in text
 
 
@@ -156,6 +157,7 @@ def test_too_few_pairs_do_not_tell_how_many_more_are_needed(page):
     text = page(measured(pairs=[pair(1.6, WAITED)] * 12, verdict="not_enough", **nothing))
     assert "too few undisturbed pairs for an estimate." in text
     assert "More pairs would" not in text
+    assert "Repeat the comparison when the device is less busy." in text
 
 
 def test_pairs_without_a_ratio_keep_the_numbers_of_the_others(page):
