@@ -68,10 +68,11 @@ def speed_history(worker: Worker) -> SpeedHistory:
     """Return the readings of the newest attempts of a device."""
     rows = list(
         AttemptMeasurement.objects.filter(attempt__worker=worker)
-        .exclude(canary={})
+        .exclude(canary={}, median_ms=None)
         .select_related("attempt__task")
         .only(
             "canary",
+            "median_ms",
             "disturbances",
             "attempt__environment",
             "attempt__ended_at",
@@ -83,8 +84,7 @@ def speed_history(worker: Worker) -> SpeedHistory:
     pairs = [(before, _times(row.canary.get("after"))) for row, before in known]
     usual = own_speed([times for pair in pairs for times in pair if times])
     count = sum(times is not None for pair in pairs for times in pair)
-    measured = AttemptMeasurement.objects.filter(attempt__worker=worker, median_ms__isnull=False)
-    newest = measured.order_by("-attempt__ended_at").values_list("canary", flat=True).first()
+    measured = [row for row in rows if row.median_ms is not None]
     return SpeedHistory(
         readings=[
             _reading(row, before, after, usual)
@@ -95,7 +95,7 @@ def speed_history(worker: Worker) -> SpeedHistory:
         changes=list(_changes([row.attempt for row, _ in known])) if usual else [],
         usual=usual,
         missing=max(LEAST_READINGS - count, 0),
-        is_off=newest == {},
+        is_off=bool(measured) and not measured[-1].canary,
     )
 
 
