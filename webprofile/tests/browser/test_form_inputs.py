@@ -270,5 +270,5 @@ def test_form_submits_if_a_stored_model_cannot_be_read(form, storage):
     task = make_task(User.objects.get(), files=[model_file()])
     task.files.update(stored_at=task.created_at)
     form.open_without_command(f"?from={task.pk}")
-    form.until(lambda: "are read on the device" in form.text("#model-status"), "the reason")
+    form.until(lambda: "The device will read them" in form.text("#model-status"), "the reason")
     assert listed(form) == []
