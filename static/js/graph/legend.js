@@ -20,7 +20,8 @@ export function showLegend(list, { prefix, texts }) {
       entries.set(label, item);
     }
     const swatch = document.createElement("span");
-    swatch.className = `graph__swatch graph__swatch--${prefix}${number}`;
+    swatch.className = "graph__swatch";
+    swatch.style.background = `var(--${prefix}-${number})`;
     entries.get(label).lastChild.before(swatch);
   }
   list.replaceChildren(...(entries.size > 1 ? entries.values() : []));
