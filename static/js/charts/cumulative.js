@@ -1,7 +1,7 @@
 // The cumulative curve: the share of the total time of the N slowest operators.
 
 import { fill, percent } from "../format.js";
-import { axis } from "./palette.js";
+import { axis, orderAxis } from "./palette.js";
 import { clean, describeOperator } from "./text.js";
 
 const GRID = { left: 56, right: 20, top: 14, bottom: 46 };
@@ -25,16 +25,7 @@ export function cumulativeChart({ data, operators, words, chart }) {
     option: (colours) => ({
       animation: false,
       grid: GRID,
-      xAxis: axis(colours, {
-        type: "value",
-        min: 0,
-        max: rows.length,
-        minInterval: 1,
-        name: words.slowest_operators,
-        nameLocation: "middle",
-        nameGap: 28,
-        splitLine: { show: false },
-      }),
+      xAxis: orderAxis(colours, { min: 0, max: rows.length, name: words.slowest_operators }),
       yAxis: axis(colours, {
         type: "value",
         min: 0,

@@ -1,8 +1,8 @@
 // Memory over the execution order, in three stacked layers, with a table of the blocks at the peak.
 
-import { binaryStep, bytesize, fill } from "../format.js";
+import { bytesize, fill } from "../format.js";
 import { select } from "../profiles/result/selection.js";
-import { axis, stripes } from "./palette.js";
+import { bytesAxis, orderAxis, stripes } from "./palette.js";
 import { clean } from "./text.js";
 
 const GRID = { left: 76, right: 20, top: 26, bottom: 46 };
@@ -20,7 +20,6 @@ export function memoryChart({ data, operators, words, chart, parts }) {
   const steps = data.rows.length;
   const layers = layersOf(data);
   const tops = layers.at(-1).tops;
-  const interval = binaryStep(data.peak_bytes);
   const stepOf = new Map(data.rows.map((row, step) => [row, step]));
   const nameOf = (row) => (row < 0 ? "–" : clean(operators.names[row]));
   listDevices(parts, data);
@@ -62,23 +61,8 @@ export function memoryChart({ data, operators, words, chart, parts }) {
       return {
         animation: false,
         grid: GRID,
-        xAxis: axis(colours, {
-          type: "value",
-          min: 1,
-          max: Math.max(steps, 2),
-          minInterval: 1,
-          name: words.execution_order,
-          nameLocation: "middle",
-          nameGap: 28,
-          splitLine: { show: false },
-        }),
-        yAxis: axis(colours, {
-          type: "value",
-          min: 0,
-          interval,
-          max: Math.ceil(data.peak_bytes / interval) * interval,
-          axisLabel: { color: colours.soft, formatter: bytesize },
-        }),
+        xAxis: orderAxis(colours, { min: 1, max: Math.max(steps, 2), name: words.execution_order }),
+        yAxis: bytesAxis(colours, data.peak_bytes),
         series,
       };
     },

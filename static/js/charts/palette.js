@@ -3,6 +3,7 @@
 // Okabe and Ito, "Color Universal Design", 2008, without its yellow, which has too little contrast on
 // light pages. Types also differ by symbol, and bars by pattern: colour is never the only distinction.
 
+import { binaryStep, bytesize } from "../format.js";
 import { onTheme } from "../theme.js";
 
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"];
@@ -112,6 +113,16 @@ export function axis(colours, more = {}) {
     nameTextStyle: { color: colours.soft },
     ...more,
   };
+}
+
+/** The option of an x axis of steps or ranks, with its name below. */
+export const orderAxis = (colours, more) => axis(colours, { type: "value", minInterval: 1, nameLocation: "middle", nameGap: 28, splitLine: { show: false }, ...more });
+
+/** The option of a y axis of bytes from 0 to at least `most`, in the grid `gridIndex`. */
+export function bytesAxis(colours, most, gridIndex = 0) {
+  const interval = Math.max(1, binaryStep(most));
+  const max = Math.max(1, Math.ceil(most / interval)) * interval;
+  return axis(colours, { type: "value", gridIndex, min: 0, interval, max, axisLabel: { color: colours.soft, formatter: bytesize, hideOverlap: true } });
 }
 
 /**

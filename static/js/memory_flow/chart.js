@@ -1,10 +1,10 @@
 // The chart of memory over time: tensors as rectangles over time (x) and used addresses (y), and
 // above them a curve of the bytes in use.
 
-import { axis, fixedGrid, zooms } from "../charts/palette.js";
+import { axis, bytesAxis, fixedGrid, zooms } from "../charts/palette.js";
 import { axisMicro, clean, micro, unitOfMicro } from "../charts/text.js";
 import { ZoomedChart, clipped } from "../charts/zoomed.js";
-import { binaryStep, bytesize, fill } from "../format.js";
+import { bytesize, fill } from "../format.js";
 
 const LEFT_PX = 76;
 const RIGHT_PX = 28;
@@ -12,12 +12,6 @@ const CURVE = { top: 26, height: 96 };
 const SPACE_TOP_PX = 156;
 const BOTTOM_PX = 76;
 const HEIGHT_PX = 520;
-
-/** Range and tick interval of an axis of bytes up to at least `max`. */
-export function bytesAxis(max) {
-  const interval = Math.max(1, binaryStep(max));
-  return { min: 0, interval, max: Math.max(1, Math.ceil(max / interval)) * interval };
-}
 
 export class FlowChart extends ZoomedChart {
   constructor({ data, words, chart, echarts, parts }) {
@@ -42,13 +36,6 @@ export class FlowChart extends ZoomedChart {
         axisLabel: { color: colours.soft, hideOverlap: true, alignMaxLabel: "right", formatter: time },
         ...more,
       });
-    const y = (max, gridIndex) =>
-      axis(colours, {
-        type: "value",
-        gridIndex,
-        ...bytesAxis(max),
-        axisLabel: { color: colours.soft, formatter: bytesize, hideOverlap: true },
-      });
     const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: this.view[0], endValue: this.view[1] };
     this.paints = { at_peak: colours.bar, other: colours.strong, edge: colours.surface };
     return {
@@ -61,7 +48,7 @@ export class FlowChart extends ZoomedChart {
         x({ gridIndex: 0, axisLabel: { show: false }, splitLine: { show: false } }),
         x({ gridIndex: 1, name: words.since, nameLocation: "middle", nameGap: 26, splitLine: { show: false } }),
       ],
-      yAxis: [y(data.peak.bytes, 0), y(data.used, 1)],
+      yAxis: [bytesAxis(colours, data.peak.bytes, 0), bytesAxis(colours, data.used, 1)],
       dataZoom: zooms(colours, zoom),
       series: [this.curve(colours), this.rectangles(colours)],
     };

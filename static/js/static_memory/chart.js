@@ -1,9 +1,9 @@
 // The chart of a static memory plan: tensors as rectangles over execution order (x) and addresses (y).
 
-import { axis, fixedGrid, stripes, zooms } from "../charts/palette.js";
+import { bytesAxis, fixedGrid, orderAxis, stripes, zooms } from "../charts/palette.js";
 import { clean } from "../charts/text.js";
 import { ZoomedChart, clipped } from "../charts/zoomed.js";
-import { binaryStep, bytesize, fill } from "../format.js";
+import { bytesize, fill } from "../format.js";
 import { curveOf, itemAt, itemsByRow } from "./layout.js";
 
 const GRID = { left: 76, right: 20, top: 26, bottom: 74 };
@@ -24,7 +24,6 @@ class StaticMemory extends ZoomedChart {
 
   option(colours) {
     const { data, words } = this;
-    const interval = binaryStep(data.peak);
     this.paints = {
       plain: colours.bar,
       in_place: stripes(colours.bar, colours.surface, 4),
@@ -39,24 +38,14 @@ class StaticMemory extends ZoomedChart {
     return {
       animation: false,
       grid: fixedGrid(GRID),
-      xAxis: axis(colours, {
-        type: "value",
+      xAxis: orderAxis(colours, {
         min: 0,
         max: this.span,
-        minInterval: 1,
         name: words.execution_order,
-        nameLocation: "middle",
         nameGap: 26,
-        splitLine: { show: false },
         axisLabel: { color: colours.soft, hideOverlap: true, formatter: (step) => (Number.isInteger(step) ? String(step) : "") },
       }),
-      yAxis: axis(colours, {
-        type: "value",
-        min: 0,
-        interval,
-        max: Math.ceil(Math.max(data.peak, 1) / interval) * interval,
-        axisLabel: { color: colours.soft, formatter: bytesize },
-      }),
+      yAxis: bytesAxis(colours, data.peak),
       dataZoom: zooms(colours, zoom),
       series: [
         {
