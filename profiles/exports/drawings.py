@@ -94,7 +94,6 @@ def timeline_drawing(
 
     lanes: LANE_HEIGHT high at `y`; paths of bars in a box of width WIDTH, and the bars whose
         tooltips name their operators
-    ticks: (x, µs)
     left_out: number of invalid intervals
     """
     graph = data.graph_of_pass(place)
@@ -122,9 +121,8 @@ def timeline_drawing(
         )
     return {
         "lanes": lanes,
-        "height": len(lanes) * 2 * LANE_HEIGHT + 24,
-        "span_us": drawn.span_us,
-        "ticks": _ticks(drawn.span_us),
+        "height": len(lanes) * 2 * LANE_HEIGHT,
+        "ticks": time_axis(0.0, drawn.span_us / 1e6),
         "left_out": sum(drawn.odd.values()),
     }
 
@@ -167,15 +165,6 @@ def _named_bars(data: ProfileData, drawn: Timeline) -> dict[int, list[dict[str, 
         }
         made.setdefault(int(bars.lane[place]), []).append(bar)
     return made
-
-
-def _ticks(span_us: float) -> tuple[tuple[float, float], ...]:
-    """Return four to nine round times; none at the right end, where a label has no room."""
-    power = 10.0 ** np.floor(np.log10(span_us / 4))
-    step = next((m * power for m in (5, 2.5, 2) if span_us / (m * power) >= 4), power)
-    times_us = [number * step for number in range(1 + int(span_us / step))]
-    places = [(round(us / span_us * WIDTH, 2), us) for us in times_us]
-    return tuple((x, us) for x, us in places if x < 0.93 * WIDTH)
 
 
 def memory_drawing(summary: MemoryFlowSummary) -> dict[str, Any] | None:

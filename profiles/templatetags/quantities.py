@@ -50,12 +50,6 @@ def time_unit_ms(*values: Any, of: str = "", step: float = 0.0) -> TimeUnit:
     return unit_of((value / 1000 for value in _numbers(values, of)), step_s=step / 1000)
 
 
-@register.simple_tag
-def time_unit_us(*values: Any, of: str = "") -> TimeUnit:
-    """Return the common unit of values in µs, as `time_unit`."""
-    return unit_of(value / 1e6 for value in _numbers(values, of))
-
-
 def _numbers(values: Iterable[Any], of: str) -> Iterator[float]:
     for value in values:
         if isinstance(value, int | float):

@@ -73,6 +73,7 @@ def test_timelines_of_a_trace_use_its_one_clock(client, alice):
     report = client.get(f"/profiles/{profile.pk}/export/report/").text
     (device,) = re.findall(r'Device ·.*?<path class="bar" d="M([\d.]+) ', report)
     assert float(device) == 0
+    assert re.findall(r'text-anchor="\w+">([^<]+ µs)<', report)[:2] == ["0 µs", "5 µs"]
     other = make_import(alice, to_trace(*events, comment="another file")).profile
     query = {"p": [profile.pk, other.pk], "side": "host"}
     compared = client.get("/api/v1/profiles/compare/timelines/", query).json()
