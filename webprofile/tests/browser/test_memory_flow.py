@@ -58,7 +58,7 @@ def open_flow(browser, storage, live_server, log_in):
 def test_memory_flow_is_drawn_and_keyboard_visits_tensors(open_flow):
     flow = open_flow(RESNET.read_bytes())
     flow.draw()
-    assert flow.part("sentence").text.startswith("At most 1.6 MiB are used")
+    assert flow.part("sentence").text.startswith("Maximum usage: 1.6 MiB")
     flow.keys(Keys.ARROW_RIGHT)
     assert "(1 / 589)" in flow.announcement
     flow.keys(Keys.END)
