@@ -9,6 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from accounts.models import User
+from agent.protocol.inputs import json_inputs
 from agent.protocol.pairs import Pairing
 from profiles.models import AttemptMeasurement
 from tasks.lifecycle.transitions import transition_if
@@ -130,19 +131,20 @@ def test_file_that_changed_after_it_was_chosen_is_named(form, tmp_path, model):
 
 
 def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
-    form, model, tmp_path, uploads
+    form, model, tmp_path, uploads, monkeypatch
 ):
     form.open()
     form.find("#model").send_keys(str(model))
     data = tmp_path / "x.json"
-    # only the server detects a duplicate key
-    entry = '{"shape": [1], "type": "int8", "raw": [1]}'
-    data.write_text(f'{{"a": {entry}, "a": {entry}}}')
+    # as a site of another release, of which only the server knows the limit
+    monkeypatch.setattr(json_inputs, "LONGEST_JSON", 1 << 20)
+    content = '{"a": {"shape": [1], "type": "int8", "raw": [1]}}'
+    data.write_text(content + " " * (1 << 20))
     form.find("#data-files").send_keys(str(data))
     error = ".data-row .data-row__error"
     for _ in range(3):
         form.click("#submit")
-        form.until(lambda: "occurs twice" in form.find(error).text, "the refusal at its row")
+        form.until(lambda: "is larger than" in form.find(error).text, "the refusal at its row")
         form.until(lambda: form.find("#submit").is_enabled(), "the form again")
         top = form.browser.execute_script(
             "return document.querySelector(arguments[0]).getBoundingClientRect().top", error
@@ -150,7 +152,7 @@ def test_refusal_after_the_upload_creates_no_task_and_can_be_corrected(
         assert 0 < top < DESK[1]
         assert not form.find("#transfer").is_displayed()
         assert not Task.objects.exists()
-    data.write_text(f'{{"a": {entry}}}')
+    data.write_text(content)
     form.find("[name=data-file]").send_keys(str(data))
     form.click("#submit")
     form.until(lambda: form.find("#task-status"), "the task's page")
