@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from django.conf import settings
 from django.db import DatabaseError
 
-from webprofile.operations.healthcheck.finding import Finding, broken, good, odd
+from webprofile.operations.healthcheck.finding import Finding, broken, good, warning
 from webprofile.operations.healthcheck.rows import database_clock
 from webprofile.operations.healthcheck.web import Unreachable, ask
 
@@ -29,7 +29,7 @@ def clock() -> Finding:
         return good(f"It agrees with {' and '.join(sorted(skews))} within {_FINE_S:.0f} s.")
     text = f"It is {abs(skew_s):.0f} s {'behind' if skew_s > 0 else 'ahead of'} {name}"
     harm = _harm(name, skew_s)
-    return broken(f"{text}: {harm}", STEP) if harm else odd(f"{text}.", STEP)
+    return broken(f"{text}: {harm}", STEP) if harm else warning(f"{text}.", STEP)
 
 
 def _harm(name: str, skew_s: float) -> str:

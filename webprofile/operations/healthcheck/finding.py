@@ -18,7 +18,7 @@ _limit_s = ContextVar("limit_s", default=TIME_LIMIT_S)
 class State(enum.StrEnum):
     GOOD = "ok"
     #: the part works, but needs attention
-    ODD = "odd"
+    WARNING = "warning"
     BROKEN = "broken"
 
 
@@ -49,8 +49,8 @@ def good(text: str) -> Finding:
     return Finding(State.GOOD, text)
 
 
-def odd(text: str, next_step: str) -> Finding:
-    return Finding(State.ODD, text, next_step)
+def warning(text: str, next_step: str) -> Finding:
+    return Finding(State.WARNING, text, next_step)
 
 
 def broken(text: str, next_step: str) -> Finding:

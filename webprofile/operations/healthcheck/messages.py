@@ -12,7 +12,14 @@ from django.core.cache import cache
 from django.core.mail.backends.smtp import EmailBackend
 
 from webprofile.actors import ANSWERS, answer_doctor
-from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
+from webprofile.operations.healthcheck.finding import (
+    Finding,
+    broken,
+    good,
+    patience_s,
+    reason,
+    warning,
+)
 from webprofile.realtime.layer import round_trip
 
 #: queue for the check of the broker, which empties it
@@ -85,7 +92,7 @@ def mail() -> Finding:
     """Connect to the mail server, log in and send the sender's address, but no message."""
     if not settings.HAS_MAIL_SERVER:
         text = "No mail server is set: users cannot verify their address or reset their password."
-        return odd(text, "Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587")
+        return warning(text, "Set EMAIL_URL to a mail server: smtp+tls://user:password@host:587")
     server = EmailBackend(timeout=max(1, round(patience_s())))
     try:
         server.open()

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from webprofile.errors import DomainError
-from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, reason
+from webprofile.operations.healthcheck.finding import Finding, broken, good, reason, warning
 from webprofile.operations.healthcheck.web import ask
 from webprofile.origins import origin_of
 from webprofile.storage import storage
@@ -105,7 +105,7 @@ def unreachable(text: str) -> Finding:
         "If browsers cannot reach it either, correct S3_PUBLIC_ENDPOINT_URL. Test on a user's "
         f"machine: curl -I {address}"
     )
-    return odd(f"{text} Browsers may still reach it.", step)
+    return warning(f"{text} Browsers may still reach it.", step)
 
 
 def _not_allowed(required: str, allowed: str) -> str:

@@ -11,7 +11,14 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import ConnectionHandler
 from django.utils import timezone
 
-from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
+from webprofile.operations.healthcheck.finding import (
+    Finding,
+    broken,
+    good,
+    patience_s,
+    reason,
+    warning,
+)
 
 #: part of the driver's message -> suggested fix
 _STEPS = {
@@ -40,7 +47,7 @@ def database() -> Finding:
             version = _version(connection)
             tables = connection.introspection.table_names()
             if "django_session" not in tables:
-                return odd(f"{version} answers, but it is empty.", "Run `manage.py migrate`.")
+                return warning(f"{version} answers, but it is empty.", "Run `manage.py migrate`.")
             _write(connection)
     except DatabaseError as error:
         text = str(error).lower()
@@ -66,7 +73,7 @@ def migrations() -> Finding:
     if unknown:
         names = ", ".join(".".join(key) for key in sorted(unknown)[:3])
         step = "Run the newer release, or undo them with `manage.py migrate` of that release."
-        return odd(f"Migrations of a newer release are applied: {names}.", step)
+        return warning(f"Migrations of a newer release are applied: {names}.", step)
     return good(f"All {len(done)} migrations are applied.")
 
 

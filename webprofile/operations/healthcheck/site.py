@@ -10,7 +10,14 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 from agent.protocol.messages import CloseCode
-from webprofile.operations.healthcheck.finding import Finding, broken, good, odd, patience_s, reason
+from webprofile.operations.healthcheck.finding import (
+    Finding,
+    broken,
+    good,
+    patience_s,
+    reason,
+    warning,
+)
 from webprofile.operations.healthcheck.web import Answer, ask
 from webprofile.site_mark import HEADER, is_mark
 from workers import releases
@@ -122,5 +129,5 @@ def _other_address(answer: Answer) -> Finding:
         step = "Add the host to ALLOWED_HOSTS; the proxy must not change the header Host."
         return broken(text, step)
     if answer.status == 200:
-        return odd(f"{url} answers, but not as expected of this release.", ADDRESS_STEP)
+        return warning(f"{url} answers, but not as expected of this release.", ADDRESS_STEP)
     return broken(f"{url} returned {answer.status}.", "See the logs of web server and proxy.")

@@ -201,7 +201,7 @@ def test_public_address_that_is_unreachable_from_here_is_odd(storage, settings, 
     parts = [Part("public", objects.presigned, "", objects.unreachable)]
     finding = dict(examine(parts))["public"]
     assert as_text(finding).startswith(
-        f"odd http://{closed}: the connection was refused. Browsers may still reach it."
+        f"warning http://{closed}: the connection was refused. Browsers may still reach it."
     )
     settings.S3_ENDPOINT_URL = f"http://{closed}"
     assert objects.unreachable("It is away.").state == "broken"
@@ -282,7 +282,7 @@ def test_refused_sender_and_login_are_reported(smtp_server, settings):
 
 def test_missing_mail_server_is_odd():
     finding = messages.mail()
-    assert (finding.state, "EMAIL_URL" in finding.next_step) == ("odd", True)
+    assert (finding.state, "EMAIL_URL" in finding.next_step) == ("warning", True)
 
 
 # -- clock --------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_missing_mail_server_is_odd():
     ("ahead_s", "state", "text"),
     [
         (0, "ok", "It agrees with storage"),
-        (-20, "odd", "ahead of storage."),
+        (-20, "warning", "ahead of storage."),
         (90, "broken", "behind storage: machines whose clocks differ so much end each other's"),
         (600, "broken", "behind storage: presigned URLs are valid for only"),
         (3600, "broken", "behind storage: storage rejects all signatures"),
