@@ -54,25 +54,22 @@ class SpeedHistory:
     """The readings of a device, oldest first; `usual` is None with too few of them.
 
     missing: how many readings are needed until `usual` is known
-    is_off: whether the newest run that measured the latency was without readings
     """
 
     readings: list[SpeedReading]
     changes: list[EnvironmentChange]
     usual: OwnSpeed | None
     missing: int
-    is_off: bool
 
 
 def speed_history(worker: Worker) -> SpeedHistory:
     """Return the readings of the newest attempts of a device."""
     rows = list(
         AttemptMeasurement.objects.filter(attempt__worker=worker)
-        .exclude(canary={}, median_ms=None)
+        .exclude(canary={})
         .select_related("attempt__task")
         .only(
             "canary",
-            "median_ms",
             "disturbances",
             "attempt__environment",
             "attempt__ended_at",
@@ -84,7 +81,6 @@ def speed_history(worker: Worker) -> SpeedHistory:
     pairs = [(before, _times(row.canary.get("after"))) for row, before in known]
     usual = own_speed([times for pair in pairs for times in pair if times])
     count = sum(times is not None for pair in pairs for times in pair)
-    measured = [row for row in rows if row.median_ms is not None]
     return SpeedHistory(
         readings=[
             _reading(row, before, after, usual)
@@ -95,7 +91,6 @@ def speed_history(worker: Worker) -> SpeedHistory:
         changes=list(_changes([row.attempt for row, _ in known])) if usual else [],
         usual=usual,
         missing=max(LEAST_READINGS - count, 0),
-        is_off=bool(measured) and not measured[-1].canary,
     )
 
 

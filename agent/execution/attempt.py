@@ -141,7 +141,7 @@ class Attempt:
         A repeated order does not discard what the first one keeps, except after KEPT_S.
         """
         now = time.monotonic()
-        is_first = self._cancelled_at is None
+        is_first = self._cancelled_at is None and not self._halted.is_set()
         self._cancelled_at = self._cancelled_at or now
         is_over = self.delivering or self._is_measured
         if (is_first and is_over) or now - self._cancelled_at > KEPT_S:

@@ -47,7 +47,6 @@ def speed_view(history: SpeedHistory) -> dict[str, Any]:
     last = history.readings[-1] if history.readings else None
     return {
         "missing": history.missing,
-        "is_off": history.is_off,
         "now": share((last.after or last.before) if last else None),
         "low": share(usual.low if usual else None),
         "high": share(usual.high if usual else None),

@@ -116,7 +116,7 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
         "arms": arms,
         "differing": [arm.letter for arm in arms if any(row[2] for row in arm.outputs)],
         "least_cosine": pairing.least_cosine,
-        "verdicts": verdict_views(result.verdicts, task),
+        "verdicts": verdict_views(result.verdicts, task, result.measuring_s),
         "pairs": len(pairs),
         "used": sum(not pair["disturbances"] for pair in pairs),
         "later": len(result.pairs) - len(pairs),
@@ -135,10 +135,15 @@ def paired_view(result: PairedResult, task: Task) -> dict[str, Any]:
     }
 
 
-def verdict_views(rows: Sequence[dict[str, Any]], task: Task) -> list[VerdictView]:
-    """Return the verdicts of a paired comparison, or those so far (`Attempt.verdicts`)."""
+def verdict_views(
+    rows: Sequence[dict[str, Any]], task: Task, measuring_s: float = 0.0
+) -> list[VerdictView]:
+    """Return the verdicts of a paired comparison, or those so far (`Attempt.verdicts`).
+
+    measuring_s: how long it was measured, if it has ended
+    """
     pairing = Pairing.model_validate(task.pairing or {})
-    return [_verdict(row, pairing) for row in rows]
+    return [_verdict(row, pairing, measuring_s) for row in rows]
 
 
 def _arm(task: Task, number: int, row: dict[str, Any], pairing: Pairing) -> ArmView:
@@ -182,7 +187,7 @@ def _output(output: dict[str, Any], pairing: Pairing) -> tuple[str, str, bool]:
     return name, listed(parts), differs(output, pairing.least_cosine)
 
 
-def _verdict(row: dict[str, Any], pairing: Pairing) -> VerdictView:
+def _verdict(row: dict[str, Any], pairing: Pairing, measuring_s: float) -> VerdictView:
     title, style = VERDICTS[row["verdict"]]
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else _interval(low, high)
@@ -191,7 +196,7 @@ def _verdict(row: dict[str, Any], pairing: Pairing) -> VerdictView:
         title=str(title),
         style=style,
         sentence=_sentence(row, interval, pairing),
-        more=_more(row) if row["verdict"] == "not_enough" else "",
+        more=_more(row, measuring_s) if row["verdict"] == "not_enough" else "",
         smallest="" if row["smallest"] is None else _percent(row["smallest"]),
         pairs=row["pairs"],
     )
@@ -284,12 +289,13 @@ def _rate(rate: float) -> str:
     return "< 0.001" if rate < 0.001 else f"{rate:.3f}"
 
 
-def _more(row: dict[str, Any]) -> str:
+def _more(row: dict[str, Any], measuring_s: float) -> str:
     if row["effect"] is None:  # too few pairs to tell how many more are needed
         return ""
     if row["more_s"] is None:
         return _("More pairs would probably not lead to a verdict.")
-    if row["more_s"] > BUDGET_S[1]:
+    # a new comparison starts over
+    if measuring_s + row["more_s"] > BUDGET_S[1]:
         text = _(
             "A verdict would need more than the longest measuring time (%(minutes)s min): use a "
             "larger margin or a quieter device."

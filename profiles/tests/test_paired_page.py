@@ -152,6 +152,14 @@ def test_pairs_without_a_clear_verdict_all_belong_to_it(page):
     assert "After the verdict" not in text
 
 
+def test_a_verdict_that_needs_more_than_the_longest_time_says_so(page):
+    undecided = {"verdict": "not_enough", "effect": 0.0, "low": -0.1, "high": 0.1, "more_s": 900.0}
+    result = measured(**undecided)
+    assert "A verdict probably needs about 15 min more." in page(result)
+    result = result.model_copy(update={"measuring_s": 1200.0})
+    assert "A verdict would need more than the longest measuring time (30 min)" in page(result)
+
+
 def test_too_few_pairs_do_not_tell_how_many_more_are_needed(page):
     nothing = dict.fromkeys(("effect", "low", "high", "smallest", "more_s"))
     text = page(measured(pairs=[pair(1.6, WAITED)] * 12, verdict="not_enough", **nothing))

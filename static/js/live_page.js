@@ -25,7 +25,9 @@ export function keepLive({ path, login, refresh, isOver, onMessage, hello = () =
     hello,
     onMessage,
     onUp: () => hideNotice("lost"),
-    onDown: () => showNotice("lost"),
+    onDown: () => {
+      if (!isOver()) showNotice("lost");
+    },
     onEnd: (code) => {
       if (code === CLOSED_NOT_LOGGED_IN) goToLogin(login);
       if (code === CLOSED_NOT_FOUND) showNotice("gone");

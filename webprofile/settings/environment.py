@@ -24,6 +24,8 @@ _PATIENCE = {"connection_attempts": "1", "socket_timeout": "3", "blocked_connect
 MOST_DAYS = 3650
 MOST_S = MOST_DAYS * 24 * 3600
 MOST_BYTES = 1024**5
+#: largest number without a unit
+_MOST = 2**31 - 1
 #: kinds of files that a rule of RETENTION can name
 RETENTION_KINDS = ("dumps", "caches", "failed", "files", "logs")
 _RULE = re.compile(r"(\w+)=(\d{1,5})d")
@@ -36,13 +38,14 @@ class Environment(environ.Env):
     """The environment, whose errors name the variable, its value and what is expected."""
 
     def get_value(self, var: str, cast: Any = None, **kwargs: Any) -> Any:
-        """Return a setting; numbers are limited by the unit in its name, by default as seconds are.
+        """Return a setting; numbers are limited by the unit in its name.
 
         Raises ImproperlyConfigured if the value cannot be read.
         """
         if cast in (int, float):
-            most = MOST_DAYS if "_DAYS" in var else MOST_BYTES if "_BYTES" in var else MOST_S
-            cast = number(most, cast)
+            units = {"_DAYS": MOST_DAYS, "_BYTES": MOST_BYTES, "_S": MOST_S}
+            limits = (most for unit, most in units.items() if f"{unit}_" in f"{var}_")
+            cast = number(next(limits, _MOST), cast)
         try:
             return super().get_value(var, cast, **kwargs)
         except ValueError as error:

@@ -55,9 +55,9 @@ _SETTINGS = """\
 
 A process reads its settings from environment variables, once, when it starts. A setting marked
 *file* may also be given as `NAME_FILE`, the path of a file with the value. Names end in their unit:
-`_S` is seconds. A number must not be negative, and a time is at most 3650 days. A process does not
-start with a value that it cannot read; `manage.py check --deploy` reports wrong combinations. The
-[deployment guide](../deploy.md) explains where a site sets them.
+`_S` is seconds. A number must not be negative; a time is at most 3650 days, a size at most
+1 PiB. A process does not start with a value that it cannot read; `manage.py check --deploy`
+reports wrong combinations. The [deployment guide](../deploy.md) explains where a site sets them.
 """
 
 

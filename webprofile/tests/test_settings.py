@@ -185,7 +185,7 @@ def test_embedded_prepare_prints_passwords_once(capsys):
     ("name", "value", "explained"),
     [
         ("RUN_TIMEOUT_S", "10m", "RUN_TIMEOUT_S is '10m': expected a whole number from 0 to 315"),
-        ("MAX_ATTEMPTS", "", "MAX_ATTEMPTS is '': expected a whole number from 0 to 315360000."),
+        ("MAX_ATTEMPTS", "", "MAX_ATTEMPTS is '': expected a whole number from 0 to 2147483647."),
         # the library would read 5 and 13
         ("LEASE_S", "5m", "LEASE_S is '5m': expected a number such as 2.5, from 0 to 315360000."),
         ("RETRY_PAUSE_S", "1-3", "RETRY_PAUSE_S is '1-3': expected a number such as 2.5, from 0"),

@@ -112,7 +112,8 @@ def print_pairs(pairs: Pairs) -> None:
         print(plain(f"{verdict['verdict'].replace('_', ' ').upper()}: {verdict['sentence']}"))
     for operators in pairs["operators"]:
         _print_operators(operators)
-    to_verdict = pairs["pairs"][: pairs["pairs_to_verdict"]]
+    # an older site does not tell
+    to_verdict = pairs["pairs"][: pairs.get("pairs_to_verdict")]
     used = sum(not pair["disturbances"] for pair in to_verdict)
     measuring = duration(pairs["measuring_s"])
     print(f"{used} of {len(to_verdict)} pairs count; measuring took {measuring}")
