@@ -91,7 +91,7 @@ def test_draft_reports_each_problem_with_its_field(client, alice, draft, fields)
 
 def test_draft_explains_unreadable_values_with_their_rule(client, alice):
     texts = {
-        "seed": "The seed must be an integer from 0 to",
+        "seed": "The seed must be a whole number from 0 to",
         "priority": "The priority must be an integer from -",
         "time_limit_s": "The time limit must be an integer number of seconds, at most",
         "plan.profiled": "“Number of profiled passes” must be a number from 0 to",

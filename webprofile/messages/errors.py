@@ -388,7 +388,7 @@ WORDINGS: dict[str, Any] = {
     "option_too_small": _("%(option)s must be at least %(limit)s."),
     "option_too_large": _("%(option)s must be at most %(limit)s."),
     "option_excluded": _("%(option)s and %(limit)s cannot be combined. Remove one of them."),
-    "seed_bad": _("The seed must be an integer from 0 to %(limit)s."),
+    "seed_bad": _("The seed must be a whole number from 0 to %(limit)s."),
     "too_many_inputs": _("A task can have at most %(limit)s inputs (files and values together)."),
     "inputs_too_long": _(
         "The numbers are too long: all inputs together can have at most %(limit)s characters. "

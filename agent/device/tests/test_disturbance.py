@@ -123,7 +123,7 @@ def test_a_short_load_during_a_long_run_is_described():
 @pytest.mark.parametrize(
     ("after", "during", "code", "words"),
     [
-        ({"throttle_counts": {"core": 9, "package": 7}}, {}, "throttled", "4 times"),
+        ({"throttle_counts": {"core": 9, "package": 7}}, {}, "throttled", "events: 4"),
         (
             {"gpus": (GpuState(throttle_reasons=("hw_thermal_slowdown",)),)},
             {},
@@ -135,7 +135,7 @@ def test_a_short_load_during_a_long_run_is_described():
         ({"temperature_c": 91.0}, {}, "hot", "91 °C"),
         ({}, {"memory_available_bytes": 9 << 20}, "memory_low", "9 MiB"),
         ({"swapped_bytes": 30 << 20}, {}, "swapped", "30 MiB"),
-        ({"gpus": (GpuState(other_processes=2),)}, {}, "gpu_shared", "2 other processes"),
+        ({"gpus": (GpuState(other_processes=2),)}, {}, "gpu_shared", "number: 2"),
     ],
 )
 def test_each_kind_of_disturbance_is_reported_once(after, during, code, words):

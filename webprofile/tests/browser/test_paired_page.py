@@ -63,4 +63,4 @@ def test_the_operator_that_made_an_arm_slower_is_coloured_everywhere(page, brows
         "the graph",
     )
     assert page.js("return document.querySelector('[data-graph=colour]').value") == "device:change"
-    assert page.all("[data-graph=legend] [class*=delta]")
+    assert page.all("[data-graph=legend] [style*='--delta-']")
